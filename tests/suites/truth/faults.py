@@ -20,6 +20,8 @@ from tests.support.expiring_certificates import certificate
 AT_ONCE = 2
 SHORTEST_S, LONGEST_S = 10.0, 170.0
 PAUSE_S = (3.0, 15.0)
+# Both files of a certificate in that order, as nginx and as Apache name them.
+CERTIFICATE_FILE = r"(?:ssl_certificate(?:_key)?|SSLCertificate(?:Key)?File) \"?([^\"\s;]+)"
 
 
 @dataclass(frozen=True)
@@ -33,10 +35,10 @@ class Fault:
 
 
 def of_host(host: TruthHost) -> list[Fault]:
-    nginx, link, app = f"{host.name} nginx", f"{host.name} link", f"{host.name} app"
+    server, link, app = f"{host.name} server", f"{host.name} link", f"{host.name} app"
     return [
-        Fault(f"stop nginx of {host.name}", nginx, host.nginx.stop, lambda: _start_nginx(host)),
-        Fault(f"kill nginx of {host.name}", nginx, lambda: _kill_nginx(host), lambda: _start_nginx(host)),
+        Fault(f"stop the web server of {host.name}", server, host.server.stop, lambda: _start_server(host)),
+        Fault(f"kill the web server of {host.name}", server, lambda: _kill_server(host), lambda: _start_server(host)),
         Fault(f"cut the link of {host.name}", link, host.cut, host.sshd.start),
         Fault(f"hang the link of {host.name}", link, lambda: host.hang(True), lambda: host.hang(False)),
         Fault(f"fill the disk of {host.name}", f"{host.name} disk", lambda: host.disk.fill(0), host.disk.empty),
@@ -47,7 +49,7 @@ def of_host(host: TruthHost) -> list[Fault]:
 
 
 def of_site(site: TruthSite) -> list[Fault]:
-    place = f"{site.host.name} nginx"
+    place = f"{site.host.name} server"
     edit = (lambda: _edit(site, "# by hand\n"), lambda: _edit(site, ""))
     found = [Fault(f"edit the file of {site.name}", place, *edit)]
     if site.kind == "files":
@@ -72,16 +74,16 @@ def of_panel(panel: TruthPanel) -> list[Fault]:
     ]
 
 
-def _kill_nginx(host: TruthHost) -> None:
+def _kill_server(host: TruthHost) -> None:
     """The master with its workers, which would go on serving."""
-    if host.nginx.pid is not None:
-        os.killpg(host.nginx.pid, signal.SIGKILL)
+    if host.server.pid is not None:
+        os.killpg(os.getpgid(host.server.pid), signal.SIGKILL)
 
 
-def _start_nginx(host: TruthHost) -> None:
+def _start_server(host: TruthHost) -> None:
     """A deployment may have started it meanwhile."""
     if not is_running(host):
-        host.nginx.start()
+        host.server.start()
 
 
 def _edit(site: TruthSite, line: str) -> None:
@@ -96,17 +98,17 @@ def _expiry(site: TruthSite, place: str) -> Fault:
 
     def begin() -> None:
         text = site.config.read_text()
-        paths = [Path(name) for name in re.findall(r"ssl_certificate(?:_key)? \"?([^\";]+)", text)]
+        paths = [Path(name) for name in re.findall(CERTIFICATE_FILE, text)]
         for path, pem in zip(paths, certificate(site.domain, dt.timedelta(days=-1)), strict=True):
             saved[path] = path.read_text()
             path.write_text(pem)
-        site.host.nginx.reload()
+        site.host.server.reload()
 
     def end() -> None:
         for path, pem in saved.items():
             path.write_text(pem)
         saved.clear()
-        site.host.nginx.reload()
+        site.host.server.reload()
 
     return Fault(f"let the certificate of {site.name} expire", place, begin, end)
 

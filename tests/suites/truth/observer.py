@@ -84,7 +84,7 @@ def _has_sshd(host: TruthHost) -> bool:
 
 
 def is_running(host: TruthHost) -> bool:
-    pid = host.nginx.pid
+    pid = host.server.pid
     try:
         os.kill(pid or 0, 0)
     except OSError:

@@ -100,6 +100,7 @@ def _given(hosts: list[TruthHost], pems: dict[str, tuple[str, str]]) -> list[dic
             sites.append(values | content | {"certificate": certificate, "key": key})
         sshd = host.sshd
         keys = {"private_key": sshd.private_key, "host_key": sshd.host_key}
-        own = {"name": host.name, "port": sshd.port, "username": sshd.username, "paths": host.nginx.paths}
-        found.append(own | keys | {"site_roots": [str(host.nginx.root / "www")], "sites": sites})
+        own = {"name": host.name, "port": sshd.port, "username": sshd.username, "paths": host.server.paths}
+        own |= {"engine": host.server.engine}
+        found.append(own | keys | {"site_roots": [str(host.server.root / "www")], "sites": sites})
     return found

@@ -11,6 +11,9 @@ import os
 import sys
 from typing import Any
 
+# As a check of the host would find them.
+VERSIONS = {"nginx": "1.22.1", "apache": "2.4.65", "native": "0.1.0"}
+
 
 def create(given: list[dict[str, Any]]) -> dict[str, Any]:
     from django.conf import settings
@@ -32,13 +35,13 @@ def create(given: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _host(admin: Any, team: Any, given: dict[str, Any]) -> dict[str, int]:
-    from panel.hosts.models import Engine, Host, HostStatus, Layout, WebServer
+    from panel.hosts.models import Host, HostStatus, Layout, WebServer
 
     names = ("name", "port", "username", "private_key", "host_key", "site_roots")
     values = {name: given[name] for name in names}
     host = Host.objects.create(connection="ssh", address="127.0.0.1", status=HostStatus.READY, **values)
     web_server = WebServer.objects.create(
-        host=host, engine=Engine.NGINX, layout=Layout.CONF_D, version="1.22.1", paths=given["paths"]
+        host=host, engine=given["engine"], layout=Layout.CONF_D, version=VERSIONS[given["engine"]], paths=given["paths"]
     )
     return {site["name"]: _site(admin, team, web_server, site) for site in given["sites"]}
 

@@ -14,13 +14,20 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support.apache import ApacheInstance
+from tests.support.daemon import Daemon
 from tests.support.disk import Disk
+from tests.support.gallop import GallopInstance
 from tests.support.nginx import NginxInstance
 from tests.support.ports import free_port
 from tests.support.process import ServerProcess, tool
 from tests.support.sshd import SshServer
 
 KINDS = ("files", "app", "tls")
+SERVERS: tuple[type[NginxInstance] | type[ApacheInstance], ...] = (NginxInstance, ApacheInstance, GallopInstance)
+# Apache does not start without a port of its own.
+BASE = dict.fromkeys(("nginx", "native"), "server {{ listen 127.0.0.1:{port} default_server; return 200 base; }}\n")
+BASE["apache"] = "Listen 127.0.0.1:{port}\n"
 DISK_KB = 48 * 1024
 
 
@@ -61,7 +68,9 @@ class TruthSite:
 
     @property
     def config(self) -> Path:
-        return self.host.nginx.root / "conf.d" / f"{self.name}.conf"
+        """Its live file, if it was deployed; Apache's have a number in front, which is their order."""
+        folder = self.host.server.root / "conf.d"
+        return next(folder.glob(f"*{self.name}.conf"), folder / f"{self.name}.conf")
 
 
 @dataclass
@@ -69,7 +78,7 @@ class TruthHost:
     name: str
     disk: Disk
     sshd: SshServer
-    nginx: NginxInstance
+    server: Daemon
     app: Application
     sites: list[TruthSite] = field(default_factory=list)
 
@@ -96,7 +105,7 @@ def _kill(pid: int, sig: signal.Signals) -> None:
 
 
 def _descendants(pid: int) -> list[int]:
-    """Processes below `pid`; nginx is not among them, because it left its parent."""
+    """Processes below `pid`; a web server is not among them, because it left its parent."""
     done = subprocess.run([tool("ps"), "-eo", "pid=,ppid="], capture_output=True, text=True, check=True)
     children: dict[int, list[int]] = {}
     for line in done.stdout.splitlines():
@@ -114,13 +123,12 @@ def _host(root: Path, number: int, ended: ExitStack) -> TruthHost:
     name = f"truth-{number}"
     disk = Disk(root / name, "ext4", image=root / f"{name}.img", size_kb=DISK_KB, inodes=20_000)
     ended.enter_context(disk)
-    sshd, nginx = SshServer(disk.path / "ssh"), NginxInstance(disk.path / "nginx")
+    sshd, server = SshServer(disk.path / "ssh"), SERVERS[(number - 1) % len(SERVERS)](disk.path / "web")
     (disk.path / "app").mkdir()
-    host = TruthHost(name, disk, sshd, nginx, Application(disk.path / "app"))
-    base = f"server {{ listen 127.0.0.1:{free_port()} default_server; return 200 base; }}\n"
-    (nginx.root / "conf.d" / "base.conf").write_text(base)
+    host = TruthHost(name, disk, sshd, server, Application(disk.path / "app"))
+    (server.root / "conf.d" / "base.conf").write_text(BASE[server.engine].format(port=free_port()))
     for kind in KINDS:
-        site_root = nginx.root / "www" / kind
+        site_root = server.root / "www" / kind
         site_root.mkdir()
         (site_root / "index.html").write_text(f"{name} {kind}\n")
         host.sites.append(TruthSite(f"{kind}-{number}", kind, host, free_port(), site_root))
@@ -137,9 +145,9 @@ def hosts(root: Path, count: int) -> Iterator[list[TruthHost]]:
         found = [_host(root, number, ended) for number in range(1, count + 1)]
         for host in found:
             ended.callback(host.sshd.stop)
-            ended.callback(host.nginx.stop)
+            ended.callback(host.server.stop)
             ended.callback(host.app.stop)
             host.sshd.start()
-            host.nginx.start()
+            host.server.start()
             host.app.start()
         yield found
