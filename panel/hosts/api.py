@@ -87,7 +87,7 @@ class Hosts(Resource):
     parameters = {"logs": LOG_PARAMETERS}
 
     def rows(self) -> QuerySet[Host]:
-        return selectors.hosts_visible(self.actor).prefetch_related("teams")
+        return selectors.hosts_visible(self.actor).select_related("bastion").prefetch_related("teams")
 
     @extend_schema(request=HostInput, responses={201: HostSerializer})
     def create(self, request: Request) -> Response:

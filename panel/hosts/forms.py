@@ -14,7 +14,7 @@ from panel.core.tags import tags_counted, tags_to_text
 from panel.hosts import rules
 from panel.hosts.logs import Search
 from panel.hosts.models import Connection, Engine, Host, HostStatus, WebServer
-from panel.hosts.selectors import host_tags, web_servers_visible
+from panel.hosts.selectors import host_tags, hosts_over_ssh, web_servers_visible
 
 ANY = ("", _("Any"))
 _SECRET = {"autocomplete": "new-password", "spellcheck": "false"}
@@ -154,6 +154,7 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
             "name",
             "address",
             "port",
+            "bastion",
             "username",
             "private_key",
             "password",
@@ -165,6 +166,7 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
         )
         labels = {
             "address": _("Address"),
+            "bastion": _("Bastion"),
             "username": _("User name"),
             "use_sudo": _("Use sudo"),
             "layout": _("Site layout of the web servers"),
@@ -174,6 +176,9 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
                 "Lowercase letters, digits, and hyphens, for example web-1. The name does not have to be a DNS name."
             ),
             "address": _("Host name or IP address, for example web1.example.net."),
+            "bastion": _(
+                "The host that passes SSH connections on to this one, if Paddock cannot reach it directly (ProxyJump)."
+            ),
             "use_sudo": _("Required unless the user can write the web servers' configuration and reload them."),
         }
 
@@ -187,9 +192,13 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
             self.initial["teams"] = list(self.instance.teams.all())
         self.stored = {name: getattr(self.instance, name) for name in self.SECRETS}
         if self.instance.connection == Connection.LOCAL:
-            for name in ("address", "port", "username", "use_sudo", "new_key", *self.SECRETS):
+            for name in ("address", "port", "bastion", "username", "use_sudo", "new_key", *self.SECRETS):
                 del self.fields[name]
             return
+        bastion = self.fields["bastion"]
+        assert isinstance(bastion, forms.ModelChoiceField)
+        bastion.queryset = hosts_over_ssh().exclude(pk=self.instance.pk)
+        bastion.empty_label = _("None: Paddock reaches the host directly")
         for name, words in (("address", rules.NO_ADDRESS), ("username", rules.NO_USERNAME)):
             self.fields[name].required = True
             self.fields[name].error_messages["required"] = words

@@ -33,7 +33,8 @@ def rotate(job: HostJob) -> dict[str, object]:
 
 def _replace_key(job: HostJob, host: Host) -> None:
     old, new = host.private_key, host.next_private_key or _prepared(host)
-    target, old_line, new_line = target_for(host), public_line(old), public_line(new)
+    target, old_line = target_for(host), public_line(old)
+    new_line = public_line(new, forwards=host.hosts_behind.exists())
     authorized_keys.key_add(target, new_line, old_line)
     try:
         ssh.connect(replace(target, private_key=new)).close()

@@ -63,6 +63,8 @@ class Host(BaseModel):
     connection = models.CharField(max_length=8, choices=Connection.choices, default=Connection.SSH)
     address = models.CharField(max_length=253, blank=True, validators=[validate_address])  # host name or IP
     port = models.PositiveIntegerField(default=22, validators=[MinValueValidator(1), MaxValueValidator(65535)])
+    # the host that passes SSH connections on to this one, which the panel cannot reach itself
+    bastion = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="hosts_behind")
     username = models.CharField(max_length=32, blank=True, validators=[validate_username])
     private_key = EncryptedTextField(blank=True, default="")  # OpenSSH or PEM
     # while the key is being replaced (key_rotation.py): the new one, and the line of the old one until it is removed

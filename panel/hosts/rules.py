@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from panel.hosts.models import Host, WebServer
 
 MAX_SECRET = 20_000
+MAX_BASTIONS = 3
 NO_ADDRESS = gettext_lazy("Enter the host name or IP address of the SSH server.")
 NO_USERNAME = gettext_lazy("Enter the SSH user name.")
 NO_ROOTS = gettext_lazy("Enter at least one folder for sites, for example /srv/www.")
@@ -31,7 +32,24 @@ def host(host: Host) -> None:
         raise ValidationError(faults)
 
 
+def _bastion_fault(host: Host) -> str:
+    """First mistake in the chain of bastions of a host, in words; "" for none."""
+    bastion, passed = host.bastion, {host.pk}
+    while bastion is not None:
+        if bastion.connection != "ssh":
+            return _("The panel's own host cannot be a bastion: leave this empty.")
+        if bastion.pk in passed:
+            return _("%s is itself reached through this host. Choose another bastion.") % bastion.name
+        if len(passed) > MAX_BASTIONS:
+            return _("A connection can pass %d bastions at most.") % MAX_BASTIONS
+        passed.add(bastion.pk)
+        bastion = bastion.bastion
+    return ""
+
+
 def _check_way_in(host: Host, faults: dict[str, str]) -> None:
+    if fault := _bastion_fault(host):
+        faults["bastion"] = fault
     if not host.address:
         faults["address"] = str(NO_ADDRESS)
     if not host.username:

@@ -13,7 +13,7 @@ from panel.accounts.models import User
 from panel.accounts.permissions import team_keys
 from panel.core.jobs import JobStatus
 from panel.core.tags import tags_counted
-from panel.hosts.models import Host, HostJob, WebServer
+from panel.hosts.models import Connection, Host, HostJob, WebServer
 from panel.remote.keys import fingerprint, public_line
 
 M = TypeVar("M", bound=Model)
@@ -53,6 +53,11 @@ def host_tags(user: User) -> dict[str, int]:
     return tags_counted(hosts_visible(user))
 
 
+def hosts_over_ssh() -> QuerySet[Host]:
+    """Hosts that may be bastions. The rules of hosts refuse circles."""
+    return Host.objects.filter(connection=Connection.SSH)
+
+
 def pinned_fingerprint(host: Host) -> str:
     """SHA256:... of the trusted key, "" if there is none."""
     return fingerprint(host.host_key) if host.host_key else ""
@@ -62,7 +67,7 @@ def public_key(host: Host) -> str:
     """Line of authorized_keys for the stored private key, "" if there is none."""
     if not host.private_key:
         return ""
-    return public_line(host.private_key)
+    return public_line(host.private_key, forwards=host.hosts_behind.exists())
 
 
 def sign_in_command(host: Host) -> str:

@@ -30,6 +30,9 @@ class HostSerializer(serializers.ModelSerializer[Host]):
     teams = serializers.SerializerMethodField(
         help_text="Teams that see and use the host, as far as the caller sees them; empty for a host of every team."
     )
+    bastion = serializers.SerializerMethodField(
+        help_text="Name of the host that passes SSH connections on to this one; null for none. Administrators only."
+    )
     facts = serializers.DictField(read_only=True)
     host_key_fingerprint = serializers.SerializerMethodField()
     offered_fingerprint = serializers.SerializerMethodField()
@@ -45,6 +48,7 @@ class HostSerializer(serializers.ModelSerializer[Host]):
             "connection",
             "address",
             "port",
+            "bastion",
             "username",
             "use_sudo",
             "has_private_key",
@@ -68,6 +72,9 @@ class HostSerializer(serializers.ModelSerializer[Host]):
 
     def get_teams(self, host: Host) -> list[str]:
         return sorted(team.slug for team in host.teams.all() if self._own_teams is None or team.pk in self._own_teams)
+
+    def get_bastion(self, host: Host) -> str | None:
+        return host.bastion.name if host.bastion and self.context["request"].user.is_admin else None
 
     @cached_property
     def _own_teams(self) -> set[int] | None:
@@ -94,6 +101,13 @@ class HostSerializer(serializers.ModelSerializer[Host]):
 class HostInput(StrictModelSerializer):
     """A new host without `private_key` and `password` is given a new key; `sign-in/` responds with its public key."""
 
+    bastion = serializers.SlugRelatedField(
+        slug_field="name",
+        queryset=selectors.hosts_over_ssh(),
+        required=False,
+        allow_null=True,
+        help_text="Name of the host that passes SSH connections on to this one (ProxyJump); null for none.",
+    )
     tags = TagsListField(required=False)
     teams = TeamField(many=True, required=False, help_text="Only these teams see and use the host; none: every team.")
 
@@ -103,6 +117,7 @@ class HostInput(StrictModelSerializer):
             "name",
             "address",
             "port",
+            "bastion",
             "username",
             "private_key",
             "password",

@@ -19,6 +19,13 @@ def target_for(host: Host) -> Target:
             f"The host key of {host.name} changed. Compare the new fingerprint with the one on the host "
             "and confirm it first."
         )
+    return ssh_target(host)
+
+
+def ssh_target(host: Host) -> Target:
+    """The target of a host over SSH, whatever its status, with the bastions through which it is reached. Each has its
+    own pinned key, so one whose key changed is sent nothing.
+    """
     return Target(
         name=host.name,
         kind="ssh",
@@ -30,6 +37,7 @@ def target_for(host: Host) -> Target:
         sudo=host.use_sudo,
         sudo_password=host.sudo_password,
         host_key=host.host_key,
+        via=ssh_target(host.bastion) if host.bastion else None,
     )
 
 

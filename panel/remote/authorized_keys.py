@@ -5,6 +5,7 @@ The agent does not do this: it often runs as root, and must not write in the hom
 
 from __future__ import annotations
 
+import re
 import stat
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -23,18 +24,20 @@ TIMEOUT_S = 30.0
 
 
 def key_add(target: Target, line: str, beside: str) -> None:
-    """Allow the public key in `line`. ApplicationError if the file lacks the key `beside`, with which this connection
-    signs in: then sshd reads another file. Raises RemoteError.
+    """Allow the public key in `line`, with the options of the line of the key `beside` if that one has any.
+    ApplicationError if the file lacks that key, with which this connection signs in: then sshd reads another file.
+    Raises RemoteError.
     """
 
     def changed(lines: list[str]) -> list[str]:
-        if not any(has_key(row, beside) for row in lines):
+        present = next((row for row in lines if has_key(row, beside)), None)
+        if present is None:
             raise ApplicationError(
                 f"{FILE} of {target.username} on {target.name} does not contain the current key, so its keys are kept "
                 "elsewhere. Replace the key by hand: edit the host, and create a new key.",
                 code="keys_elsewhere",
             )
-        return lines if any(has_key(row, line) for row in lines) else [*lines, line]
+        return lines if any(has_key(row, line) for row in lines) else [*lines, with_options_of(present, line)]
 
     _change(target, changed)
 
@@ -42,6 +45,20 @@ def key_add(target: Target, line: str, beside: str) -> None:
 def key_remove(target: Target, line: str) -> None:
     """Remove every line with the public key in `line`; others stay as they are. Raises RemoteError."""
     _change(target, lambda lines: [row for row in lines if not has_key(row, line)])
+
+
+def with_options_of(row: str, line: str) -> str:
+    """The key of `line` with the options of a row of the file; `line` as it is if the row has none."""
+    options, _kind, _rest = _parts(row)
+    _own, kind, rest = _parts(line)
+    return f"{options} {kind} {rest}" if options else line
+
+
+def _parts(row: str) -> tuple[str, str, str]:
+    """Options, kind of key, and the rest of a row. Options may contain words in quotation marks."""
+    words = _WORD.findall(row)
+    place = next((index for index, word in enumerate(words) if word.startswith(_KINDS)), 0)
+    return " ".join(words[:place]), words[place], " ".join(words[place + 1 :])
 
 
 def has_key(row: str, line: str) -> bool:
@@ -52,6 +69,7 @@ def has_key(row: str, line: str) -> bool:
 
 
 _KINDS = ("ssh-", "ecdsa-")
+_WORD = re.compile(r'(?:"(?:\\.|[^"\\])*"|[^\s"])+')
 
 
 def _change(target: Target, changed: Callable[[list[str]], Sequence[str]]) -> None:

@@ -47,20 +47,19 @@ class BoundedPacketizer(Packetizer):
 class _BoundedPipe(BufferedPipe):  # type: ignore[type-arg]
     """Channel buffer that holds no more than the window given to the host."""
 
-    def __init__(self, limit: int) -> None:
-        super().__init__()
-        self._limit = limit
+    limit: int
 
     def feed(self, data: Any) -> None:
-        if len(self) + len(data) > self._limit:
+        if len(self) + len(data) > self.limit:
             raise TooMuch("it sent more on a channel than it was told that it may")
         super().feed(data)
 
 
 def bounded(channel: paramiko.Channel) -> paramiko.Channel:
-    """The newly opened channel, with limited buffers."""
-    channel.in_buffer = _BoundedPipe(channel.in_window_size)
-    channel.in_stderr_buffer = _BoundedPipe(channel.in_window_size)
+    """The newly opened channel, with limited buffers. They stay the same objects: the host may have sent already."""
+    for pipe in (channel.in_buffer, channel.in_stderr_buffer):
+        pipe.limit = channel.in_window_size  # type: ignore[attr-defined]
+        pipe.__class__ = _BoundedPipe
     return channel
 
 

@@ -81,6 +81,8 @@ def fingerprint(line: str) -> str:
     return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
 
 
-def public_line(private_key: str) -> str:
-    """Line of authorized_keys for a private key. It allows no forwarding and no terminal, as Paddock needs neither."""
-    return f"restrict {key_line(load_private_key(private_key))} paddock"
+def public_line(private_key: str, *, forwards: bool = False) -> str:
+    """Line of authorized_keys for a private key. It allows no terminal, which Paddock does not need, and no forwarding
+    except on a bastion (`forwards`)."""
+    options = "restrict,port-forwarding" if forwards else "restrict"
+    return f"{options} {key_line(load_private_key(private_key))} paddock"

@@ -107,9 +107,9 @@ class Pool:
             pass
 
     def forget(self, name: str) -> None:
-        """Close connections to the host of that name (its address, key or secret changed)."""
+        """Close connections to the host of that name, and through it (its address, key or secret changed)."""
         with self._lock:
-            gone = [self._entries.pop(target) for target in list(self._entries) if target.name == name]
+            gone = [self._entries.pop(target) for target in list(self._entries) if target.passes(name)]
         for entry in gone:
             if entry.client is not None:
                 entry.client.close()

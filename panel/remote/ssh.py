@@ -10,6 +10,7 @@ import time
 import paramiko
 from paramiko.ssh_exception import IncompatiblePeer
 
+from panel.remote.bastions import Bastions
 from panel.remote.bounds import BoundedPacketizer
 from panel.remote.errors import AuthenticationRefused, HostKeyChanged, HostKeyUnknown, HostUnreachable
 from panel.remote.keys import SIGNATURES, fingerprint, key_line, load_private_key, parse_key_line, same_key
@@ -37,9 +38,9 @@ DIGESTS = ("hmac-sha2-256-etm@openssh.com", "hmac-sha2-512-etm@openssh.com", "hm
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)
 
 
-def offered_key(name: str, address: str, port: int) -> str:
-    """The key line that the host at `address` offers, read by a key exchange only. Raises HostUnreachable."""
-    transport = _negotiated(Target(name, "ssh", address=address, port=port), ())
+def offered_key(target: Target) -> str:
+    """The key line that the host offers, read by a key exchange only. Raises HostUnreachable."""
+    transport = _negotiated(target, ())
     try:
         return key_line(transport.get_remote_server_key())
     finally:
@@ -54,7 +55,7 @@ def connect(target: Target) -> paramiko.Transport:
     try:
         transport = _negotiated(target, SIGNATURES[kind])
     except IncompatiblePeer:
-        raise _changed(target, offered_key(target.name, target.address, target.port)) from None
+        raise _changed(target, offered_key(target)) from None
     try:
         key = transport.get_remote_server_key()
         if not same_key(target.host_key, key):
@@ -80,13 +81,8 @@ def _negotiated(target: Target, key_types: tuple[str, ...]) -> paramiko.Transpor
     for attempt in range(ATTEMPTS):
         if attempt:
             time.sleep(random.uniform(0.05, 0.25) * 2**attempt)  # noqa: S311 - jitter, not a secret
-        try:
-            stream = socket.create_connection((target.address, target.port), timeout=CONNECT_TIMEOUT_S)
-        except OSError as error:
-            raise HostUnreachable(target.name, target.endpoint, error.strerror or str(error)) from None
-        # Otherwise the small messages of authentication wait for delayed acknowledgements: 43 ms per connection.
-        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        transport = paramiko.Transport(stream, packetizer_class=BoundedPacketizer)
+        stream = _bastions.stream(target) if target.via else _socket(target)
+        transport = paramiko.Transport(stream, packetizer_class=BoundedPacketizer)  # type: ignore[arg-type]
         try:
             _restrict(transport, key_types)
             transport.start_client(timeout=CONNECT_TIMEOUT_S)
@@ -106,6 +102,16 @@ def _negotiated(target: Target, key_types: tuple[str, ...]) -> paramiko.Transpor
             reason = f"the port accepts connections but sends nothing within {CONNECT_TIMEOUT_S:.0f} s"
             break
     raise HostUnreachable(target.name, target.endpoint, reason)
+
+
+def _socket(target: Target) -> socket.socket:
+    try:
+        stream = socket.create_connection((target.address, target.port), timeout=CONNECT_TIMEOUT_S)
+    except OSError as error:
+        raise HostUnreachable(target.name, target.endpoint, error.strerror or str(error)) from None
+    # Otherwise the small messages of authentication wait for delayed acknowledgements: 43 ms per connection.
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return stream
 
 
 def _restrict(transport: paramiko.Transport, key_types: tuple[str, ...]) -> None:
@@ -141,3 +147,6 @@ def _authenticate(transport: paramiko.Transport, target: Target) -> None:
 
 def _takes_password(still_asked: list[str]) -> bool:
     return bool({"password", "keyboard-interactive"} & set(still_asked))
+
+
+_bastions = Bastions(connect, CONNECT_TIMEOUT_S)

@@ -13,7 +13,8 @@ class Target:
     contain them.
 
     local: the agent is a child process; its file is in `folder`, its journal in `folder`/state. ssh: `host_key` is the
-    pinned key line ("ssh-ed25519 AAAA..."); "" means that nothing may be sent yet.
+    pinned key line ("ssh-ed25519 AAAA..."); "" means that nothing may be sent yet. `via` is the bastion through which
+    the host is reached.
     """
 
     name: str
@@ -27,8 +28,13 @@ class Target:
     sudo: bool = False
     sudo_password: str = field(default="", repr=False)
     host_key: str = ""
+    via: Target | None = None
 
     @property
     def endpoint(self) -> str:
         address = f"[{self.address}]" if ":" in self.address else self.address
         return f"{address}:{self.port}"
+
+    def passes(self, name: str) -> bool:
+        """Return whether this is the target of that name, or is reached through it."""
+        return self.name == name or (self.via is not None and self.via.passes(name))

@@ -116,6 +116,14 @@ def test_key_that_the_host_does_not_accept_leaves_everything_as_it_was(
     assert there.check() == JobStatus.SUCCEEDED
 
 
+def test_new_key_has_the_options_of_the_old_one(there: KeyHost) -> None:
+    options = 'from="127.0.0.1",restrict,port-forwarding '
+    there.file.write_text(options + (there.sshd.root / "client_key.pub").read_text())
+    assert there.rotate().status == JobStatus.SUCCEEDED
+    assert there.file.read_text() == options + selectors.public_key(there.host).removeprefix("restrict ") + "\n"
+    assert there.check() == JobStatus.SUCCEEDED
+
+
 @pytest.mark.parametrize("step", ["key_add", "key_remove"])
 def test_interrupted_replacement_continues_with_the_same_key(
     there: KeyHost, monkeypatch: pytest.MonkeyPatch, step: str

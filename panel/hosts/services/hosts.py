@@ -29,12 +29,14 @@ from panel.hosts.selectors import host_losses
 from panel.hosts.services.base import store
 from panel.hosts.services.jobs import host_job_request
 from panel.hosts.services.teams import host_teams_set
+from panel.hosts.targets import ssh_target
 from panel.remote import pool, ssh
 from panel.remote.keys import fingerprint, new_private_key, parse_key_line
 
 SECRETS = frozenset({"private_key", "password", "sudo_password"})
-PLACE = frozenset({"address", "port"})
-BOUND = PLACE | {"username"}  # stored secrets are valid for these and the trusted host key (decision 0410)
+PLACE = frozenset({"address", "port", "bastion"})
+# stored secrets are valid for these and the trusted host key (decision 0410)
+BOUND = frozenset({"address", "port", "username"})
 WAY = PLACE | SECRETS | {"username", "use_sudo"}  # settings of the connection
 NO_TOKEN = gettext_lazy(
     "A token cannot replace a trusted host key: that needs a session in the browser and your password."
@@ -52,9 +54,8 @@ def host_create(
     """Add a host over SSH, not yet trusted. A first check is queued that reads the offered key; no secret is sent.
 
     Without a private key and a password, the host is given a new key; selectors.sign_in_command adds it on the host.
-    `teams` see and use the host; none: every team. `values`: port, private_key, password, use_sudo, sudo_password,
-    layout, site_roots, tags. Raises PermissionDenied,
-    ValidationError, ApplicationError.
+    `teams` see and use the host; none: every team. `values`: port, bastion, private_key, password, use_sudo,
+    sudo_password, layout, site_roots, tags. Raises PermissionDenied, ValidationError, ApplicationError.
     """
     host = Host(connection=Connection.SSH, status=HostStatus.NEW)
     given = {"name": name, "address": address, "username": username, **values}
@@ -137,7 +138,9 @@ def _secrets_cleared(old: Host, values: dict[str, object]) -> dict[str, str]:
 
     ValidationError at the stored secret if none remains to sign in with.
     """
-    if not any(name in values and getattr(old, name) != values[name] for name in BOUND):
+    # Without a trusted key, another bastion may be the way to another machine.
+    bound = BOUND if old.host_key else BOUND | PLACE
+    if not any(name in values and getattr(old, name) != values[name] for name in bound):
         return {}
     cleared = {name: "" for name in SECRETS if getattr(old, name) and name not in values}
     after = {name: values.get(name, "") for name in ("private_key", "password")}
@@ -185,6 +188,11 @@ def host_delete(*, actor: User, host: Host, confirm: str, expected_version: int 
     name = host.name
     if not hmac.compare_digest(confirm, name):
         raise ValidationError({"confirm": f"Type {name} to confirm. You will lose: {_joined(host_losses(host))}."})
+    behind = sorted(host.hosts_behind.values_list("name", flat=True))
+    if behind:
+        raise Conflict(
+            f"{name} cannot be deleted because it is the bastion of {', '.join(behind)}. Change their bastion first."
+        )
     sites = sorted(site.name for web_server in host.web_servers.all() for site in web_server.sites.all())
     if sites:
         raise Conflict(f"{name} cannot be deleted because it has sites: {', '.join(sites)}. Move or delete them first.")
@@ -219,7 +227,7 @@ def host_offer_key(*, actor: User | None, host: Host) -> Host:
         raise ApplicationError(
             f"{host.name} is the panel's own host, so there is no host key to confirm.", code="local_host"
         )
-    offered = ssh.offered_key(host.name, host.address, host.port)
+    offered = ssh.offered_key(ssh_target(host))
     with transaction.atomic():
         # Meanwhile another check may have read the key, and a user trusted it.
         row = Host.objects.select_for_update().get(pk=host.pk)

@@ -135,6 +135,7 @@ def detail(request: Request, name: str) -> HttpResponse:
     sites = sites_visible(request.user).filter(web_server__host=host).select_related("state")
     context = _live_context(request, host) | {
         "sites": sites.order_by("name")[:20],
+        "hosts_behind": selectors.hosts_visible(request.user).filter(bastion=host),
         "crumbs": _crumbs(),
     }
     return render(request, "hosts/detail.html", context)
