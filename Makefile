@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 CARGO ?= cargo
 export PORT
 
-.PHONY: help run test deps native lint advisories lock perf nightly coverage compare conformance quoting differential suites corpora attack truth package clean
+.PHONY: help run test deps native lint advisories lock perf nightly coverage compare conformance quoting differential suites corpora attack truth renewals package clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -32,6 +32,9 @@ attack: $(VENV)/dev.stamp native ## attack the panel and gallop for a long time:
 
 truth: $(VENV)/dev.stamp native ## compare the panel's words with an observer's under random faults (MINUTES=30, SEED=random; needs root)
 	@exec $(BIN)/python -m tests.suites.truth $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
+
+renewals: $(VENV)/dev.stamp ## renew many certificates in one night, also beside killed processes (KILLS=0, HOSTS=10, SITES=30, SEED=random)
+	@exec $(BIN)/python -m tests.suites.renewals $(if $(KILLS),--kills $(KILLS)) $(if $(HOSTS),--hosts $(HOSTS)) $(if $(SITES),--sites $(SITES)) $(if $(SEED),--seed $(SEED))
 
 suites: $(VENV)/dev.stamp native ## run the short presets of the benchmark suites and print their tables (needs root)
 	@exec $(BIN)/python -m tests.suites.benchmark_suites

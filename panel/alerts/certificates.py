@@ -17,6 +17,8 @@ from panel.deployments.models import SiteState, SiteStatus
 from panel.websites.certificates import EXPIRY_STEPS, expiry_step
 from panel.websites.models import Certificate, CertificateSource
 
+REVOCATIONS_NOTICE = dt.timedelta(days=3)  # authorities publish lists for a day to a few weeks
+
 
 def order_alerts(user: User, most: int) -> list[Alert]:
     """Automatic certificates whose last order failed."""
@@ -103,3 +105,30 @@ def live_alerts(user: User, most: int) -> list[Alert]:
             )
         )
     return found[:most]
+
+
+def revocation_alerts(user: User, most: int) -> list[Alert]:
+    """Live sites that refuse all clients soon, or already, because a revocation list of clients' certificates ends."""
+    now = timezone.now()
+    limit = now + REVOCATIONS_NOTICE
+    live = SiteState.objects.filter(status__in=(SiteStatus.LIVE, SiteStatus.DRIFTED))
+    due = live.filter(revision__revocations_end_at__lt=limit)
+    rows = visible(due, user, team_path="site__team").select_related("site", "revision")
+    return [_revocation_alert(state, now) for state in rows.order_by("revision__revocations_end_at")[:most]]
+
+
+def _revocation_alert(state: SiteState, now: dt.datetime) -> Alert:
+    assert state.revision is not None and state.revision.revocations_end_at is not None
+    ends_at = state.revision.revocations_end_at
+    is_over = ends_at <= now
+    words = _("Its revocation list expired, so it refuses every client that must show a certificate.")
+    soon = _("Its revocation list expires soon. From then on it refuses every client that must show a certificate.")
+    return Alert(
+        "expired" if is_over else "expiring",
+        _("Revocation list expired") if is_over else _("Revocation list expires"),
+        "site",
+        state.site.name,
+        (words if is_over else soon) + " " + _("Paste a newer list in its server block and deploy the site."),
+        reverse("websites:blocks", args=[state.site.name]),
+        ends_at,
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -195,13 +196,15 @@ class Course:
         self.note("The site is deployed." if self.automatic.dns else "The web server serves challenges.")
 
     def register(self) -> None:
+        self.account.refresh_from_db()  # another order of the account may have registered it
         if self.account.status == AccountStatus.VALID:
             return
         if not self.account.key_pem:
             AcmeAccount.objects.filter(pk=self.account.pk, key_pem="").update(key_pem=keys.key_make(KeyType.P256))
             self.account.refresh_from_db()
         binding = Binding(self.account.eab_key_id, self.account.eab_key) if self.account.eab_key_id else None
-        with acme_client.session(endpoint_of(self.account)) as authority:
+        # Registering a key again gives the same account (RFC 8555 section 7.3), but only without its URL.
+        with acme_client.session(replace(endpoint_of(self.account), url="")) as authority:
             url = authority.register(self.account.email, binding)
         AcmeAccount.objects.filter(pk=self.account.pk).update(url=url, status=AccountStatus.VALID)
         self.account.url, self.account.status = url, AccountStatus.VALID

@@ -23,7 +23,7 @@ from panel.certificates.choices import AccountStatus, OrderStep
 from panel.certificates.dns import records
 from panel.certificates.models import UNDER_WAY, AutomaticCertificate, Order
 from panel.core import claims
-from panel.core.errors import ApplicationError, words_of
+from panel.core.errors import ApplicationError, Conflict, words_of
 from panel.core.jobs import JobStatus
 from panel.deployments.certificates.services import certificates_deploy
 from panel.remote.errors import RemoteError
@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 AT_ONCE = 50  # of a round: certificates that are asked about, orders that are begun
 LONGEST_WAIT = dt.timedelta(minutes=10)  # of a renewed certificate for the others of its host
+BUSY_PAUSE = dt.timedelta(seconds=20)  # while another deployment of a site is under way
+PAUSE = dt.timedelta(minutes=5)  # after another problem, such as files that were edited on the host
 _CHANCE = random.SystemRandom()
 
 
@@ -153,7 +155,9 @@ def _deploy_together(orders: list[Order]) -> None:
     early = [
         order
         for order in orders
-        if order.step not in (OrderStep.DEPLOY, OrderStep.CHECK, OrderStep.DONE)
+        if order.step not in (OrderStep.CHECK, OrderStep.DONE)
+        and order.deployment is None
+        and not _is_ready(order)
         and (order.retry_at is None or order.retry_at < now + LONGEST_WAIT)
     ]
     if not ready or (early and now - min(order.updated_at for order in ready) < LONGEST_WAIT):
@@ -169,7 +173,8 @@ def _deploy_together(orders: list[Order]) -> None:
     try:
         deployment = certificates_deploy(web_server.host, renewed)
     except ApplicationError as error:
-        Order.objects.filter(pk__in=pks).update(progress=words_of(error)[:200], retry_at=now + dt.timedelta(minutes=5))
+        pause = BUSY_PAUSE if isinstance(error, Conflict) else PAUSE
+        Order.objects.filter(pk__in=pks).update(progress=words_of(error)[:200], retry_at=now + pause)
         return
     Order.objects.filter(pk__in=pks, status=JobStatus.QUEUED).update(deployment=deployment, retry_at=None)
 

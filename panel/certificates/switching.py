@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import chain, count
 from typing import Any
 
 from panel.accounts.models import User
@@ -45,7 +46,7 @@ def certificate_name(site: Site) -> str:
     """A name that no certificate has; it is part of the names of the files on the host."""
     stem = f"auto-{site.name}"[:60].rstrip("-")
     taken = set(Certificate.objects.filter(name__startswith=stem).values_list("name", flat=True))
-    return next(name for name in (stem, *(f"{stem}-{n}" for n in range(2, 10**6))) if name not in taken)
+    return next(name for name in chain((stem,), (f"{stem}-{n}" for n in count(2))) if name not in taken)
 
 
 def supports_http3(web_server: WebServer) -> bool:

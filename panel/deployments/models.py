@@ -50,6 +50,8 @@ class Revision(models.Model):
     digest = models.CharField(max_length=64)
     # end of the first certificate of the panel to expire among its files; null without one, or before this was recorded
     certificate_ends_at = models.DateTimeField(null=True, db_index=True)
+    # end of the first list that revokes certificates of clients; every client is refused from then on
+    revocations_end_at = models.DateTimeField(null=True, db_index=True)
     created_at = models.DateTimeField(auto_now_add=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from panel.alerts.selectors import alerts
 from panel.alerts.services import alerts_send
 from panel.certificates.models import AcmeAccount, AutomaticCertificate
-from panel.deployments.models import SiteState
+from panel.deployments.models import Revision, SiteState
 from panel.deployments.planning.services import deployment_plan
 from panel.websites import certificates
 from panel.websites import services as websites
@@ -20,6 +20,7 @@ from panel.websites.models import Certificate, CertificateSource, ServerBlock, S
 from tests.alerts.test_mails import subjects, wants
 from tests.deployments.sample_plans import shop
 from tests.support.cast import Cast, cast
+from tests.support.client_certificates import DAY, Authority
 from tests.support.mailbox import Mailbox, mail_server
 
 
@@ -133,3 +134,27 @@ def test_replaced_certificate_that_is_not_deployed_is_still_named(people: Cast, 
     (plan,) = deployment_plan(actor=people.owner, sites=[site])
     SiteState.objects.update(revision=plan.items.get().revision)
     assert not [row for row in alerts(people.owner) if row.status == "expiring"]
+
+
+@pytest.mark.parametrize(
+    ("days", "label", "status"),
+    [(4, "", ""), (2, "Revocation list expires", "expiring"), (-1, "Revocation list expired", "expired")],
+)
+def test_end_of_a_live_revocation_list_is_named_before(people: Cast, days: int, label: str, status: str) -> None:
+    site, clients = shop(people), Authority("clients")
+    made = websites.certificate_self_sign(actor=people.owner, team=people.team, name="cert", names=["shop.example"])
+    listens = [{"port": 443, "tls": True}]
+    checks = {"client_verify": "required", "client_ca": clients.pem, "client_crl": clients.crl(ends=5 * DAY)}
+    websites.block_update(actor=people.owner, block=site.blocks.get(), listens=listens, certificate=made, **checks)
+    (plan,) = deployment_plan(actor=people.owner, sites=[site])
+    revision = plan.items.get().revision
+    assert revision is not None and revision.revocations_end_at is not None
+    ends_in_s = (revision.revocations_end_at - timezone.now()).total_seconds()
+    assert abs(ends_in_s - 5 * DAY.total_seconds()) < 60
+    SiteState.objects.update_or_create(site=site, defaults={"status": "live", "revision": revision})
+    Revision.objects.update(revocations_end_at=timezone.now() + days * DAY)
+    found = [
+        (row.status, row.label) for row in alerts(people.owner) if row.title == "shop" and "evocation" in row.label
+    ]
+    assert found == ([(status, label)] if label else [])
+    assert not [row for row in alerts(people.outsider) if "evocation" in str(row.label)]

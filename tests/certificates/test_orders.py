@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from django.utils import timezone
 
-from panel.certificates import handshakes
+from panel.certificates import handshakes, ordering
+from panel.certificates.choices import AccountStatus, OrderStep
 from panel.certificates.models import Order
 from panel.hosts.models import Engine
 from panel.websites import certificates
@@ -96,3 +97,21 @@ def test_hsts_is_sent_over_https_once_it_is_wanted(make_world: Make, engine: Eng
     assert secure.headers["strict-transport-security"] == "max-age=86400"
     plain = world.machine.get("shop")
     assert plain.status == 301 and "strict-transport-security" not in plain.headers
+
+
+def test_two_first_orders_of_one_account_register_it_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the first order is at its first step, the other one registers the account and is done."""
+    account = world.authority()
+    first = world.enable(world.site("shop"), account)
+    second = world.enable(world.site("blog"), account)
+    prepare = ordering.STEP[OrderStep.PREPARE]
+
+    def meanwhile(course: ordering.Course) -> None:
+        prepare(course)
+        if course.order.pk == first.pk:
+            assert world.run(second).status == "succeeded", second.error
+
+    monkeypatch.setitem(ordering.STEP, OrderStep.PREPARE, meanwhile)
+    assert world.run(first).status == "succeeded", first.error
+    account.refresh_from_db()
+    assert account.status == AccountStatus.VALID

@@ -112,6 +112,11 @@ class Pebble:
         window = json.dumps({"suggestedWindow": {"start": start, "end": end}})
         self.managed("/set-renewal-info/", {"Certificate": leaf, "ARIResponse": window})
 
+    def resolve(self, name: str, address: str) -> None:
+        """Make the name resolve to this IPv4 address instead of 127.0.0.1."""
+        body = json.dumps({"host": f"{name}.", "addresses": [address]}).encode()
+        urllib.request.urlopen(f"http://127.0.0.1:{self.dns_management}/add-a", body, timeout=10).close()
+
     def orders(self) -> int:
         """How many orders were placed since it started."""
         return self._authority.said().count("to new order") + self._authority.said().count("Added order")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import RenderedFile, SiteSpec, from_json, to_json
 from panel.websites import freeze, web_server_specs
 from panel.websites.certificates import certificate_end
+from panel.websites.client_certificates import revocations_end
 from panel.websites.models import Site
 
 KEY_MODE = 0o600
@@ -214,6 +216,14 @@ def _ends_set(drafts: Sequence[Revision]) -> None:
     for draft in drafts:
         own = [end for record in draft.files if (end := ends.get(record["sha256"])) is not None]
         draft.certificate_ends_at = min(own, default=None)
+        draft.revocations_end_at = _revocations_end(draft)
+
+
+def _revocations_end(revision: Revision) -> dt.datetime | None:
+    """End of the first revocation list of clients' certificates that a server block checks."""
+    checks = (block.client_certificates for block in spec_of(revision).blocks)
+    ends = (revocations_end(check.crl) for check in checks if check is not None and check.crl)
+    return min((end for end in ends if end is not None), default=None)
 
 
 def _has_tls(revision: Revision) -> bool:

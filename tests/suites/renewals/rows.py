@@ -1,0 +1,129 @@
+"""Create the panel's rows for a run of renewals: `python -m tests.suites.renewals.rows`, JSON on standard input and
+output. `due` as an argument makes every certificate due instead, and `state` prints what became of the orders.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+
+def create(given: dict[str, Any]) -> dict[str, Any]:
+    from django.conf import settings
+    from django.test import Client
+
+    from panel.accounts.models import Role, Scope, Team, User
+    from panel.accounts.services.tokens import token_create
+    from panel.certificates.services import account_create
+
+    admin = User.objects.create_user("admin", "correct horse battery staple", role=Role.ADMIN)
+    team = Team.objects.create(name="Everyone", slug="everyone")
+    authority = {"issuer": "other", "directory_url": given["directory"], "ca_pem": given["ca_pem"]}
+    account_create(actor=admin, team=team, name="authority", **authority)
+    for host in given["hosts"]:
+        _host(admin, team, host)
+    client = Client()
+    client.force_login(admin, backend="django.contrib.auth.backends.ModelBackend")
+    cookie = f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
+    return {"token": token_create(actor=admin, name="renewals", scopes=list(Scope))[1], "cookie": cookie}
+
+
+def _host(admin: Any, team: Any, given: dict[str, Any]) -> None:
+    from panel.hosts.models import Host, HostStatus, Layout, WebServer
+
+    names = ("name", "port", "username", "private_key", "host_key", "site_roots")
+    values = {name: given[name] for name in names}
+    host = Host.objects.create(connection="ssh", address="127.0.0.1", status=HostStatus.READY, **values)
+    web_server = WebServer.objects.create(
+        host=host, engine="nginx", layout=Layout.CONF_D, version="1.22.1", paths=given["paths"]
+    )
+    for site in given["sites"]:
+        _site(admin, team, web_server, given["address"], site)
+
+
+def _site(admin: Any, team: Any, web_server: Any, address: str, given: dict[str, Any]) -> None:
+    """A site with a certificate, which serves challenges."""
+    from panel.websites import services
+    from panel.websites.models import Site
+
+    site = services.site_create(
+        actor=admin,
+        team=team,
+        name=given["name"],
+        domains=[given["domain"]],
+        web_server=web_server,
+        port=given["http_port"],
+        address=address,
+        root=given["root"],
+    )
+    certificate = services.certificate_issue(
+        actor=None,
+        team=team,
+        name=given["name"],
+        certificate=None,
+        chain=given["certificate"],
+        key=given["key"],
+    )
+    ports = ({"port": given["http_port"]}, {"port": given["https_port"], "tls": True})
+    listens = [{"address": address, **port} for port in ports]
+    services.block_update(actor=admin, block=site.blocks.get(), listens=listens, certificate=certificate)
+    Site.objects.filter(pk=site.pk).update(answers_challenges=True)
+
+
+def due() -> dict[str, Any]:
+    """Make every certificate due now, as if it were the night."""
+    from django.utils import timezone
+
+    from panel.certificates.models import AcmeAccount, AutomaticCertificate
+    from panel.websites.models import Certificate, Site
+
+    account, now = AcmeAccount.objects.get(), timezone.now()
+    for site in Site.objects.exclude(pk__in=AutomaticCertificate.objects.values("site")):
+        certificate = Certificate.objects.get(name=site.name)
+        AutomaticCertificate.objects.create(site=site, account=account, certificate=certificate, seen_at=now)
+    return {"due": AutomaticCertificate.objects.update(next_at=now, ari_at=None)}
+
+
+def state() -> dict[str, Any]:
+    from django.db.models import Count, Max, Min
+
+    from panel.certificates.models import Order
+    from panel.deployments.models import Deployment
+
+    orders = Order.objects.all()
+    problems = orders.filter(status="failed").values_list("error", flat=True)
+    times = orders.aggregate(first=Min("created_at"), last=Max("finished_at"))
+    deployments = Deployment.objects.filter(kind="certificate").values_list("host__name")
+    return {
+        "orders": dict(orders.values_list("status").annotate(Count("pk")).order_by()),
+        "seconds": (times["last"] - times["first"]).total_seconds() if times["last"] else None,
+        "problems": sorted(set(problems))[:5],
+        "open": orders.filter(finished_at=None).count() + _unbegun(),
+        "waiting": list(orders.filter(finished_at=None).values_list("step", "progress")[:5]),
+        "deployments": dict(deployments.annotate(Count("pk")).order_by()),
+    }
+
+
+def _unbegun() -> int:
+    """Certificates that are due and have no order yet."""
+    from django.utils import timezone
+
+    from panel.certificates.models import AutomaticCertificate
+
+    return AutomaticCertificate.objects.filter(next_at__lte=timezone.now()).count()
+
+
+def main() -> None:
+    os.environ["DJANGO_SETTINGS_MODULE"] = "panel.settings"
+    import django
+
+    django.setup()
+    jobs = {"due": due, "state": state}
+    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    json.dump(jobs[name]() if name else create(json.load(sys.stdin)), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
