@@ -26,22 +26,22 @@ CERTIFICATE_FILE = r"(?:ssl_certificate(?:_key)?|SSLCertificate(?:Key)?File) \"?
 
 @dataclass(frozen=True)
 class Fault:
-    """`place` is what no second fault may touch at the same time."""
+    """`places` are what no second fault may touch at the same time."""
 
     name: str
-    place: str
+    places: tuple[str, ...]
     begin: Callable[[], object]
     end: Callable[[], object]
 
 
 def of_host(host: TruthHost) -> list[Fault]:
-    server, link, app = f"{host.name} server", f"{host.name} link", f"{host.name} app"
+    server, link, app = (f"{host.name} server",), (f"{host.name} link",), (f"{host.name} app",)
     return [
         Fault(f"stop the web server of {host.name}", server, host.server.stop, lambda: _start_server(host)),
         Fault(f"kill the web server of {host.name}", server, lambda: _kill_server(host), lambda: _start_server(host)),
         Fault(f"cut the link of {host.name}", link, host.cut, host.sshd.start),
         Fault(f"hang the link of {host.name}", link, lambda: host.hang(True), lambda: host.hang(False)),
-        Fault(f"fill the disk of {host.name}", f"{host.name} disk", lambda: host.disk.fill(0), host.disk.empty),
+        Fault(f"fill the disk of {host.name}", (f"{host.name} disk",), lambda: host.disk.fill(0), host.disk.empty),
         Fault(f"kill the application of {host.name}", app, host.app.stop, host.app.start),
         Fault(f"hang the application of {host.name}", app, lambda: host.app.pause(True), lambda: host.app.pause(False)),
         *[fault for site in host.sites for fault in of_site(site)],
@@ -49,28 +49,29 @@ def of_host(host: TruthHost) -> list[Fault]:
 
 
 def of_site(site: TruthSite) -> list[Fault]:
-    place = f"{site.host.name} server"
+    # A file cannot be written while the disk is full.
+    places = (f"{site.host.name} server", f"{site.host.name} disk")
     edit = (lambda: _edit(site, "# by hand\n"), lambda: _edit(site, ""))
-    found = [Fault(f"edit the file of {site.name}", place, *edit)]
+    found = [Fault(f"edit the file of {site.name}", places, *edit)]
     if site.kind == "files":
         page = site.root / "index.html"
         hidden = page.with_suffix(".away")
         rename = (lambda: page.rename(hidden), lambda: hidden.rename(page))
-        found.append(Fault(f"remove the page of {site.name}", f"{site.name} files", *rename))
+        found.append(Fault(f"remove the page of {site.name}", (f"{site.name} files",), *rename))
     if site.kind == "tls":
-        found.append(_expiry(site, place))
+        found.append(_expiry(site, places))
     return found
 
 
 def of_panel(panel: TruthPanel) -> list[Fault]:
     kills = [
-        Fault(f"kill the {name} process", "panel", lambda number=number: panel.kill_one(number), lambda: None)
+        Fault(f"kill the {name} process", ("panel",), lambda number=number: panel.kill_one(number), lambda: None)
         for number, name in enumerate(("web", "worker", "scheduler"))
     ]
     return [
         *kills,
-        Fault("stop Redis", "panel", panel.redis.stop, panel.redis.start),
-        Fault("stop PostgreSQL", "panel", panel.postgres.process.stop, panel.postgres.process.start),
+        Fault("stop Redis", ("panel",), panel.redis.stop, panel.redis.start),
+        Fault("stop PostgreSQL", ("panel",), panel.postgres.process.stop, panel.postgres.process.start),
     ]
 
 
@@ -93,7 +94,7 @@ def _edit(site: TruthSite, line: str) -> None:
         site.config.write_text(line + text)
 
 
-def _expiry(site: TruthSite, place: str) -> Fault:
+def _expiry(site: TruthSite, places: tuple[str, ...]) -> Fault:
     saved: dict[Path, str] = {}
 
     def begin() -> None:
@@ -110,7 +111,7 @@ def _expiry(site: TruthSite, place: str) -> Fault:
         saved.clear()
         site.host.server.reload()
 
-    return Fault(f"let the certificate of {site.name} expire", place, begin, end)
+    return Fault(f"let the certificate of {site.name} expire", places, begin, end)
 
 
 class Faults:
@@ -148,14 +149,14 @@ class Faults:
                 fault.end()
                 self._say(f"ended: {fault.name}")
                 with self._lock:
-                    self._busy.discard(fault.place)
+                    self._busy.difference_update(fault.places)
             self._done.wait(pause)
 
     def _next(self) -> tuple[Fault, float, float]:
         with self._lock:
-            free = [fault for fault in self._choices if fault.place not in self._busy]
+            free = [fault for fault in self._choices if self._busy.isdisjoint(fault.places)]
             fault = self._chance.choice(free)
-            self._busy.add(fault.place)
+            self._busy.update(fault.places)
             self.count += 1
-            longest = 40.0 if fault.place == "panel" else LONGEST_S
+            longest = 40.0 if fault.places == ("panel",) else LONGEST_S
             return fault, self._chance.uniform(SHORTEST_S, longest), self._chance.uniform(*PAUSE_S)
