@@ -2,11 +2,15 @@
 
 import os
 import threading
+from typing import Any
 
 from celery import Celery
-from celery.signals import worker_ready, worker_shutting_down
+from celery.result import AsyncResult
+from celery.signals import worker_init, worker_ready, worker_shutting_down
+from celery.utils import uuid
 
 from panel.core.open_files import limit_raise
+from panel.core.without_queue import WithoutQueue
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "panel.settings")
 # Django's checks would load every page and the API, 34 MB that no task needs; `migrate` has already run them.
@@ -15,7 +19,24 @@ os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 STOP_WITHIN_S = 8.0
 
 limit_raise()
-app = Celery("paddock")
+
+
+class Messages(Celery):
+    """Sends messages to workers; a worker that lost the queue carries out its own."""
+
+    without_queue: WithoutQueue | None = None
+
+    def send_task(  # type: ignore[override] # Celery's own has forty parameters
+        self, name: str, args: Any = None, kwargs: Any = None, countdown: float | None = None, **options: Any
+    ) -> AsyncResult[Any]:
+        if self.without_queue is not None and self.without_queue.is_on and not kwargs:
+            self.without_queue.submit(name, args or (), countdown or 0.0)
+            return self.AsyncResult(options.get("task_id") or uuid())
+        found: AsyncResult[Any] = super().send_task(name, args, kwargs, countdown, **options)
+        return found
+
+
+app = Messages("paddock")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 
@@ -26,6 +47,14 @@ def sweep_at_start(**_: object) -> None:
     for name, entry in app.conf.beat_schedule.items():
         if name.startswith("sweep-"):
             app.send_task(entry["task"])
+
+
+@worker_init.connect
+def watch_queue(**_: object) -> None:
+    """Work without Redis while it does not respond, also if it did not when the worker started."""
+    if app.conf.broker_url.startswith("redis"):
+        app.without_queue = WithoutQueue(app, app.conf.worker_concurrency)
+        app.without_queue.start()
 
 
 @worker_shutting_down.connect

@@ -145,9 +145,10 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = env.read.str("PADDOCK_REDIS_URL", "")
+_REDIS_TIMEOUTS: dict[str, object] = {"socket_timeout": 3, "socket_connect_timeout": 2}  # seconds
 CACHES = {
     "default": (
-        {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}
+        {"BACKEND": "panel.core.cache.OptionalRedisCache", "LOCATION": REDIS_URL, "OPTIONS": _REDIS_TIMEOUTS}
         if REDIS_URL
         else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
     )
@@ -157,8 +158,10 @@ CACHES = {
 CELERY_BROKER_URL = REDIS_URL or "folder://localhost/"
 CELERY_BROKER_TRANSPORT = None if REDIS_URL else "panel.core.queue:Transport"
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, object] = (
-    {} if REDIS_URL else {"folder": str(HOME / "queue"), "polling_interval": 0.1}
+    _REDIS_TIMEOUTS if REDIS_URL else {"folder": str(HOME / "queue"), "polling_interval": 0.1}
 )
+# A message that cannot be sent is not needed: the next look at the rows finds what it was about.
+CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0, "interval_step": 0.2}
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = False
 CELERY_WORKER_POOL = "threads"  # one process holds the pooled SSH connections

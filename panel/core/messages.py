@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from enum import StrEnum
 
 from celery import current_app
 from django.db import transaction
+from kombu.exceptions import OperationalError
+
+logger = logging.getLogger(__name__)
 
 
 class Task(StrEnum):
@@ -24,9 +28,14 @@ class Task(StrEnum):
     REPORT_DELIVER = "panel.reports.tasks.deliver"
 
 
-def task_send(task: Task, *args: object) -> None:
-    """Wake a worker now. The sweep finds queued rows whose message was lost."""
-    current_app.send_task(task.value, args)
+def task_send(task: Task, *args: object) -> bool:
+    """Wake a worker now; return whether the queue took the message. Workers find queued rows without one as well."""
+    try:
+        current_app.send_task(task.value, args)
+    except OperationalError as error:
+        logger.warning("the queue does not respond, so a worker will find %s in the database: %s", task.value, error)
+        return False
+    return True
 
 
 def task_send_on_commit(task: Task, *args: object) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import datetime as dt
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from django.conf import settings
 from django.db import DatabaseError, close_old_connections, transaction
 from django.utils import timezone
 
+from panel.core.cache import redis_responds
 from panel.core.models import PeriodicDate
 
 logger = logging.getLogger(__name__)
@@ -28,20 +30,34 @@ PAUSE_S = 2.0  # while the database or the queue does not answer
 
 
 class DatabaseScheduler(Scheduler):
-    """Sends the entries of CELERY_BEAT_SCHEDULE that are due, each date once among all schedulers."""
+    """Sends the entries of CELERY_BEAT_SCHEDULE that are due, each date once among all schedulers.
+
+    `send` replaces the message (core/without_queue.py).
+    """
+
+    def __init__(self, *args: Any, send: Callable[[ScheduleEntry], None] | None = None, **kwargs: Any) -> None:
+        self._send_entry = send or self._message
+        super().__init__(*args, **kwargs)
+
+    def _message(self, entry: ScheduleEntry) -> None:
+        self.apply_async(entry, producer=self.producer, advance=False)
 
     def setup_schedule(self) -> None:
         self.merge_inplace(self.app.conf.beat_schedule)
 
     def tick(self, *_: Any, **__: Any) -> float:
         """Send the due tasks; return the seconds until the next look."""
+        is_local = self._send_entry != self._message
+        if not is_local and not redis_responds():
+            return PAUSE_S  # without a look, which would lock dates that workers move on meanwhile
         try:
             close_old_connections()
             self._look()
         except (DatabaseError, SchedulingError) as error:
             logger.warning("periodic tasks wait, because the database or the queue does not answer: %s", error)
             return PAUSE_S
-        Path(settings.CELERY_BEAT_SCHEDULE_FILENAME).touch()
+        if not is_local:
+            Path(settings.CELERY_BEAT_SCHEDULE_FILENAME).touch()
         return LOOK_EVERY_S
 
     def _look(self) -> None:
@@ -62,7 +78,7 @@ class DatabaseScheduler(Scheduler):
             # The time is taken here, because a wait for the connection must not shorten the interval.
             next_at = timezone.now() + _interval(entry)
             if PeriodicDate.objects.filter(name=name, next_at=due).update(next_at=next_at):
-                self.apply_async(dated, producer=self.producer, advance=False)
+                self._send_entry(dated)
 
 
 def _interval(entry: ScheduleEntry) -> dt.timedelta:

@@ -137,7 +137,7 @@ def test_page_responds_the_same_for_unknown_names(
 def test_mails_to_one_account_and_requests_from_one_network_are_limited(
     vera: User, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("panel.accounts.views.links.task_send", lambda task, name: None)
+    monkeypatch.setattr("panel.accounts.views.links.task_send", lambda task, name: True)
     for _ in range(6):
         tasks.password_forgotten("vera")
     assert len(mailbox.messages) == links.MOST_RESETS
@@ -145,6 +145,16 @@ def test_mails_to_one_account_and_requests_from_one_network_are_limited(
     for number in range(70):
         statuses.add(client.post("/login/forgotten/", {"name": f"name-{number}"}).status_code)
     assert statuses == {200, 429}
+
+
+def test_link_is_not_promised_while_the_queue_is_away(
+    vera: User, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("panel.accounts.views.links.task_send", lambda task, name: False)
+    for name in ("vera", "nobody"):
+        response = Client(HTTP_HOST="localhost").post("/login/forgotten/", {"name": name})
+        assert response.status_code == 422
+        assert "cannot send mail at the moment" in response.content.decode()
 
 
 @pytest.mark.parametrize("name", ["", " ", "x" * 254, "véra", "\x00", "vera\r\nBcc: x@example.com", "%"])

@@ -27,7 +27,9 @@ def forgotten(request: HttpRequest) -> HttpResponse:
     is_sent = request.method == "POST" and form.is_valid() and links.can_mail()
     if is_sent:
         wrong_secret_counted(request, Kind.RESET)
-        task_send(Task.PASSWORD_FORGOTTEN, form.cleaned_data["name"])
+        is_sent = task_send(Task.PASSWORD_FORGOTTEN, form.cleaned_data["name"])
+        if not is_sent:
+            form.add_error(None, _("The panel cannot send mail at the moment. Try again in a few minutes."))
     context = {"form": form, "is_sent": is_sent, "can_mail": links.can_mail()}
     return render(request, "accounts/forgotten.html", context, status=form_status(form))
 
