@@ -9,6 +9,7 @@ from django.db.models import Model
 # Path from each kind of object to its team. Entries of other kinds are visible to administrators and their actor only.
 _TEAM = {
     "websites.site": ("team_id",),
+    "websites.accesslist": ("team_id",),
     "websites.certificate": ("team_id",),
     "websites.serverblock": ("site", "team_id"),
     "websites.location": ("block", "site", "team_id"),

@@ -6,11 +6,11 @@ import hashlib
 import json
 from typing import Any, cast
 
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Prefetch, QuerySet, prefetch_related_objects
 
 from panel.hosts.models import WebServer
 from panel.rendering import challenges, spec
-from panel.websites import field_names, paths
+from panel.websites import access_lists, field_names, paths
 from panel.websites.models import (
     Certificate,
     ClientVerify,
@@ -24,7 +24,7 @@ from panel.websites.models import (
 
 def with_parts(sites: QuerySet[Site]) -> list[Site]:
     """The same sites with all their parts, loaded in a constant number of queries."""
-    return list(
+    found = list(
         sites.select_related("team", "web_server__host", "maintenance").prefetch_related(
             Prefetch("blocks", ServerBlock.objects.select_related("certificate__host")),
             "blocks__listens",
@@ -35,6 +35,10 @@ def with_parts(sites: QuerySet[Site]) -> list[Site]:
             "snippets",
         )
     )
+    locations = (item for site in found for block in site.blocks.all() for item in block.locations.all())
+    if any(access_lists.named(item.access_rules) for item in locations):
+        prefetch_related_objects(found, "team__access_lists")
+    return found
 
 
 def site_folder(site: Site, web_server: WebServer) -> str:
@@ -199,12 +203,18 @@ def _location(site: Site, web_server: WebServer, row: Location, snippets: _Snipp
         upstream=row.upstream.name if row.upstream else "",
         request_headers=_headers(row.request_headers),
         headers=_headers(row.headers),
-        access_rules=tuple(spec.AccessRule(item["action"], item["source"]) for item in row.access_rules),
+        access_rules=access_lists.expanded(row.access_rules, _lists(site, row)),
         basic_auth=_basic_auth(site, web_server, row),
         rate_limit=spec.RateLimit(row.rate_limit_rps, row.rate_limit_burst) if row.rate_limit_rps else None,
         cache=_cache(row),
         snippet=snippets.of_location(row),
     )
+
+
+def _lists(site: Site, location: Location) -> dict[str, list[str]]:
+    """Sources of the team's access lists by name, if the location's rules name any."""
+    is_named = access_lists.named(location.access_rules)
+    return {row.name: row.sources for row in site.team.access_lists.all()} if is_named else {}
 
 
 def _basic_auth(site: Site, web_server: WebServer, row: Location) -> spec.BasicAuth | None:

@@ -105,6 +105,20 @@ class Certificate(BaseModel):
         return self.name
 
 
+class AccessList(BaseModel):
+    """Addresses and networks that access rules of a team's sites name as `@name`."""
+
+    name = models.SlugField(max_length=63, unique=True, validators=[validators.validate_slug])
+    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="access_lists")
+    sources = models.JSONField(validators=[shapes.validate_access_list])  # ["192.0.2.7", "10.0.0.0/8"]
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class Balancing(models.TextChoices):
     ROUND_ROBIN = "round_robin", _("Round robin")
     LEAST_CONN = "least_conn", _("Least connections")
@@ -355,7 +369,7 @@ class Location(BaseModel):
     expires = models.CharField(  # "7d", "-1", "max", "off"
         max_length=32, blank=True, validators=[validators.validate_expires]
     )
-    access_rules = models.JSONField(  # [{"action": "allow"|"deny", "source": "10.0.0.0/8"|"all"}]
+    access_rules = models.JSONField(  # [{"action": "allow"|"deny", "source": "10.0.0.0/8"|"@list"|"all"}]
         default=list, blank=True, validators=[shapes.validate_access_rules]
     )
     basic_auth_realm = models.CharField(max_length=120, blank=True, validators=[validators.validate_realm])

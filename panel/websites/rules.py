@@ -13,7 +13,7 @@ from agents.host import addresses
 from panel.rendering import claims, confinement, rewriting, snippets, spec, targets, variables
 from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import Rewrite
-from panel.websites import client_certificates, validators, web_server_specs
+from panel.websites import access_lists, client_certificates, validators, web_server_specs
 
 if TYPE_CHECKING:
     from panel.websites.models import Allowance, Listen, Location, RawSnippet, ServerBlock
@@ -97,6 +97,7 @@ def check_location(location: Location) -> None:
     if location.alias and location.match in ("~", "~*"):
         faults.add("alias", _("An alias replaces a fixed prefix. With a regular expression, use a root."))
     _check_confined(location, faults)
+    _check_access_lists(location, faults)
     if location.basic_auth_users and not location.basic_auth_realm:
         faults.add("basic_auth_realm", _("Enter a realm; browsers show it in the password dialog."))
     if location.basic_auth_realm and not location.basic_auth_users:
@@ -104,6 +105,17 @@ def check_location(location: Location) -> None:
     if location.rate_limit_burst and not location.rate_limit_rps:
         faults.add("rate_limit_rps", _("A burst needs a rate. Enter the allowed requests per second."))
     faults.raise_any()
+
+
+def _check_access_lists(location: Location, faults: _Faults) -> None:
+    """Check that the team of the site has the lists that access rules name."""
+    wanted = access_lists.named(location.access_rules)
+    if not wanted:
+        return
+    team = location.block.site.team
+    for name in sorted(wanted - set(team.access_lists.values_list("name", flat=True))):
+        words = _("The team %(team)s has no access list “%(name)s”. Add it under Sites, Access lists.")
+        faults.add("access_rules", words % {"team": team.name, "name": name})
 
 
 def _check_rewrites(rewrites: list[dict[str, str]], faults: _Faults) -> None:

@@ -12,7 +12,8 @@ from panel.accounts.models import Role, User
 from panel.accounts.permissions import Action, may, visible
 from panel.hosts.selectors import hosts_visible
 from panel.rendering.targets import LocalServices
-from panel.websites.models import Allowance, AllowanceKind, Certificate, ServerBlock, Site
+from panel.websites.access_lists import named
+from panel.websites.models import AccessList, Allowance, AllowanceKind, Certificate, Location, ServerBlock, Site
 from panel.websites.web_server_specs import services_of
 
 
@@ -55,6 +56,24 @@ def php_sockets(user: User) -> list[tuple[str, str]]:
 def _is_one_service(value: str) -> bool:
     """False for folders (`unix:/run/php/*`) and ranges of ports (`127.0.0.1:3000-3999`)."""
     return not value.endswith("*") if value.startswith("unix:") else value.rpartition(":")[2].isdigit()
+
+
+def access_lists_visible(user: User) -> QuerySet[AccessList]:
+    return visible(AccessList.objects.select_related("team"), user)
+
+
+def sites_of_access_list(access_list: AccessList) -> list[Site]:
+    """Sites whose access rules name the list, by name."""
+    rows = Location.objects.filter(block__site__team=access_list.team_id).exclude(access_rules=[])
+    pairs = rows.values_list("block__site", "access_rules")
+    using = {site for site, rules in pairs if access_list.name in named(rules)}
+    return list(Site.objects.filter(pk__in=using).order_by("name"))
+
+
+def access_lists_used(site: Site) -> list[str]:
+    """Names of the access lists that a site's access rules name."""
+    rows = Location.objects.filter(block__site=site).values_list("access_rules", flat=True)
+    return sorted({name for rules in rows for name in named(rules)})
 
 
 def certificates_visible(user: User) -> QuerySet[Certificate]:

@@ -47,6 +47,7 @@ BCRYPT = re.compile(r"\$2[aby]\$(?:0[4-9]|1[0-9])\$[./A-Za-z0-9]{53}")
 MEDIA_TYPE = re.compile(r"(?:\*|[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/(?:\*|[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*))")
 REWRITE_FLAGS = ("", "last", "break", "redirect", "permanent")
 Check = Callable[[str], None]
+MAX_SOURCES = 500  # of an access list; each becomes a line in every location that names it
 
 
 def _list_of(value: Any, kind: type, example: str) -> list[Any]:
@@ -222,7 +223,17 @@ def validate_access_rules(value: Any) -> None:
         _members(item, {"action", "source"}, set(), example)
         if item["action"] not in ("allow", "deny"):
             raise ValidationError(_("“action” must be allow or deny."), code="shape")
-        _text(item, "source", validators.validate_access_source)
+        _text(item, "source", validators.validate_rule_source)
+
+
+def validate_access_list(value: Any) -> None:
+    """Validate the addresses and networks of an access list: each once, and at least one."""
+    validate_sources(value)
+    if not value:
+        raise ValidationError(_("Enter at least one address or network."), code="shape")
+    if len(value) > MAX_SOURCES:
+        raise ValidationError(_("Enter at most %d addresses and networks.") % MAX_SOURCES, code="shape")
+    _unique(value)
 
 
 def validate_sources(value: Any) -> None:

@@ -7,6 +7,7 @@ from django.urls import URLPattern, URLResolver, path
 from panel.comparisons import views as comparisons
 from panel.deployments.views import revisions
 from panel.websites.views import (
+    access_lists,
     actions,
     allowances,
     blocks,
@@ -33,6 +34,10 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("+tags/", lists.bulk_tag, name="bulk_tag"),
     path("+shared/", allowances.shared_names, name="shared_names"),
     path("+allowances/<int:pk>/delete/", allowances.withdraw, name="allowance_delete"),
+    path("+access-lists/", access_lists.access_lists, name="access_lists"),
+    path("+access-lists/+new/", access_lists.access_list_add, name="access_list_add"),
+    path("+access-lists/<slug:name>/", access_lists.access_list, name="access_list"),
+    path("+access-lists/<slug:name>/delete/", access_lists.access_list_delete, name="access_list_delete"),
     path("+certificates/", certificates.certificates, name="certificates"),
     path("+certificates/+upload/", certificates.upload, name="certificate_upload"),
     path("+certificates/+self-signed/", certificates.self_sign, name="certificate_self_sign"),

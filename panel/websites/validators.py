@@ -344,6 +344,14 @@ def validate_access_source(value: str) -> None:
         ) from error
 
 
+def validate_rule_source(value: str) -> None:
+    """Validate the source of an access rule: also `@name` of an access list."""
+    if value.startswith("@"):
+        validate_slug(value[1:])
+    else:
+        validate_access_source(value)
+
+
 def validate_upstream_address(value: str) -> None:
     """Validate `host:port`, `[v6]:port` or `unix:/path`."""
     refuse_control_characters(value)

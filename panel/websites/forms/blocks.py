@@ -231,7 +231,10 @@ class LocationForm(PartForm[Location]):
         label=_("Access rules"),
         to_text=lines.access_rules_to_text,
         from_text=lines.access_rules_from_text,
-        help_text=_("The first matching rule applies, for example `allow 10.0.0.0/8`, then `deny all`."),
+        help_text=_(
+            "The first matching rule applies, for example `allow 10.0.0.0/8`, then `deny all`. `@office` means the "
+            "addresses of the access list office."
+        ),
     )
     basic_auth_users = LinesField(
         label=_("Users"),

@@ -4,6 +4,7 @@ Each call checks permission (PermissionDenied), values (ValidationError keyed by
 `expected_version` (Conflict); it writes an audit row and is one transaction.
 """
 
+from panel.websites.services.access_lists import access_list_create, access_list_delete, access_list_update
 from panel.websites.services.allowances import allowance_create, allowance_delete
 from panel.websites.services.blocks import (
     block_create,
@@ -49,6 +50,9 @@ from panel.websites.services.sites import (
 )
 
 __all__ = [
+    "access_list_create",
+    "access_list_delete",
+    "access_list_update",
     "allowance_create",
     "allowance_delete",
     "block_create",

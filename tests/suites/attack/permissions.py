@@ -32,7 +32,7 @@ _ROUTES = {
         audit:list audit:export audit:detail rollouts:list rollouts:detail previews:detail
         publishing:content publishing:detail api:releases-list api:releases-detail
         placements:list deployments:windows api:maintenance-detail
-        certificates:dns_accounts certificates:calendar
+        certificates:dns_accounts certificates:calendar websites:access_lists
         api:attention api:schema api:docs api:job api:job-events api:problems api:problem api:self-check
         api:search api:audit-list api:audit-detail api:deployments-steps
         api:drifts-list api:drifts-detail api:hosts-logs api:hosts-resources api:hosts-traffic
@@ -59,6 +59,8 @@ _ROUTES = {
         websites:create websites:bulk websites:bulk_delete websites:bulk_move websites:bulk_tag
         websites:certificate_upload websites:certificate_self_sign websites:certificate_replace
         websites:certificate_export api:certificates-pkcs12
+        websites:access_list_add websites:access_list websites:access_list_delete
+        api:access-lists-list api:access-lists-detail
         certificates:dns_account_add certificates:dns_account certificates:dns_account_test
         certificates:dns_account_delete api:dns-accounts-list api:dns-accounts-detail api:dns-accounts-test
         certificates:account_key_change certificates:account_deactivate certificates:revoke

@@ -49,6 +49,7 @@ from panel.reports.models import Report as Told
 from panel.rollouts.models import Part as RolloutPart
 from panel.rollouts.models import Rollout, Wave
 from panel.websites.models import (
+    AccessList,
     Allowance,
     AllowanceKind,
     Certificate,
@@ -140,6 +141,7 @@ def build() -> World:
     Allowance.objects.create(pk=KEY, kind=AllowanceKind.SERVICE, value=f"unix:/run/{NAME}", team=team, host=host)
     _deployments(site, web_server, owner)
     _rollout(owner)
+    AccessList.objects.create(pk=KEY, name=NAME, team=team, sources=["192.0.2.7"])
     DnsAccount.objects.create(
         pk=KEY,
         name=NAME,

@@ -1,0 +1,35 @@
+"""Access lists as JSON."""
+
+from __future__ import annotations
+
+from rest_framework import serializers
+
+from panel.api.serializers import StrictSerializer, TeamField
+from panel.websites.models import AccessList
+from panel.websites.selectors import sites_of_access_list
+
+SOURCES = "Addresses and networks: 192.0.2.7, 10.0.0.0/8, 2001:db8::/32."
+
+
+class AccessListSerializer(serializers.ModelSerializer[AccessList]):
+    """Addresses and networks that access rules of the team's sites name as `@name`."""
+
+    team = serializers.CharField(source="team.slug", read_only=True)
+    sources = serializers.ListField(child=serializers.CharField(), read_only=True)
+    sites = serializers.SerializerMethodField(help_text="Names of the sites whose access rules name the list.")
+
+    class Meta:
+        model = AccessList
+        fields = ["id", "name", "team", "sources", "sites", "created_at", "updated_at"]
+
+    def get_sites(self, row: AccessList) -> list[str]:
+        return [site.name for site in sites_of_access_list(row)]
+
+
+class AccessListChange(StrictSerializer):
+    sources = serializers.ListField(child=serializers.CharField(max_length=50), help_text=SOURCES)
+
+
+class AccessListInput(AccessListChange):
+    team = TeamField()
+    name = serializers.CharField(max_length=63)
