@@ -257,6 +257,10 @@ class _HostWork:
     def switch(self) -> None:
         found = self._call("switch")
         self.target.state, self.target.replaced = "published", found["replaced"]
+        if not found["atomic"]:
+            self.target.words = _(
+                "The file system cannot exchange folders, so the folder was missing for a moment between two renames."
+            )
 
     def look_after(self) -> None:
         """Fail if the site responds worse than before."""
@@ -268,7 +272,7 @@ class _HostWork:
             if was_well:
                 self.target.state, self.target.words = "failed", after.words
             else:
-                self.target.words = _("As before: %s") % after.words
+                self.target.words = f"{self.target.words} {_('As before: %s') % after.words}".strip()
         self.work.record()
 
     def back(self) -> None:

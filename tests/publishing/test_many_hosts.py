@@ -73,6 +73,21 @@ def test_every_host_gets_its_former_files_when_one_site_responds_worse(copied: C
     assert copied.states(done) == {copied.shop.machine.host.name: "returned", "web-2": "failed"}
 
 
+def test_host_that_could_not_exchange_its_folders_is_named(copied: Copied, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = _HostWork._call
+
+    def renamed(self: _HostWork, action: str, **values: object) -> Message:
+        found = call(self, action, **values)
+        is_renamed = action == "switch" and self.place.host.name == "web-2"
+        return found | {"atomic": False} if is_renamed else found
+
+    monkeypatch.setattr(_HostWork, "_call", renamed)
+    done = copied.shop.publish({"index.html": "one"}, replace=True)
+    assert done.status == JobStatus.SUCCEEDED
+    words = {target["host"]: target["words"] for target in done.targets}
+    assert words[copied.shop.machine.host.name] == "" and "was missing for a moment" in words["web-2"]
+
+
 @pytest.mark.parametrize("is_gone", [False, True])
 def test_response_that_is_lost_during_the_exchange_leaves_no_host_with_other_files(
     copied: Copied, monkeypatch: pytest.MonkeyPatch, is_gone: bool
