@@ -183,7 +183,7 @@ class Plan:
             self.folders.append(item)
 
     def _found(self, path: str) -> Found:
-        """State of a path; usually consecutive files are in one folder."""
+        """State of a path. Its folder stays open for the next path, which is usually in the same one."""
         folder = os.path.dirname(path)
         if self._open[0] != folder:
             self._leave()

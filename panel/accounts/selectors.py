@@ -49,9 +49,9 @@ class Check:
 
 
 def self_check(*, looked_at: dt.datetime | None) -> list[Check]:
-    """Check now what the panel needs on this machine; takes up to about a second.
+    """Check what the panel needs on its host. This takes up to a second.
 
-    `looked_at`: time at which a worker last looked at schedules, as asked by the scheduler.
+    `looked_at` is the time at which a worker last looked for due schedules.
     """
     worker = _workers()
     scheduler = [_scheduler(looked_at)] if worker.state == "ok" else []  # unknown without a worker

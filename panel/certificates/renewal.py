@@ -34,8 +34,8 @@ class Next:
 
 
 def next_renewal(not_before: dt.datetime, not_after: dt.datetime, window: Window | None, chance: random.Random) -> Next:
-    """A moment in the authority's window; without one after two thirds of the lifetime, or half of it when that is
-    shorter than ten days. Certificates of one night are spread."""
+    """A random time in the window that the authority names. Without a window: after two thirds of the lifetime, or
+    after half of a lifetime shorter than ten days, spread at random."""
     lifetime = not_after - not_before
     if window is not None and window.start <= window.end:
         at = window.start + (window.end - window.start) * chance.random()

@@ -199,8 +199,8 @@ class Deployment(Job):
 class DeploymentItem(models.Model):
     """One site in a deployment.
 
-    Without a revision the site is removed from the host, unless it `disabled_after` there as disabled.
-    `disabled_before`: its disabled files on the host before. `version`: the version of the draft that the deployment
+    Without a revision the site is removed from the host, or stays there disabled with the files of `disabled_after`.
+    `disabled_before`: its files before, if it was disabled. `version`: the version of the draft that the deployment
     makes live, null where the draft differs from the revision.
     """
 

@@ -156,7 +156,9 @@ class ScheduleSite(models.Model):
 
 
 class Occurrence(models.Model):
-    """One date of a schedule and its result. `dates` consecutive missed ones share a row with the last as `due_at`."""
+    """One date of a schedule and its result. Consecutive dates that were missed share one row: `dates` is their number,
+    and `due_at` the last of them.
+    """
 
     schedule = models.ForeignKey(Schedule, on_delete=models.CASCADE, related_name="occurrences")
     due_at = models.DateTimeField()

@@ -74,7 +74,7 @@ def check_block(block: ServerBlock) -> None:
 
 
 def _check_clients(block: ServerBlock, faults: _Faults) -> None:
-    """Authorities and revocation lists, also while the check is off: they are kept for the next time."""
+    """Check authorities and revocation lists, also while certificates are not requested: the lists are kept."""
     if block.client_verify and not block.client_ca.strip():
         faults.add("client_ca", _("Paste the certificate of the authority that signs the clients' certificates."))
     if block.client_crl.strip() and not block.client_ca.strip():

@@ -125,8 +125,8 @@ class Engine:
         return commands.run(argv, self.env(), prepare)
 
     def new_errors(self, done: commands.Done, before: commands.Done) -> commands.Done:
-        """For a server that starts despite errors: `done` passes if it has only errors that `before` has, and lists
-        these.
+        """Result of a test for a server that starts despite errors: a success if `done` lists only errors that `before`
+        lists as well.
         """
         raise NotImplementedError
 

@@ -151,8 +151,8 @@ def profile_update(*, actor: User, email: str, timezone_name: str, theme: str, m
 
 
 def password_change(*, actor: User, current: str, new: str, guesser: Guesser, session_key: str | None) -> None:
-    """Change the own password and end all other sessions of the account. TooManyGuesses after too
-    many wrong attempts.
+    """Change the password of `actor` and end all other sessions of the account. TooManyGuesses after too many wrong
+    attempts.
     """
     if not guess(guesser, kind=Kind.PASSWORD, account=actor, check=lambda: actor.check_password(current)):
         raise ApplicationError("The current password is wrong.", field="current", code="wrong_password")

@@ -63,7 +63,7 @@ def _site_needs(change: Change) -> SiteNeeds:
 
 
 def _folders(spec: SiteSpec) -> Iterator[str]:
-    """Document roots; of locations too, and aliases of locations that match a prefix ending in a slash."""
+    """Document roots of server blocks and locations, and aliases of locations whose prefix ends in a slash."""
     for block in spec.blocks:
         yield block.root
         for location in block.locations:

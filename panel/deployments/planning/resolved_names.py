@@ -42,6 +42,6 @@ def refuse(host: Host, changes: Sequence[Change], refused: Mapping[str, str]) ->
             if name in refused:
                 raise ApplicationError(
                     f"Site {change.site.name}: {where} cannot be deployed on {host.name}. There, {refused[name]}: no "
-                    "site may lead there. Choose another server for it.",
+                    "site may use it. Choose another server for it.",
                     code="refused_address",
                 )

@@ -175,7 +175,7 @@ def _unknown(host: Host) -> Observed:
 
 
 def _reach(state: SiteState, seen: Observed) -> Observed:
-    """Ignore failures of a site that the panel never reached: it may be meant for others only."""
+    """Ignore failures of a site that the panel never reached: its network may not be open to the panel."""
     was_reached = state.reach != Health.UNKNOWN
     return seen if seen.is_well or was_reached else Observed(None, f"Never reached from the panel: {seen.words}")
 

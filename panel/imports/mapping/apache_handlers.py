@@ -25,8 +25,10 @@ TO_HTTPS = re.compile(r"https://%\{(?:SERVER_NAME|HTTP_HOST)\}(?:%\{REQUEST_URI\
 
 
 def alias(made: Host, node: Node) -> str | None:
-    """With a slash at both ends the alias is a prefix of the model. Without slashes it matches whole segments, and the
-    folder itself is redirected to add a slash.
+    """Map an `Alias` to a location; return the reason if no location can express it.
+
+    An alias that ends in a slash is a path prefix. One without a slash matches whole segments, so a redirect adds the
+    slash to the folder's own path.
     """
     path, folder = _aliased(node)
     if not path:

@@ -32,13 +32,13 @@ class AllowanceInput(StrictSerializer):
         queryset=Team.objects.all(),
         required=False,
         allow_null=True,
-        help_text="Who may use it; left out, every team may use a service.",
+        help_text="Team that may use it. Without one, every team may use a service.",
     )
     host = serializers.SlugRelatedField(
         slug_field="name",
         queryset=Host.objects.all(),
         required=False,
         allow_null=True,
-        help_text="Where it holds; left out, everywhere. A service needs one.",
+        help_text="Host to which it applies. Without one, every host. A service needs one.",
     )
     note = serializers.CharField(max_length=300, required=False, allow_blank=True)
