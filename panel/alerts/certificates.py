@@ -13,7 +13,7 @@ from panel.accounts.models import User
 from panel.accounts.permissions import visible
 from panel.alerts.kinds import Alert
 from panel.certificates.selectors import automatic_visible
-from panel.deployments.models import SiteState, SiteStatus
+from panel.deployments.models import DEPLOYED, SiteState
 from panel.websites.certificates import EXPIRY_STEPS, expiry_step
 from panel.websites.models import Certificate, CertificateSource
 
@@ -79,7 +79,7 @@ def live_alerts(user: User, most: int) -> list[Alert]:
     """Live sites whose certificate expires soon although the draft has a later one, which is not deployed yet."""
     now = timezone.now()
     limit = now + dt.timedelta(days=EXPIRY_STEPS[0])
-    live = SiteState.objects.filter(status__in=(SiteStatus.LIVE, SiteStatus.DRIFTED))
+    live = SiteState.objects.filter(status__in=DEPLOYED)
     due = live.filter(revision__certificate_ends_at__lt=limit)
     # Automatic renewals are deployed within minutes; their failures have alerts of their own.
     rows = visible(due.exclude(site__automatic__problem=""), user, team_path="site__team")
@@ -111,7 +111,7 @@ def revocation_alerts(user: User, most: int) -> list[Alert]:
     """Live sites that refuse all clients soon, or already, because a revocation list of clients' certificates ends."""
     now = timezone.now()
     limit = now + REVOCATIONS_NOTICE
-    live = SiteState.objects.filter(status__in=(SiteStatus.LIVE, SiteStatus.DRIFTED))
+    live = SiteState.objects.filter(status__in=DEPLOYED)
     due = live.filter(revision__revocations_end_at__lt=limit)
     rows = visible(due, user, team_path="site__team").select_related("site", "revision")
     return [_revocation_alert(state, now) for state in rows.order_by("revision__revocations_end_at")[:most]]

@@ -21,13 +21,13 @@ from panel.benchmarks.models import Run, RunStatus
 from panel.benchmarks.selectors import runs_visible
 from panel.core.ui import Text
 from panel.deployments.models import (
+    DEPLOYED,
     Deployment,
     DeploymentStatus,
     DriftResolution,
     Health,
     NameWatch,
     SiteState,
-    SiteStatus,
 )
 from panel.deployments.selectors import deployments_visible, is_whole_visible
 from panel.hosts.models import Host, HostStatus, WebServer
@@ -119,7 +119,7 @@ def _services(user: User, most: int) -> list[Alert]:
 def _stopped(user: User, most: int) -> list[Alert]:
     """Stopped web servers with sites of the user, except on unreachable hosts, where their state is unknown."""
     rows = SiteState.objects.filter(
-        status__in=(SiteStatus.LIVE, SiteStatus.DRIFTED),
+        status__in=DEPLOYED,
         revision__web_server__is_running=False,
         revision__web_server__host__status=HostStatus.READY,
         revision__web_server__host__is_paused=False,
@@ -145,7 +145,7 @@ def _failing(user: User, most: int) -> list[Alert]:
     """Deployed sites whose health page fails, except on stopped web servers and unreachable hosts."""
     rows = SiteState.objects.filter(
         Q(health=Health.FAILING) | Q(health=Health.ANSWERING, reach=Health.FAILING),
-        status__in=(SiteStatus.LIVE, SiteStatus.DRIFTED),
+        status__in=DEPLOYED,
         revision__web_server__is_running=True,
         revision__web_server__host__status=HostStatus.READY,
         revision__web_server__host__is_paused=False,
@@ -197,7 +197,7 @@ def _first_line(error: str) -> str:
 def _names(user: User, most: int) -> list[Alert]:
     """Live sites with names that no longer point to their host: visitors and renewals of certificates miss it."""
     rows = visible(NameWatch.objects.filter(gone_since__isnull=False), user, team_path="site__team")
-    rows = rows.filter(site__state__status__in=(SiteStatus.LIVE, SiteStatus.DRIFTED))
+    rows = rows.filter(site__state__status__in=DEPLOYED)
     return [
         Alert(
             "missed",

@@ -6,8 +6,7 @@ from datetime import datetime
 
 from panel.core.errors import ApplicationError
 from panel.core.jobs import JobStatus
-from panel.deployments.models import DeploymentItem, SiteState
-from panel.deployments.planning.selectors import LIVE
+from panel.deployments.models import DEPLOYED, DeploymentItem, SiteState
 from panel.deployments.planning.services import ACTIVE
 from panel.hosts.jobs import server_told
 from panel.hosts.locks import host_lock
@@ -41,6 +40,6 @@ def _is_needed(web_server: WebServer, since: datetime) -> bool:
         host=web_server.host, kind=HostJobKind.SERVICE, params__web_server=web_server.pk, params__action="start"
     )
     wanted = starts.filter(status__in=(JobStatus.QUEUED, JobStatus.RUNNING, JobStatus.SUCCEEDED))
-    stands = SiteState.objects.filter(status__in=LIVE, revision__web_server=web_server)
+    stands = SiteState.objects.filter(status__in=DEPLOYED, revision__web_server=web_server)
     comes = DeploymentItem.objects.filter(revision__web_server=web_server, deployment__status__in=ACTIVE)
     return stands.exists() or comes.exists() or wanted.exclude(finished_at__lt=since).exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.utils import timezone
 
 from panel.core.errors import ApplicationError, Conflict
-from panel.deployments.models import Deployment, DeploymentItem, DeploymentStatus, SiteState, SiteStatus
+from panel.deployments.models import DEPLOYED, Deployment, DeploymentItem, DeploymentStatus, SiteState
 from panel.deployments.planning.disabled_files import disabled_revisions
 from panel.deployments.planning.selectors import live_revision
 from panel.deployments.revisions.rendered import spec_of
@@ -24,7 +24,7 @@ def removal_guard(site: Site, verb: str) -> None:
     """Raise ApplicationError (in_use) if the site is deployed on a host. `verb` is delete or move."""
     states = SiteState.objects.filter(site=site)
     state = states.select_related("revision__web_server__host", "disabled_revision__web_server__host").first()
-    if state and state.revision and state.status in (SiteStatus.LIVE, SiteStatus.DRIFTED):
+    if state and state.revision and state.status in DEPLOYED:
         message = f"{site} is live on {state.revision.web_server}. {_ADVICE[verb]}"
         raise ApplicationError(message, field="web_server" if verb == "move" else "", code="in_use")
     if state and state.disabled_revision:

@@ -18,6 +18,8 @@ from panel.deployments.fields import PlanField
 from panel.deployments.health_changes import Health as Health
 from panel.deployments.health_changes import HealthChange as HealthChange
 from panel.deployments.plan import Plan
+from panel.deployments.site_status import DEPLOYED as DEPLOYED
+from panel.deployments.site_status import SiteStatus as SiteStatus
 from panel.hosts.models import Host, WebServer
 from panel.websites.models import Site
 
@@ -266,13 +268,6 @@ class Step(models.Model):
     @property
     def words(self) -> str:
         return str(STEP_WORDS.get(self.name, self.name))
-
-
-class SiteStatus(models.TextChoices):
-    DRAFT = "draft", _("Draft")  # never deployed
-    LIVE = "live", _("Live")
-    DISABLED = "disabled", _("Disabled")
-    DRIFTED = "drifted", _("Drift")  # a managed file was edited on the host
 
 
 class SiteState(models.Model):

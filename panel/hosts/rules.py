@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MAX_SECRET = 20_000
 MAX_BASTIONS = 3
+DEFAULT_ROOTS = ("/srv/www",)  # folders for sites of a new host
 NO_ADDRESS = gettext_lazy("Enter the host name or IP address of the SSH server.")
 NO_USERNAME = gettext_lazy("Enter the SSH user name.")
 NO_ROOTS = gettext_lazy("Enter at least one folder for sites, for example /srv/www.")

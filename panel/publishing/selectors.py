@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, may, visible
 from panel.core.errors import ApplicationError
-from panel.deployments.models import Deployment, DeploymentKind, SiteState, SiteStatus
+from panel.deployments.models import DEPLOYED, Deployment, DeploymentKind, SiteState
 from panel.deployments.revisions.rendered import spec_of
 from panel.hosts.models import Host, WebServer
 from panel.placements.models import PlacedSite
@@ -77,8 +77,7 @@ def document_root(site: Site) -> str:
 
 
 def _live(site: Site) -> SiteState | None:
-    live = (SiteStatus.LIVE, SiteStatus.DRIFTED)
-    rows = SiteState.objects.filter(site=site, status__in=live, revision__isnull=False)
+    rows = SiteState.objects.filter(site=site, status__in=DEPLOYED, revision__isnull=False)
     return rows.select_related("site__team", "revision__web_server__host").first()
 
 

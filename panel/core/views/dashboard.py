@@ -14,7 +14,7 @@ from panel.accounts.models import User
 from panel.accounts.permissions import Action, may, visible
 from panel.alerts.selectors import RECENT, alerts, visible_deployments, visible_runs
 from panel.core.ui import Text
-from panel.deployments.models import DeploymentStatus, SiteStatus
+from panel.deployments.models import DEPLOYED, DeploymentStatus
 from panel.deployments.selectors import with_own_sites
 from panel.hosts.models import HostStatus
 from panel.hosts.selectors import hosts_visible, web_servers_visible
@@ -45,7 +45,7 @@ def dashboard_context(user: User) -> dict[str, object]:
 def _figures(user: User) -> dict[str, int]:
     """Counts for the top of the dashboard; two queries for hosts, three for the teams' objects."""
     sites = visible(Site.objects.all(), user)
-    deployed = Q(state__status__in=[SiteStatus.LIVE, SiteStatus.DRIFTED])
+    deployed = Q(state__status__in=DEPLOYED)
     counted = sites.aggregate(
         sites=Count("pk"), deployed=Count("pk", filter=deployed), live=Count("pk", filter=responding())
     )

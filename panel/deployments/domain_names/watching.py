@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from panel.deployments.domain_names.lookups import addresses_of, names_of, public_of, resolved
-from panel.deployments.models import NameWatch, SiteState, SiteStatus
+from panel.deployments.models import DEPLOYED, NameWatch, SiteState
 from panel.hosts.models import Host
 
 MOST_NAMES = 20  # of one site
@@ -26,7 +26,7 @@ PART = 100  # sites between two looks at the clock
 def look() -> int:
     """Look up the names of all live sites, those that were not looked up for longest first; return their number."""
     until, count = time.monotonic() + ROUND_S, 0
-    rows = SiteState.objects.filter(status__in=(SiteStatus.LIVE, SiteStatus.DRIFTED), revision__isnull=False)
+    rows = SiteState.objects.filter(status__in=DEPLOYED, revision__isnull=False)
     rows = rows.order_by(F("site__name_watch__looked_at").asc(nulls_first=True), "pk")
     keys = list(rows.values_list("pk", flat=True)[:MOST_SITES])
     for start in range(0, len(keys), PART):

@@ -15,6 +15,7 @@ from panel.audit.services import audit_record
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments import host_agent
 from panel.deployments.models import (
+    DEPLOYED,
     Deployment,
     DeploymentKind,
     Drift,
@@ -30,7 +31,6 @@ from panel.deployments.planning import diffs
 from panel.deployments.planning.disabled_files import disabled_records, served_path
 from panel.deployments.planning.entries import link_words, secret_words, shown, signature
 from panel.deployments.planning.plans import roots_of
-from panel.deployments.planning.selectors import LIVE
 from panel.deployments.planning.services import deployment_plan
 from panel.deployments.revisions.rendered import blobs_keep, contents, records_of, revision_of_records, sha256_of
 from panel.hosts.locks import HostBusy, host_lock
@@ -53,7 +53,7 @@ class _Managed:
 
 def _managed(host: Host) -> dict[str, _Managed]:
     files: dict[str, _Managed] = {}
-    states = SiteState.objects.filter(status__in=LIVE, revision__web_server__host=host)
+    states = SiteState.objects.filter(status__in=DEPLOYED, revision__web_server__host=host)
     for state in states.select_related("site", "revision__web_server"):
         assert state.revision is not None
         for path, record in records_of(state.revision.files).items():
@@ -158,7 +158,7 @@ def status_refresh(site: Site) -> None:
     """Set the site's status to live or drifted, depending on open drift."""
     is_open = Drift.objects.filter(site=site, resolution=DriftResolution.OPEN).exists()
     status = SiteStatus.DRIFTED if is_open else SiteStatus.LIVE
-    SiteState.objects.filter(site=site, status__in=LIVE).update(status=status)
+    SiteState.objects.filter(site=site, status__in=DEPLOYED).update(status=status)
 
 
 @transaction.atomic

@@ -9,9 +9,8 @@ from collections.abc import Collection, Iterable
 
 from django.db.models import F
 
-from panel.deployments.models import SiteState
+from panel.deployments.models import DEPLOYED, SiteState
 from panel.deployments.planning.changes import Change
-from panel.deployments.planning.selectors import LIVE
 from panel.websites.models import Site
 
 
@@ -25,7 +24,7 @@ def live_versions_follow(sites: Collection[int]) -> None:
 
 def live_version_is_draft(site: Site, revision: int) -> bool:
     """Record that the draft equals `revision`, given by its id; return whether that revision is live."""
-    rows = SiteState.objects.filter(site=site, revision=revision, status__in=LIVE)
+    rows = SiteState.objects.filter(site=site, revision=revision, status__in=DEPLOYED)
     return bool(rows.update(live_version=site.version))
 
 

@@ -6,12 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from django.db.models import QuerySet
 
-from panel.deployments.models import Revision, SiteState, SiteStatus
+from panel.deployments.models import DEPLOYED, Revision, SiteState
 from panel.deployments.planning.changes import Change
 from panel.hosts.models import WebServer
 from panel.websites.models import Site
-
-LIVE = (SiteStatus.LIVE, SiteStatus.DRIFTED)
 
 
 def live_revision(site: Site) -> Revision | None:
@@ -42,7 +40,7 @@ def live_numbers(sites: Iterable[Site]) -> dict[int, int]:
 
 
 def _live(sites: Iterable[Site]) -> QuerySet[SiteState]:
-    return SiteState.objects.filter(site__in=[site.pk for site in sites], status__in=LIVE)
+    return SiteState.objects.filter(site__in=[site.pk for site in sites], status__in=DEPLOYED)
 
 
 def live_states(
@@ -50,7 +48,7 @@ def live_states(
 ) -> dict[int, list[SiteState]]:
     """Sites that are live on each web server, by its id, ordered by name, except those that `changes` covers."""
     found: dict[int, list[SiteState]] = {web_server.pk: [] for web_server in web_servers}
-    rows = SiteState.objects.filter(status__in=LIVE, revision__web_server__in=found)
+    rows = SiteState.objects.filter(status__in=DEPLOYED, revision__web_server__in=found)
     left_out = {(web_server.pk, change.site.pk) for web_server, part in (changes or {}).items() for change in part}
     if left_out and left_out.issuperset(rows.values_list("revision__web_server", "site")):
         return found  # for example hosts with one site each: nothing else to read

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from panel.core.jobs import JobStatus
-from panel.deployments.models import Deployment, Revision, SiteState, SiteStatus
+from panel.deployments.models import DEPLOYED, Deployment, Revision, SiteState
 from panel.hosts.models import Host
 
 MOST_SITES = 2000  # of one host in one round; each has up to four requests
@@ -13,9 +13,9 @@ MOST_SITES = 2000  # of one host in one round; each has up to four requests
 
 def live_states(host: Host) -> list[SiteState]:
     """The states of the sites that are live on this host, without the specifications of their revisions."""
-    rows = SiteState.objects.filter(
-        status__in=(SiteStatus.LIVE, SiteStatus.DRIFTED), revision__web_server__host=host
-    ).select_related("site", "revision")
+    rows = SiteState.objects.filter(status__in=DEPLOYED, revision__web_server__host=host).select_related(
+        "site", "revision"
+    )
     return list(rows.defer("revision__spec", "revision__files").order_by("pk")[:MOST_SITES])
 
 

@@ -13,11 +13,11 @@ from django.utils.translation import gettext as _
 from panel.accounts.models import Team
 from panel.audit.services import audit_record, snapshot
 from panel.hosts.models import Connection, Host, HostJobKind, HostStatus
+from panel.hosts.rules import DEFAULT_ROOTS
 from panel.hosts.services.jobs import host_job_request
 from panel.remote.errors import InvalidKey
 from panel.remote.keys import new_private_key, parse_key_line
 
-DEFAULT_ROOTS = ["/srv/www"]
 _NAME_CHARACTERS = 50  # leaves room for a number
 
 
@@ -40,7 +40,7 @@ def host_enrolled(
         use_sudo=username != "root",
         host_key=" ".join(host_key.split()[:2]),
         private_key=new_private_key(),
-        site_roots=DEFAULT_ROOTS,
+        site_roots=[*DEFAULT_ROOTS],
         tags=sorted(tags),
     )
     _refuse_known(host)

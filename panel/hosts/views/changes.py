@@ -25,6 +25,7 @@ from panel.core.ui import Crumb
 from panel.hosts import selectors, services
 from panel.hosts.forms import HostForm
 from panel.hosts.models import Host, HostJobKind, WebServer
+from panel.hosts.rules import DEFAULT_ROOTS
 from panel.hosts.views.bulk import KINDS, PAUSING, paused_words
 from panel.hosts.views.common import administered
 
@@ -61,7 +62,7 @@ def _confirm_page(request: Request, host: Host, *, status: int = 200, **words: A
 @form_page
 def add(request: Request) -> HttpResponse:
     require(request.user, Action.ADMINISTER)
-    form = HostForm(request.POST or None, instance=Host(site_roots=["/srv/www"]))
+    form = HostForm(request.POST or None, instance=Host(site_roots=[*DEFAULT_ROOTS]))
     if request.method == "POST":
         if "_field" in request.POST:
             return field_errors(request, form)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.core.management.base import BaseCommand
 
 from panel.core.errors import ApplicationError
-from panel.deployments.models import SiteState, SiteStatus
+from panel.deployments.models import DEPLOYED, SiteState
 from panel.hosts.jobs import server_told
 from panel.hosts.models import Connection, WebServer
 
@@ -14,9 +14,7 @@ class Command(BaseCommand):
     help = "Stop the panel's own web servers on this host that serve no site."
 
     def handle(self, *args: object, **options: object) -> None:
-        serving = SiteState.objects.filter(status__in=(SiteStatus.LIVE, SiteStatus.DRIFTED)).values(
-            "revision__web_server"
-        )
+        serving = SiteState.objects.filter(status__in=DEPLOYED).values("revision__web_server")
         web_servers = WebServer.objects.filter(
             host__connection=Connection.LOCAL, manages_main_config=True, is_running=True
         )
