@@ -21,7 +21,7 @@ from panel.benchmarks.suites import choosing, links
 from panel.benchmarks.suites.choosing import Choice
 from panel.benchmarks.suites.definitions import PROTOCOLS, Network, Suite
 from panel.benchmarks.tools.arguments import TOOLS, Field
-from panel.core.forms import Form, LinesField
+from panel.core.forms import Form, LinesField, lines_of
 from panel.hosts.models import Connection
 from panel.hosts.selectors import hosts_visible
 from panel.websites.listing import site_tags, sites_tagged
@@ -97,7 +97,7 @@ class ScenarioForm(Form):
         values = {name: data[name] for name in _PLAIN if name in data} | {
             "tool": self.tool.value,
             "arguments": {field.name: data.get(ARGUMENT + field.name) for field in self.tool_form.fields},
-            "paths": [line.strip() for line in data.get("paths", "").splitlines() if line.strip()],
+            "paths": lines_of(data.get("paths", "")),
         }
         draft = copy(self.scenario) if self.scenario else Scenario()
         for name, value in values.items():
@@ -271,8 +271,6 @@ def suite_fields(suite: Suite, kept: Sequence[str] = ()) -> dict[str, forms.Fiel
         )
         fields["paths"] = LinesField(
             label=_("Custom pages"),
-            to_text="\n".join,
-            from_text=lambda text: [line.strip() for line in text.splitlines() if line.strip()],
             help_text=_(
                 "Paths of the application, one per line, for example `/shop/`. They replace the suite's own list."
             ),

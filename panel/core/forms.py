@@ -120,14 +120,21 @@ class MomentField(forms.DateTimeField):
         super().__init__(required=False, widget=widget, **kwargs)
 
 
+def lines_of(text: str) -> list[str]:
+    """Lines of a text without spaces around them; empty ones are left out."""
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
 class LinesField(forms.CharField):
-    """A list edited as text: `to_text` formats it, `from_text` parses it or names the invalid line."""
+    """A list edited as text: `to_text` formats it, `from_text` parses it or names the invalid line. Without them, each
+    item is a line.
+    """
 
     def __init__(
         self,
         *,
-        to_text: Callable[[Any], str],
-        from_text: Callable[[str], Any],
+        to_text: Callable[[Any], str] = "\n".join,
+        from_text: Callable[[str], Any] = lines_of,
         rows: int = 3,
         **kwargs: Any,
     ) -> None:

@@ -36,19 +36,15 @@ class DatabaseScheduler(Scheduler):
     """
 
     def __init__(self, *args: Any, send: Callable[[ScheduleEntry], None] | None = None, **kwargs: Any) -> None:
-        self._send_entry = send or self._message
+        self._send_entry = send
         super().__init__(*args, **kwargs)
-
-    def _message(self, entry: ScheduleEntry) -> None:
-        self.apply_async(entry, producer=self.producer, advance=False)
 
     def setup_schedule(self) -> None:
         self.merge_inplace(self.app.conf.beat_schedule)
 
     def tick(self, *_: Any, **__: Any) -> float:
         """Send the due tasks; return the seconds until the next look."""
-        is_local = self._send_entry != self._message
-        if not is_local and not redis_responds():
+        if self._send_entry is None and not redis_responds():
             return PAUSE_S  # without a look, which would lock dates that workers move on meanwhile
         try:
             close_old_connections()
@@ -56,7 +52,7 @@ class DatabaseScheduler(Scheduler):
         except (DatabaseError, SchedulingError) as error:
             logger.warning("periodic tasks wait, because the database or the queue does not answer: %s", error)
             return PAUSE_S
-        if not is_local:
+        if self._send_entry is None:
             Path(settings.CELERY_BEAT_SCHEDULE_FILENAME).touch()
         return LOOK_EVERY_S
 
@@ -77,8 +73,12 @@ class DatabaseScheduler(Scheduler):
         with transaction.atomic():
             # The time is taken here, because a wait for the connection must not shorten the interval.
             next_at = timezone.now() + _interval(entry)
-            if PeriodicDate.objects.filter(name=name, next_at=due).update(next_at=next_at):
+            if not PeriodicDate.objects.filter(name=name, next_at=due).update(next_at=next_at):
+                return
+            if self._send_entry is not None:
                 self._send_entry(dated)
+            else:
+                self.apply_async(dated, producer=self.producer, advance=False)
 
 
 def _interval(entry: ScheduleEntry) -> dt.timedelta:

@@ -20,14 +20,6 @@ ANY = ("", _("Any"))
 _SECRET = {"autocomplete": "new-password", "spellcheck": "false"}
 
 
-def _roots_to_text(value: list[str]) -> str:
-    return "\n".join(value)
-
-
-def _roots_from_text(text: str) -> list[str]:
-    return [line.strip() for line in text.splitlines() if line.strip()]
-
-
 class LogSearchForm(Form):
     """Search in a log. `log` is the key of the log; `day` is a day in the user's time zone."""
 
@@ -107,8 +99,6 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
     site_roots = LinesField(
         label=_("Site folders"),
         required=True,
-        to_text=_roots_to_text,
-        from_text=_roots_from_text,
         error_messages={"required": rules.NO_ROOTS},
         help_text=_(
             "One per line, for example /srv/www. Document roots and logs of sites must be inside these folders."

@@ -21,8 +21,6 @@ class PublishForm(Form):
         label=_("Keep"),
         required=False,
         rows=2,
-        to_text="\n".join,
-        from_text=lambda text: [line.strip() for line in text.splitlines() if line.strip()],
         help_text=_("Files and folders that stay as they are on the hosts, one per line: for example, uploads."),
     )
     replace = forms.BooleanField(

@@ -62,12 +62,24 @@ def access_lists_visible(user: User) -> QuerySet[AccessList]:
     return visible(AccessList.objects.select_related("team"), user)
 
 
+def sites_of_access_lists(lists: Iterable[AccessList]) -> dict[str, list[Site]]:
+    """Sites whose access rules name each of these lists, by name of the list, in the order of the sites' names."""
+    teams = {row.name: row.team_id for row in lists}
+    found: dict[str, list[Site]] = {name: [] for name in teams}
+    rows = Location.objects.filter(block__site__team__in=set(teams.values())).exclude(access_rules=[])
+    using: dict[int, set[str]] = {}
+    for site, rules in rows.values_list("block__site", "access_rules"):
+        using.setdefault(site, set()).update(named(rules) & found.keys())
+    for row in Site.objects.filter(pk__in=[site for site, names in using.items() if names]).order_by("name"):
+        for name in using[row.pk]:
+            if teams[name] == row.team_id:  # names are unique, but a list serves its own team only
+                found[name].append(row)
+    return found
+
+
 def sites_of_access_list(access_list: AccessList) -> list[Site]:
-    """Sites whose access rules name the list, by name."""
-    rows = Location.objects.filter(block__site__team=access_list.team_id).exclude(access_rules=[])
-    pairs = rows.values_list("block__site", "access_rules")
-    using = {site for site, rules in pairs if access_list.name in named(rules)}
-    return list(Site.objects.filter(pk__in=using).order_by("name"))
+    """Sites whose access rules name the list, in the order of their names."""
+    return sites_of_access_lists([access_list])[access_list.name]
 
 
 def access_lists_used(site: Site) -> list[str]:

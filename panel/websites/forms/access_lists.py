@@ -13,18 +13,12 @@ from panel.websites.forms.base import PartForm, offer_teams
 from panel.websites.models import AccessList
 
 
-def _from_text(text: str) -> list[str]:
-    return [line.strip() for line in text.splitlines() if line.strip()]
-
-
 class AccessListForm(PartForm[AccessList]):
     """A new list, or the sources of a stored one, whose name and team stay."""
 
     sources = LinesField(
         label=_("Addresses and networks"),
         required=True,
-        to_text="\n".join,
-        from_text=_from_text,
         help_text=_("One per line, for example `192.0.2.7`, `10.0.0.0/8` or `2001:db8::/32`."),
     )
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from rest_framework import serializers
 
 from panel.api.serializers import StrictSerializer, TeamField
-from panel.websites.models import AccessList
-from panel.websites.selectors import sites_of_access_list
+from panel.websites.models import AccessList, Site
+from panel.websites.selectors import sites_of_access_lists
 
 SOURCES = "Addresses and networks: 192.0.2.7, 10.0.0.0/8, 2001:db8::/32."
 
@@ -23,7 +25,13 @@ class AccessListSerializer(serializers.ModelSerializer[AccessList]):
         fields = ["id", "name", "team", "sources", "sites", "created_at", "updated_at"]
 
     def get_sites(self, row: AccessList) -> list[str]:
-        return [site.name for site in sites_of_access_list(row)]
+        return [site.name for site in self._sites[row.name]]
+
+    @cached_property
+    def _sites(self) -> dict[str, list[Site]]:
+        """Sites of all lists of the response, read at once."""
+        rows = [self.instance] if self.parent is None else self.parent.instance
+        return sites_of_access_lists(rows)  # type: ignore[arg-type] # the stubs know neither
 
 
 class AccessListChange(StrictSerializer):

@@ -17,7 +17,7 @@ from panel.core.ui import Crumb
 from panel.websites import services
 from panel.websites.forms.access_lists import AccessListForm
 from panel.websites.models import AccessList
-from panel.websites.selectors import access_lists_visible, sites_of_access_list
+from panel.websites.selectors import access_lists_visible, sites_of_access_list, sites_of_access_lists
 from panel.websites.views.base import page_of, teams_of
 
 form_page = require_http_methods(["GET", "HEAD", "POST"])
@@ -39,9 +39,10 @@ def _get(request: Request, name: str, action: Action) -> AccessList:
 @require_safe
 def access_lists(request: Request) -> HttpResponse:
     page = page_of(request, access_lists_visible(request.user))
+    sites = sites_of_access_lists(page.object_list)
     context = {
         "page": page,
-        "rows": [(row, sites_of_access_list(row)) for row in page],
+        "rows": [(row, sites[row.name]) for row in page],
         "crumbs": _crumbs(),
         "may_change": may(request.user, Action.CHANGE),
     }

@@ -4,43 +4,22 @@ output. `due` as an argument makes every certificate due instead, and `state` pr
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from typing import Any
+
+from tests.support import panel_rows
 
 
 def create(given: dict[str, Any]) -> dict[str, Any]:
-    from django.conf import settings
-    from django.test import Client
-
-    from panel.accounts.models import Role, Scope, Team, User
-    from panel.accounts.services.tokens import token_create
     from panel.certificates.services import account_create
 
-    admin = User.objects.create_user("admin", "correct horse battery staple", role=Role.ADMIN)
-    team = Team.objects.create(name="Everyone", slug="everyone")
+    admin, team = panel_rows.people()
     authority = {"issuer": "other", "directory_url": given["directory"], "ca_pem": given["ca_pem"]}
     account_create(actor=admin, team=team, name="authority", **authority)
     for host in given["hosts"]:
-        _host(admin, team, host)
-    client = Client()
-    client.force_login(admin, backend="django.contrib.auth.backends.ModelBackend")
-    cookie = f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
-    return {"token": token_create(actor=admin, name="renewals", scopes=list(Scope))[1], "cookie": cookie}
-
-
-def _host(admin: Any, team: Any, given: dict[str, Any]) -> None:
-    from panel.hosts.models import Host, HostStatus, Layout, WebServer
-
-    names = ("name", "port", "username", "private_key", "host_key", "site_roots")
-    values = {name: given[name] for name in names}
-    host = Host.objects.create(connection="ssh", address="127.0.0.1", status=HostStatus.READY, **values)
-    web_server = WebServer.objects.create(
-        host=host, engine="nginx", layout=Layout.CONF_D, version="1.22.1", paths=given["paths"]
-    )
-    for site in given["sites"]:
-        _site(admin, team, web_server, given["address"], site)
+        web_server = panel_rows.web_server_of(host, "nginx", "1.22.1")
+        for site in host["sites"]:
+            _site(admin, team, web_server, host["address"], site)
+    return panel_rows.access_of(admin)
 
 
 def _site(admin: Any, team: Any, web_server: Any, address: str, given: dict[str, Any]) -> None:
@@ -115,15 +94,5 @@ def _unbegun() -> int:
     return AutomaticCertificate.objects.filter(next_at__lte=timezone.now()).count()
 
 
-def main() -> None:
-    os.environ["DJANGO_SETTINGS_MODULE"] = "panel.settings"
-    import django
-
-    django.setup()
-    jobs = {"due": due, "state": state}
-    name = sys.argv[1] if len(sys.argv) > 1 else ""
-    json.dump(jobs[name]() if name else create(json.load(sys.stdin)), sys.stdout)
-
-
 if __name__ == "__main__":
-    main()
+    panel_rows.run(create, due=due, state=state)
