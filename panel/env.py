@@ -83,10 +83,14 @@ def networks(name: str) -> list[str]:
 
 
 def database(url: str, at_once: int) -> dict[str, object]:
-    """Django's database settings for `sqlite:///path` or `postgres://user:password@host:port/name`; `at_once` is the
-    maximum number of connections of one process.
+    """Django's database settings for `sqlite:///path` or `postgres://user:password@host:port/name`. `at_once` is the
+    maximum number of connections of one process. PostgreSQL may have several hosts, `a:5432,b:5432`: connections go to
+    the one that accepts writes (libpq, "Specifying Multiple Hosts").
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ImproperlyConfigured(f"PADDOCK_DATABASE_URL has the host of an invalid address: {error}.") from error
     if parts.scheme == "sqlite":
         return {
             "ENGINE": "django.db.backends.sqlite3",
@@ -100,18 +104,41 @@ def database(url: str, at_once: int) -> dict[str, object]:
             },
         }
     if parts.scheme in {"postgres", "postgresql"}:
+        account, _at, addresses = parts.netloc.rpartition("@")
+        user, _colon, password = account.partition(":")
+        hosts = [_host_and_port(address) for address in addresses.split(",")]
         return {
             "ENGINE": "django.db.backends.postgresql",
             "NAME": unquote(parts.path.lstrip("/")),
-            "USER": unquote(parts.username or ""),
-            "PASSWORD": unquote(parts.password or ""),
-            "HOST": unquote(parts.hostname or ""),
-            "PORT": str(parts.port or ""),
+            "USER": unquote(user),
+            "PASSWORD": unquote(password),
+            "HOST": ",".join(host for host, _port in hosts),
+            "PORT": ",".join(port for _host, port in hosts),
             # Requests run in short-lived threads, so connections are pooled instead of kept per thread.
             "CONN_HEALTH_CHECKS": True,  # a connection broken by a restart of the database is replaced
-            "OPTIONS": {"pool": {"min_size": 1, "max_size": at_once, "timeout": 20}, **dict(parse_qsl(parts.query))},
+            "OPTIONS": _postgres_options(hosts, at_once) | dict(parse_qsl(parts.query)),
         }
     raise ImproperlyConfigured(
         f"PADDOCK_DATABASE_URL has the unsupported scheme {parts.scheme!r}. Use sqlite:///path or "
         "postgres://user@host/name."
     )
+
+
+def _host_and_port(address: str) -> tuple[str, str]:
+    """Host and port, each "" if not given, of `host`, `host:port`, `[address]:port` or a quoted folder of a socket."""
+    try:
+        parts = urlsplit(f"//{address}")
+        return unquote(parts.hostname or ""), str(parts.port or "")
+    except ValueError as error:
+        raise ImproperlyConfigured(
+            f"PADDOCK_DATABASE_URL has the host {address!r}, which is not valid: {error}. Use host, host:port, or "
+            "several of them with commas."
+        ) from error
+
+
+def _postgres_options(hosts: list[tuple[str, str]], at_once: int) -> dict[str, object]:
+    """Connection options. A host that vanishes without a word (power, network) is noticed in about ten seconds."""
+    silence = {"connect_timeout": 3, "tcp_user_timeout": 8000}  # seconds, milliseconds
+    probes = {"keepalives_idle": 4, "keepalives_interval": 2, "keepalives_count": 2}  # seconds, seconds, probes
+    writable = {"target_session_attrs": "read-write"} if len(hosts) > 1 else {}
+    return {"pool": {"min_size": 1, "max_size": at_once, "timeout": 20}, **silence, **probes, **writable}

@@ -339,13 +339,18 @@ USE_I18N = USE_TZ = True
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "filters": {"request_id": {"()": "panel.core.middleware.RequestIdFilter"}},
+    "filters": {
+        "request_id": {"()": "panel.core.middleware.RequestIdFilter"},
+        "seldom": {"()": "panel.core.seldom.SeldomFilter", "seconds": 30},
+    },
     "formatters": {
         "line": {"format": "{asctime} {levelname} {name} [{request_id}] {message}", "style": "{"},
     },
     "handlers": {
         "console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id"]},
     },
+    # While the database is away, each attempt to connect is a warning of several lines.
+    "loggers": {"psycopg.pool": {"filters": ["seldom"]}},
     "root": {"handlers": ["console"], "level": env.read.str("PADDOCK_LOG_LEVEL", "INFO")},
 }
 

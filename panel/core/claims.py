@@ -20,6 +20,7 @@ from django.db import DatabaseError, connection, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from panel.core.database import is_away, once_it_responds
 from panel.core.errors import ApplicationError
 from panel.core.jobs import Job, JobStatus
 from panel.core.owners import is_gone, owner_name
@@ -73,15 +74,26 @@ class Claim:
 
     @contextmanager
     def heartbeat(self, locks: Locks | None = None) -> Iterator[None]:
-        """Refresh the heartbeat of the rows and of their host locks every few seconds."""
+        """Refresh the heartbeat of the rows and of their host locks every few seconds.
+
+        If the database goes away meanwhile, the rows are requeued as soon as it is back.
+        """
         done = threading.Event()
         thread = threading.Thread(target=self._beat, args=(done, locks), name=f"heartbeat {self.token}", daemon=True)
         thread.start()
         try:
             yield
+        except Exception as error:
+            if is_away(error):
+                once_it_responds(self._hand_back, f"requeue the jobs of {self.token}")
+            raise
         finally:
             done.set()
             thread.join()
+
+    def _hand_back(self) -> None:
+        """Requeue all rows that are still owned: another attempt asks the hosts for the results."""
+        self.rows.update(status=JobStatus.QUEUED, claimed_by="", heartbeat_at=None)
 
     def _beat(self, done: threading.Event, locks: Locks | None) -> None:
         limit = self.model.time_limit

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
+from collections.abc import Callable
+
 from django.db import DatabaseError, InterfaceError, connection, connections
 from psycopg import Error as PsycopgError
 
+logger = logging.getLogger(__name__)
+
 RETRY_AFTER_S = 10
+_REPEAT_S = 1.0
 WEB_WAIT_S = 2.0  # for a connection; visitors do not wait longer
 
 # SQLSTATEs of a server that stops, starts, or has no free connection (PostgreSQL documentation, appendix A).
@@ -39,3 +47,32 @@ def wait_briefly() -> None:
     pool = connections.settings["default"].get("OPTIONS", {}).get("pool")
     if isinstance(pool, dict):
         pool["timeout"] = WEB_WAIT_S
+
+
+def once_it_responds(work: Callable[[], object], what: str) -> None:
+    """Run `work`. If the database is unavailable, repeat it in a thread until it is back, and return at once.
+
+    For writes that hand something back: without them others would wait for a worker that has given up. `what` completes
+    "later: ..." in the log.
+    """
+    try:
+        work()
+    except (DatabaseError, InterfaceError) as error:
+        if not is_away(error):
+            raise
+        logger.warning("the database is unavailable; later: %s", what)
+        threading.Thread(target=_repeat, args=(work, what), name=what, daemon=True).start()
+
+
+def _repeat(work: Callable[[], object], what: str) -> None:
+    while True:
+        time.sleep(_REPEAT_S)
+        try:
+            work()
+        except (DatabaseError, InterfaceError) as error:
+            if is_away(error):
+                continue
+            logger.exception("failed after the database was back: %s", what)
+        finally:
+            connection.close()
+        return

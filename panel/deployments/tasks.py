@@ -23,6 +23,8 @@ BUSY_RETRY_S = 2
 def run(*uuids: str) -> None:
     """Run deployments together. Does nothing for those that another worker owns."""
     attempts = execution.deployments_execute([UUID(uuid) for uuid in uuids])
+    done = [uuid for uuid, attempt in attempts.items() if attempt == Attempt.DONE]
+    deployments_wake(execution.next_in_line(done))
     busy = [str(uuid) for uuid, attempt in attempts.items() if attempt == Attempt.BUSY]
     if busy:
         run.apply_async(tuple(busy), countdown=BUSY_RETRY_S)

@@ -10,10 +10,12 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from uuid import uuid4
 
 from django.db import transaction
 from django.utils import timezone
 
+from panel.core.database import once_it_responds
 from panel.core.errors import ApplicationError
 from panel.core.owners import is_gone, owner_name
 from panel.hosts.models import Host, HostLock
@@ -44,6 +46,8 @@ class HeldLocks:
 
     def __init__(self) -> None:
         self._holders: dict[Host, str] = {}
+        # A release can come late, when this process has taken the lock again for the same job.
+        self._owner = f"{owner_name()}:{uuid4().hex[:8]}"
 
     def take(self, wanted: Mapping[Host, str]) -> dict[Host, HostBusy]:
         """Take the free locks; return the current holders of the others. The same holder may take its own lock again
@@ -59,7 +63,7 @@ class HeldLocks:
             busy = {host: rows[host.pk].holder for host in wanted if not _is_free(rows[host.pk], wanted[host], now)}
             free = {host: holder for host, holder in wanted.items() if host not in busy}
             held = [
-                HostLock(host=host, holder=holder, owner=owner_name(), expires_at=now + LEASE)
+                HostLock(host=host, holder=holder, owner=self._owner, expires_at=now + LEASE)
                 for host, holder in free.items()
             ]
             HostLock.objects.bulk_create(held, update_conflicts=True, unique_fields=["host"], update_fields=_HELD)
@@ -71,20 +75,24 @@ class HeldLocks:
         holders = dict(self._holders)
         with transaction.atomic():
             rows = _locked(holders)
-            mine = [host for host, holder in holders.items() if host.pk in rows and rows[host.pk].holder == holder]
+            mine = [host for host in holders if host.pk in rows and rows[host.pk].owner == self._owner]
             HostLock.objects.filter(host__in=mine).update(expires_at=timezone.now() + LEASE)
         for host in holders:
             if host not in mine and host in self._holders:  # released in the meantime
                 raise HostBusy(host, rows[host.pk].holder if host.pk in rows else "")
 
     def release(self, hosts: Collection[Host] | None = None) -> None:
-        """Release the locks on `hosts`, by default all."""
-        given = {host: self._holders.pop(host) for host in list(self._holders if hosts is None else hosts)}
-        if not given:
-            return
+        """Release the locks on `hosts`, by default all; once the database is back if it is unavailable."""
+        given = list(self._holders if hosts is None else hosts)
+        for host in given:
+            del self._holders[host]
+        if given:
+            once_it_responds(lambda: self._release(given), f"release {len(given)} locks of {self._owner}")
+
+    def _release(self, hosts: Collection[Host]) -> None:
         with transaction.atomic():
-            rows = _locked(given)
-            mine = [host for host, holder in given.items() if host.pk in rows and rows[host.pk].holder == holder]
+            rows = _locked(hosts)
+            mine = [host for host in hosts if host.pk in rows and rows[host.pk].owner == self._owner]
             HostLock.objects.filter(host__in=mine).update(holder="", owner="", expires_at=None)
 
 

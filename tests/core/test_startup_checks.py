@@ -119,3 +119,24 @@ def test_settings_read_secrets_from_files(tmp_path: Path) -> None:
     twice = settings_with(tmp_path, PADDOCK_SECRET_KEY_FILE=str(key), PADDOCK_SECRET_KEY="another")
     assert "Both PADDOCK_SECRET_KEY and PADDOCK_SECRET_KEY_FILE are set" in twice.stderr
     assert "another" not in twice.stderr and "a-secret-of-a-file" not in twice.stderr
+
+
+def test_database_url_may_name_several_hosts() -> None:
+    found = env.database("postgres://me:s%40fe@db1:5433,[2001:db8::1]:5434,db3/panel?sslmode=require", at_once=5)
+    assert (found["HOST"], found["PORT"]) == ("db1,2001:db8::1,db3", "5433,5434,")
+    assert (found["USER"], found["PASSWORD"], found["NAME"]) == ("me", "s@fe", "panel")
+    options = found["OPTIONS"]
+    assert isinstance(options, dict)
+    assert options["target_session_attrs"] == "read-write" and options["sslmode"] == "require"
+
+
+def test_options_of_database_url_replace_defaults() -> None:
+    found = env.database("postgres://me@db1/panel?connect_timeout=9", at_once=5)["OPTIONS"]
+    assert isinstance(found, dict)
+    assert found["connect_timeout"] == "9" and "target_session_attrs" not in found
+
+
+@pytest.mark.parametrize("hosts", ["db1:x", "db1:99999", "[::1", "db1:5432,db2:port"])
+def test_invalid_host_of_database_url_is_reported(hosts: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match="PADDOCK_DATABASE_URL has the host"):
+        env.database(f"postgres://me@{hosts}/panel", at_once=5)

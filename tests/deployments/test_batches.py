@@ -135,6 +135,19 @@ def test_deployments_of_same_host_run_in_sequence(machine: Machine, nginx: Nginx
     assert machine.answers("blog", "this is blog")
 
 
+def test_end_of_a_deployment_wakes_the_oldest_one_that_waits_for_its_host(
+    machine: Machine, nginx: NginxInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web_server = machine.web_server(nginx, Engine.NGINX)
+    plans = [machine.plan(machine.site(name, web_server)) for name in ("shop", "blog", "wiki")]
+    for plan in plans:
+        services.deployment_confirm(actor=machine.people.owner, deployment=plan)
+    woken: list[str] = []
+    monkeypatch.setattr(waking, "task_send", lambda _task, *uuids: woken.extend(uuids))
+    tasks.run(str(plans[0].uuid))
+    assert woken == [str(plans[1].uuid)]
+
+
 @pytest.mark.parametrize("point", ["journaled", "switched"])
 def test_batch_of_killed_worker_is_resumed(
     fleet: Fleet, agent_home: Path, point: str, monkeypatch: pytest.MonkeyPatch

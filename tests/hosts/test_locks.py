@@ -116,3 +116,14 @@ def test_lock_query_count_does_not_grow_with_hosts(host: Host, django_assert_max
         locks.extend()
         locks.release()
     assert set(HostLock.objects.values_list("holder", flat=True)) == {""}
+
+
+def test_late_release_keeps_a_lock_that_the_same_job_has_taken_again(host: Host) -> None:
+    """After a failure of the database the same process can run the job again before it releases the first lock."""
+    first, second = HeldLocks(), HeldLocks()
+    assert not first.take({host: "deployment 1"})
+    assert not second.take({host: "deployment 1"})
+    first.release()
+    assert HostLock.objects.get(host=host).holder == "deployment 1"
+    second.release()
+    assert HostLock.objects.get(host=host).holder == ""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
 from tests.support.ports import free_port
 from tests.support.process import ServerProcess, tool
+from tests.support.waiting import eventually
 
 
 def _binary(name: str) -> str:
@@ -27,30 +29,64 @@ def _as_unprivileged(argv: list[str]) -> list[str]:
 
 
 class Postgres:
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    """`address` and `inside` place it on a network of its own; `options` are further settings of the server."""
+
+    def __init__(
+        self,
+        root: Path,
+        address: str = "127.0.0.1",
+        inside: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.root, self.address = root, address
         self.port = free_port()
         root.mkdir(parents=True, exist_ok=True)
         if os.geteuid() == 0:
             shutil.chown(root, "postgres", "postgres")
         self.data = root / "data"
-        argv = [_binary("postgres"), "-D", str(self.data), "-p", str(self.port), "-h", "127.0.0.1", "-k", str(root)]
+        argv = [_binary("postgres"), "-D", str(self.data), "-p", str(self.port), "-h", address, "-k", str(root)]
         # The data is thrown away: no need to wait for the disk.
-        fast = ["-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off"]
-        self.process = ServerProcess(_as_unprivileged([*argv, *fast]), root.parent / f"{root.name}.log")
+        fast = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+        argv += [word for name, value in (fast | dict(options or {})).items() for word in ("-c", f"{name}={value}")]
+        self.process = ServerProcess([*inside, *_as_unprivileged(argv)], root.parent / f"{root.name}.log")
 
     @property
     def url(self) -> str:
         """For PADDOCK_DATABASE_URL."""
-        return f"postgres://postgres@127.0.0.1:{self.port}/postgres"
+        return f"postgres://postgres@{self.address}:{self.port}/postgres"
 
     def start(self) -> Self:
         argv = [_binary("initdb"), "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
-        argv += ["--locale=C.UTF-8"]
-        subprocess.run(_as_unprivileged(argv), check=True, capture_output=True, stdin=subprocess.DEVNULL, cwd="/")
+        self.run([*argv, "--locale=C.UTF-8"])
+        if self.address != "127.0.0.1":
+            with (self.data / "pg_hba.conf").open("a") as rules:
+                rules.write("host all all samenet trust\nhost replication all samenet trust\n")
         self.process.start()
-        self.process.wait_for_port(self.port)
+        self.process.wait_for_port(self.port, address=self.address)
         return self
+
+    def start_as_standby(self, primary: Postgres) -> Self:
+        """Copy the primary, and follow it by streaming replication."""
+        assert eventually(primary.is_ready), primary.process.said()
+        argv = [_binary("pg_basebackup"), "-D", str(self.data), "-h", primary.address, "-p", str(primary.port)]
+        self.run([*argv, "-U", "postgres", "-R", "-X", "stream", "-c", "fast", "--no-sync"])
+        self.process.start()
+        self.process.wait_for_port(self.port, address=self.address)
+        return self
+
+    def is_ready(self) -> bool:
+        """Return whether it accepts sessions: it listens a moment before."""
+        argv = [_binary("pg_isready"), "-q", "-h", self.address, "-p", str(self.port)]
+        return subprocess.run(argv, stdin=subprocess.DEVNULL).returncode == 0
+
+    def query(self, sql: str) -> str:
+        argv = [_binary("psql"), "-h", self.address, "-p", str(self.port), "-U", "postgres", "-Atc", sql, "postgres"]
+        return self.run(argv).strip()
+
+    def run(self, argv: list[str]) -> str:
+        done = subprocess.run(_as_unprivileged(argv), capture_output=True, stdin=subprocess.DEVNULL, cwd="/", text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def stop(self) -> None:
         self.process.stop()

@@ -24,16 +24,18 @@ class WholePanel:
     """`manage.py run` with its three processes, which are restarted when they are killed.
 
     `rows` is a module that reads `given` as JSON, creates the rows, and prints a token and a session cookie of an
-    administrator, and what else a run needs (`made`).
+    administrator, and what else a run needs (`made`). `database_url` names a PostgreSQL that others start and stop.
     """
 
-    def __init__(self, folder: Path, rows: str, given: object) -> None:
+    def __init__(self, folder: Path, rows: str, given: object, database_url: str = "") -> None:
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
-        self.postgres, self.redis = Postgres(folder / "postgres").start(), Redis(folder / "redis").start()
+        self.redis = Redis(folder / "redis").start()
+        self.postgres = None if database_url else Postgres(folder / "postgres").start()
+        database_url = self.postgres.url if self.postgres else database_url
         self.port = free_port()
         own = {"PADDOCK_HOME": str(folder / "home"), "PADDOCK_LOCAL_HOST": "0"}
-        urls = {"PADDOCK_DATABASE_URL": self.postgres.url, "PADDOCK_REDIS_URL": self.redis.url}
+        urls = {"PADDOCK_DATABASE_URL": database_url, "PADDOCK_REDIS_URL": self.redis.url}
         self.env = os.environ | own | urls | {"PADDOCK_LOG_LEVEL": "WARNING", "PADDOCK_STATIC_MANIFEST": "0"}
         self.run(["manage.py", "prepare"])
         self.made: dict[str, Any] = json.loads(self.run(["-m", rows], json.dumps(given)))
@@ -56,7 +58,8 @@ class WholePanel:
     def stop(self) -> None:
         self.process.stop(timeout_s=30)
         self.redis.stop()
-        self.postgres.stop()
+        if self.postgres:
+            self.postgres.stop()
 
     def pids(self) -> list[int]:
         """Processes of the web, worker and scheduler, in the order of their start."""

@@ -49,6 +49,13 @@ def orphans_queue() -> list[UUID]:
     return claims.orphans_queue(Deployment, "confirmed_at", "pk")
 
 
+def next_in_line(uuids: Sequence[UUID]) -> list[UUID]:
+    """The oldest queued deployment of each host that these deployments are of."""
+    hosts = Deployment.objects.filter(uuid__in=uuids).values("host")
+    queued = Deployment.objects.filter(host__in=hosts, status=DeploymentStatus.QUEUED).order_by("-confirmed_at", "-pk")
+    return list(dict(queued.values_list("host", "uuid")).values())
+
+
 def deployment_execute(uuid: UUID) -> Attempt:
     """Claim and run one queued deployment."""
     return deployments_execute([uuid])[uuid]

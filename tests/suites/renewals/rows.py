@@ -15,15 +15,16 @@ def create(given: dict[str, Any]) -> dict[str, Any]:
     admin, team = panel_rows.people()
     authority = {"issuer": "other", "directory_url": given["directory"], "ca_pem": given["ca_pem"]}
     account_create(actor=admin, team=team, name="authority", **authority)
+    blocks = {}
     for host in given["hosts"]:
         web_server = panel_rows.web_server_of(host, "nginx", "1.22.1")
         for site in host["sites"]:
-            _site(admin, team, web_server, host["address"], site)
-    return panel_rows.access_of(admin)
+            blocks[site["name"]] = _site(admin, team, web_server, host["address"], site)
+    return panel_rows.access_of(admin) | {"blocks": blocks}
 
 
-def _site(admin: Any, team: Any, web_server: Any, address: str, given: dict[str, Any]) -> None:
-    """A site with a certificate, which serves challenges."""
+def _site(admin: Any, team: Any, web_server: Any, address: str, given: dict[str, Any]) -> int:
+    """A site with a certificate, which serves challenges; returns the key of its server block."""
     from panel.websites import services
     from panel.websites.models import Site
 
@@ -47,8 +48,10 @@ def _site(admin: Any, team: Any, web_server: Any, address: str, given: dict[str,
     )
     ports = ({"port": given["http_port"]}, {"port": given["https_port"], "tls": True})
     listens = [{"address": address, **port} for port in ports]
-    services.block_update(actor=admin, block=site.blocks.get(), listens=listens, certificate=certificate)
+    block = site.blocks.get()
+    services.block_update(actor=admin, block=block, listens=listens, certificate=certificate)
     Site.objects.filter(pk=site.pk).update(answers_challenges=True)
+    return int(block.pk)
 
 
 def due() -> dict[str, Any]:

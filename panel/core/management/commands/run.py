@@ -110,8 +110,11 @@ def refuse_taken_port(address: str, port: int) -> None:
 
 
 def import_what_all_need() -> None:
-    """Import common modules before forking: children share their memory, and no signal interrupts an import."""
-    for module in ("panel.asgi", "panel.urls", "panel.celery", "uvicorn"):
+    """Import common modules before forking: children share their memory, and no signal interrupts an import.
+
+    panel.asgi is not among them: it sets limits that hold for web processes only.
+    """
+    for module in ("panel.api.bodies", "panel.core.middleware", "panel.urls", "panel.celery", "uvicorn"):
         importlib.import_module(module)
     for module in ("celery.apps.worker", "celery.apps.beat", "celery.app.amqp"):
         importlib.import_module(module)
