@@ -15,7 +15,7 @@ from panel.benchmarks.api.runs import Runs, Scenarios
 from panel.benchmarks.api.suites import Suites
 from panel.certificates.api import AcmeAccounts, AutomaticHttps, DnsAccounts
 from panel.comparisons.api import Comparisons
-from panel.deployments.api.deployments import Deployments, Drifts, Pins, Revisions
+from panel.deployments.api.deployments import Deployments, Pins, Revisions
 from panel.deployments.api.maintenance import Maintenances
 from panel.deployments.api.sites import DeployableSites
 from panel.deployments.api.web_servers import DeployableWebServers
@@ -23,6 +23,7 @@ from panel.deployments.api.windows import ChangeWindows
 from panel.enrollments.api import Enrollments
 from panel.hosts.api import HostJobs, Hosts
 from panel.imports.api import Imports
+from panel.imports.edits.api import Drifts
 from panel.placements.api import Placements
 from panel.previews.api import Previews
 from panel.publishing.api import Publications, Releases

@@ -50,6 +50,7 @@ ACTIONS: dict[str, str | Promise] = {
     "deployment.plan": _("Deployment planned"),
     "deployment.supersede": _("Plan replaced by a newer plan"),
     "drift.adopt": _("Drift adopted"),
+    "drift.adopt_settings": _("Drift adopted as settings"),
     "host.check": _("Host check started"),
     "host.create": _("Host added"),
     "host.delete": _("Host deleted"),

@@ -146,6 +146,7 @@ TWINS: dict[str, str] = {
     "deployments:drift-check": "POST hosts/bulk/",
     "deployments:drift-detail": "GET drifts/{id}/",
     "deployments:drift-adopt": "POST drifts/{id}/adopt/",
+    "imports:adopt_edit": "POST drifts/{id}/adopt-settings/",
     "deployments:pin-release": "DELETE pins/{id}/",
     "deployments:windows": "GET change-windows/",
     "deployments:window-add": "POST change-windows/",

@@ -161,43 +161,56 @@ def status_refresh(site: Site) -> None:
     SiteState.objects.filter(site=site, status__in=DEPLOYED).update(status=status)
 
 
+@dataclass(frozen=True)
+class Adoptable:
+    """An edited text file of a site: the revision that holds it, and its path while the site is enabled."""
+
+    site: Site
+    revision: Revision
+    path: str
+
+
 @transaction.atomic
 def drift_adopt(*, actor: User, drift: Drift) -> PinnedFile:
     """Keep the text found on the host: it becomes a revision of the site and stays at this path until `pin_release`.
 
-    The panel cannot derive fields from the text, so settings that affect this file have no effect until then; every
-    plan mentions this. Administrators only, because the text consists of raw directives.
+    Settings that affect this file have no effect until then; every plan mentions this. Administrators only, because the
+    text consists of raw directives.
     """
     require(actor, Action.ADMINISTER)
-    site, state, path = _adoptable(drift)
-    old = records_of(state.files)[path]
-    if old.link or sha256_of(drift.found) != drift.found_sha256:
-        raise ApplicationError(f"{drift.path} is not a text file, so it cannot be adopted. Overwrite it.")
-    if old.secret:
-        raise ApplicationError(
-            "Private keys and password files cannot be adopted. Upload the file on the site's page instead."
-        )
-    (kept,) = blobs_keep({0: [RenderedFile(path, drift.found, mode=old.mode)]})[0]
+    found = adoptable(drift)
+    revision = adopted(actor, drift, found, found.revision.spec)
     pin, _created = PinnedFile.objects.update_or_create(
-        site=site,
+        site=found.site,
         web_server=drift.web_server,
-        path=path,
-        defaults={"blob_id": kept.sha256, "adopted_by": actor},
+        path=found.path,
+        defaults={"blob_id": records_of(revision.files)[found.path].sha256, "adopted_by": actor},
     )
-    records = [kept if record.path == path else record for record in records_of(state.files).values()]
-    revision = revision_of_records(actor, site, drift.web_server, state.spec, records)
+    after = {"path": found.path, "sha256": pin.blob_id, "revision": revision.number}
+    before = {"sha256": drift.expected_sha256}
+    audit_record(actor=actor, action="drift.adopt", target=found.site, before=before, after=after)
+    return pin
+
+
+def adopted(actor: User, drift: Drift, found: Adoptable, spec: dict[str, object]) -> Revision:
+    """Record that the site is live, or disabled, with the text found on the host; `spec` is its frozen site."""
+    site, state = found.site, found.revision
+    stored = records_of(state.files)
+    (kept,) = blobs_keep({0: [RenderedFile(found.path, drift.found, mode=stored[found.path].mode)]})[0]
+    records = [kept if record.path == found.path else record for record in stored.values()]
+    revision = revision_of_records(actor, site, drift.web_server, spec, records)
     SiteState.objects.filter(site=site, revision=state).update(revision=revision)
     SiteState.objects.filter(site=site, disabled_revision=state).update(disabled_revision=revision)
     plans_outdate([site.pk])  # the draft now has the host's text
     _close(drift, DriftResolution.ADOPTED)
     status_refresh(site)
-    after = {"path": path, "sha256": kept.sha256, "revision": revision.number}
-    audit_record(actor=actor, action="drift.adopt", target=site, before={"sha256": drift.expected_sha256}, after=after)
-    return pin
+    return revision
 
 
-def _adoptable(drift: Drift) -> tuple[Site, Revision, str]:
-    """The site, the revision that holds the file, and the file's path while the site is enabled."""
+def adoptable(drift: Drift) -> Adoptable:
+    """The site, the revision that holds the file, and the file's path while the site is enabled. ApplicationError for
+    files that cannot be adopted.
+    """
     if drift.resolution != DriftResolution.OPEN:
         raise Conflict(f"{drift.path} is already {drift.get_resolution_display().lower()}.")
     if drift.site is None:
@@ -207,9 +220,8 @@ def _adoptable(drift: Drift) -> tuple[Site, Revision, str]:
         )
     if not drift.found_sha256:
         raise ApplicationError(f"{drift.path} was deleted on the host, so it cannot be adopted. Overwrite restores it.")
-    state = SiteState.objects.select_related("revision__web_server", "disabled_revision__web_server").get(
-        site=drift.site
-    )
+    states = SiteState.objects.select_related("revision__web_server", "disabled_revision__web_server")
+    state = states.get(site=drift.site)
     revision = state.revision or state.disabled_revision
     if revision is None or revision.web_server_id != drift.web_server_id:
         raise Conflict(f"{drift.site} is no longer on {drift.web_server}.")
@@ -218,7 +230,19 @@ def _adoptable(drift: Drift) -> tuple[Site, Revision, str]:
             f"{drift.path} belongs to {drift.site}, which is disabled. Overwrite removes the file. To "
             "put the site back in service, enable and deploy it."
         )
-    return drift.site, revision, drift.path if state.revision else served_path(revision, drift.path)
+    path = drift.path if state.revision else served_path(revision, drift.path)
+    _refuse_other_files(drift, records_of(revision.files)[path])
+    return Adoptable(drift.site, revision, path)
+
+
+def _refuse_other_files(drift: Drift, deployed: FileRecord) -> None:
+    """Refuse links and secrets."""
+    if deployed.link or sha256_of(drift.found) != drift.found_sha256:
+        raise ApplicationError(f"{drift.path} is not a text file, so it cannot be adopted. Overwrite it.")
+    if deployed.secret:
+        raise ApplicationError(
+            "Private keys and password files cannot be adopted. Upload the file on the site's page instead."
+        )
 
 
 def drift_overwrite(*, actor: User, site: Site) -> Deployment:

@@ -82,6 +82,7 @@ _ROUTES = {
         deployments:disable deployments:empty-cache deployments:overwrite deployments:drift-check
         deployments:drift-adopt api:deployments-list api:deployments-detail api:deployments-again
         api:deployments-cancel api:deployments-confirm api:drifts-adopt api:drifts-overwrite api:sites-disable
+        imports:adopt_edit api:drifts-adopt-settings
         api:sites-empty-cache api:sites-rollback api:sites-take-off api:hosts-check-drift
         comparisons:switch comparisons:switch-plan api:comparisons-switch certificates:site certificates:order
         api:automatic-https-list api:automatic-https-detail api:automatic-https-order

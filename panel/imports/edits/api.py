@@ -1,0 +1,33 @@
+"""Edited files over the API, with adoption as settings, which only the importer can do."""
+
+from __future__ import annotations
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from panel.api.base import require_sudo
+from panel.api.serializers import EmptySerializer
+from panel.deployments.api.deployments import Drifts as DeployedDrifts
+from panel.imports.edits import services
+from panel.websites.serializers.sites import SiteSerializer
+
+
+class Drifts(DeployedDrifts):
+    """Managed files that were edited on a host."""
+
+    dry_run_actions = DeployedDrifts.dry_run_actions | {"adopt_settings"}
+
+    @extend_schema(request=EmptySerializer, responses=SiteSerializer)
+    @action(detail=True, methods=["post"], url_path="adopt-settings")
+    def adopt_settings(self, request: Request, pk: str = "") -> Response:
+        """Change the settings of the site as the file was edited. Administrators only.
+
+        Refused if the settings would not give exactly the edited directives; `adopt` then keeps the text.
+        """
+        drift = self.get_object()
+        if request.auth is None:
+            require_sudo(request, "adopt raw directives")
+        site = services.edit_adopt(actor=self.actor, drift=drift)
+        return Response(SiteSerializer(site, context=self.get_serializer_context()).data)

@@ -1,0 +1,197 @@
+"""An edit of a deployed file as a change of the site's definition. Pure.
+
+The deployed and the edited files are both read by the importer. Only where the two results differ is the site's own
+definition changed, so it does not matter what the importer cannot express.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from panel.core.errors import ApplicationError
+from panel.imports.mapping import mapped
+from panel.imports.reading import READERS, Loader, SourceFile
+from panel.rendering.readers import Read, Unreadable
+from panel.rendering.spec import WebServerSpec
+from panel.websites.definitions import SiteData
+
+_KEYS = {
+    "locations": ("match", "pattern"),
+    "listens": ("address", "port"),
+    "headers": ("name",),
+    "request_headers": ("name",),
+    "servers": ("address",),
+    "upstreams": ("name",),
+    "php_pools": ("name",),
+}
+# Directives of nginx whose order among each other decides (ngx_http_rewrite_module, ngx_http_access_module).
+_IN_ORDER = dict.fromkeys(("if", "set", "rewrite", "return", "break"), "rewrite") | {"deny": "allow"}
+_MOST_RAW_LINES = 2000  # a comparison takes time with the square of their number
+
+
+@dataclass
+class _Parts:
+    """The members of a definition that files express."""
+
+    upstreams: list[Any] = field(default_factory=list)
+    php_pools: list[Any] = field(default_factory=list)
+    blocks: list[Any] = field(default_factory=list)
+    cache_mb: int | None = None
+
+
+def with_edit(
+    definition: SiteData, web_server: WebServerSpec, deployed: Mapping[str, str], edited: Mapping[str, str], path: str
+) -> SiteData:
+    """`definition` with the change that leads from the `deployed` files to the `edited` ones, texts by path.
+
+    `path` is the edited file. ApplicationError if it cannot be read, or has other server blocks than before.
+    """
+    tree(web_server.engine, edited[path])
+    before, after = (_parts(web_server, files, path) for files in (deployed, edited))
+    for found in (before, after):
+        _rename(found, definition)
+    changed = definition.copy()
+    changed["upstreams"] = _merged(list(definition["upstreams"]), before.upstreams, after.upstreams, "upstreams")
+    changed["php_pools"] = _merged(list(definition["php_pools"]), before.php_pools, after.php_pools, "php_pools")
+    changed["blocks"] = _blocks(definition["blocks"], before.blocks, after.blocks)
+    if before.cache_mb != after.cache_mb and after.cache_mb is not None:
+        changed["cache_mb"] = after.cache_mb
+    return changed
+
+
+def tree(engine: str, text: str) -> tuple[object, ...]:
+    """The directives of a file without comments, spacing and line numbers. On nginx and gallop, directives of different
+    kinds are sorted, because their order does not matter. ApplicationError if the file cannot be read.
+    """
+    try:
+        return _bare(READERS[engine](text), engine in ("nginx", "native"))
+    except Unreadable as error:
+        raise ApplicationError(f"line {error.line}: {error.message}") from error
+    except RecursionError as error:
+        raise ApplicationError("its blocks are nested too deep") from error
+
+
+def _bare(nodes: Iterable[Read], is_sorted: bool) -> tuple[object, ...]:
+    ordered = sorted(nodes, key=lambda node: _IN_ORDER.get(node.name, node.name)) if is_sorted else nodes
+    return tuple((node.name, node.args, None if node.body is None else _bare(node.body, is_sorted)) for node in ordered)
+
+
+def directives(engine: str, text: str) -> list[str]:
+    """Every directive of a file as one line; those inside of blocks follow separately."""
+    found: list[str] = []
+    level = list(READERS[engine](text))
+    while level:
+        node = level.pop()
+        found.append(" ".join((node.name, *node.args)))
+        level += node.body or ()
+    return found
+
+
+def _parts(web_server: WebServerSpec, files: Mapping[str, str], path: str) -> _Parts:
+    """The members of a definition that the importer reads from the files."""
+
+    def find(pattern: str) -> list[SourceFile]:
+        return [SourceFile(name, text) for name, text in files.items() if fnmatch.fnmatchcase(name, pattern)]
+
+    loader = Loader(web_server.engine, find, web_server.config_root)
+    loaded = loader.load_file(SourceFile(path, files[path]))
+    found = _Parts()
+    for site in mapped(loaded, web_server, web_server.config_root).sites:
+        found.upstreams += site.definition["upstreams"]
+        found.php_pools += site.definition["php_pools"]
+        found.blocks += site.definition["blocks"]
+        found.cache_mb = site.definition.get("cache_mb", found.cache_mb)
+    return found
+
+
+def _rename(found: _Parts, definition: SiteData) -> None:
+    """Give upstreams and pools the names of the definition, by their order: files may have longer ones."""
+    for kind, reference in (("upstreams", "upstream"), ("php_pools", "php_pool")):
+        rows, own = getattr(found, kind), [row["name"] for row in cast(Any, definition)[kind]]
+        names = {row["name"]: name for row, name in zip(rows, own, strict=False)}
+        for row in rows:
+            row["name"] = names.get(row["name"], row["name"])
+        for block in found.blocks:
+            for location in block["locations"]:
+                if location.get(reference):
+                    location[reference] = names.get(location[reference], location[reference])
+
+
+def _blocks(own: Sequence[Any], before: Sequence[Any], after: Sequence[Any]) -> list[Any]:
+    if len(before) != len(after):
+        raise ApplicationError("server blocks were added or removed")
+    blocks = [dict(block) for block in own]
+    for old, new in zip(before, after, strict=True):
+        if old == new:
+            continue
+        place = max(range(len(blocks)), key=lambda number: _likeness(blocks[number], old))
+        blocks[place] = _merged(blocks[place], old, new, "")
+    return blocks
+
+
+def _likeness(block: Any, other: Any) -> tuple[int, int, int]:
+    """Number of common names, sockets and locations of a block of the definition and one of the file."""
+    names = set(block["names"]) & set(other["names"])
+    sockets = {row["port"] for row in block["listens"]} & {row["port"] for row in other["listens"]}
+    locations = {_key(row, "locations") for row in block["locations"]} & {
+        _key(row, "locations") for row in other["locations"]
+    }
+    return len(names), len(sockets), len(locations)
+
+
+def _merged(own: Any, old: Any, new: Any, name: str) -> Any:
+    """`own` with the change from `old` to `new`; a member that is missing has the model's default."""
+    if old == new:
+        return own
+    if name != "snippets" and isinstance(own, dict) and isinstance(old, dict) and isinstance(new, dict):
+        found = dict(own)
+        for key in {**old, **new}:
+            if key not in new and key == "snippets":
+                found[key] = _merged(own.get(key) or {}, old[key], dict.fromkeys(old[key], ""), key)
+            elif key not in new:
+                found.pop(key, None)
+            elif key not in old or old[key] != new[key]:
+                found[key] = _merged(own.get(key), old.get(key), new[key], key)
+        return found
+    if name == "snippets" and isinstance(own, dict):
+        texts = {engine: _merged_lines(*(value.get(engine, "") for value in (own, old or {}, new))) for engine in new}
+        return {engine: text for engine, text in {**own, **texts}.items() if text}
+    if name in _KEYS and all(isinstance(value, list) for value in (own, old, new)):
+        return _merged_rows(own, old, new, name)
+    return new
+
+
+def _merged_rows(own: list[Any], old: list[Any], new: list[Any], name: str) -> list[Any]:
+    before = {_key(row, name): row for row in old}
+    after = {_key(row, name): row for row in new}
+    rows = {_key(row, name): row for row in own if _key(row, name) in after or _key(row, name) not in before}
+    for key, row in after.items():
+        rows[key] = _merged(rows[key], before[key], row, "") if key in rows and key in before else rows.get(key, row)
+    order = {key: number for number, key in enumerate(after)}
+    if list(order) == [key for key in before if key in after]:  # nothing new and nothing moved
+        return list(rows.values())
+    known = sorted((key for key in rows if key in order), key=lambda key: order[key])
+    return [rows[key] for key in rows if key not in order] + [rows[key] for key in known]
+
+
+def _merged_lines(own: str, old: str, new: str) -> str:
+    """The lines of `own` without those that `new` no longer has, and with those that it has in addition."""
+    lines, added = own.split("\n") if own else [], []
+    before, after = old.split("\n") if old else [], new.split("\n") if new else []
+    if len(after) > _MOST_RAW_LINES:
+        raise ApplicationError(f"it has more than {_MOST_RAW_LINES} lines of raw directives")
+    for kind, i1, i2, j1, j2 in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if kind != "equal":
+            for line in before[i1:i2]:
+                if line in lines:
+                    lines.remove(line)
+            added += after[j1:j2]
+    return "\n".join([*lines, *added])
+
+
+def _key(row: Any, name: str) -> tuple[object, ...]:
+    return tuple(row.get(part, "") for part in _KEYS[name])

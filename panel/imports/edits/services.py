@@ -1,0 +1,130 @@
+"""Adopt an edit of a deployed file as settings of its site."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import cast
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, require
+from panel.core.errors import ApplicationError
+from panel.deployments.drift.services import Adoptable, adoptable, adopted
+from panel.deployments.models import Drift, PinnedFile
+from panel.deployments.revisions.rendered import contents, records_of, site_files, spec_of
+from panel.imports.edits.reading import directives, tree, with_edit
+from panel.rendering.spec import SiteSpec, to_json
+from panel.websites import freeze, web_server_specs
+from panel.websites.definition_from_spec import definition_of
+from panel.websites.definitions import SiteData
+from panel.websites.models import Site
+from panel.websites.services import site_define, site_export
+
+_SHOWN = 3  # directives in a message
+
+
+class _Tried(Exception):
+    """Raised to roll back a dry run."""
+
+
+@dataclass(frozen=True)
+class _Edit:
+    """Texts of the site's deployed files by path, and those on the host."""
+
+    found: Adoptable
+    deployed: dict[str, str]
+    edited: dict[str, str]
+
+    def applied(self, definition: SiteData) -> SiteData:
+        spec = web_server_specs.web_server_spec(self.found.revision.web_server)
+        return with_edit(definition, spec, self.deployed, self.edited, self.found.path)
+
+
+@transaction.atomic
+def edit_adopt(*, actor: User, drift: Drift) -> Site:
+    """Change the settings of the site as the file was edited on its host, in the live version and in the draft, which
+    keeps its other changes.
+
+    It is done only if the settings give exactly the edited directives, and no other file changes. Raises
+    ApplicationError, Conflict, PermissionDenied.
+    """
+    require(actor, Action.ADMINISTER)
+    found = adoptable(drift)
+    site, revision = found.site, found.revision
+    edit = _edit(found, drift)
+    draft = site_export(site, with_secrets=True)
+    live = definition_of(spec_of(revision), revision.web_server, draft, site.web_server)
+    try:
+        spec = _tried(actor, edit, edit.applied(live))
+        noted = {"path": found.path, "revision": revision.number}
+        site_define(actor=actor, data=edit.applied(draft), site=site, action="drift.adopt_settings", noted=noted)
+    except (ApplicationError, ValidationError) as error:
+        raise ApplicationError(
+            f"The edit cannot become settings of {site}: {_reason(error)}. Nothing was changed. Overwrite the file, or "
+            "keep its text."
+        ) from error
+    _unpin(edit)
+    adopted(actor, drift, found, cast(dict[str, object], to_json(spec)))
+    return site
+
+
+def _unpin(edit: _Edit) -> None:
+    """Release the file if an earlier edit was kept as text."""
+    revision = edit.found.revision
+    PinnedFile.objects.filter(site=edit.found.site, web_server=revision.web_server, path=edit.found.path).delete()
+
+
+def _edit(found: Adoptable, drift: Drift) -> _Edit:
+    records = records_of(found.revision.files)
+    texts = contents(record.sha256 for record in records.values() if not record.secret and not record.link)
+    deployed = {path: texts[record.sha256] for path, record in records.items() if not record.secret and not record.link}
+    return _Edit(found, deployed, deployed | {found.path: drift.found})
+
+
+def _tried(actor: User, edit: _Edit, definition: SiteData) -> SiteSpec:
+    """The frozen site with this definition. ApplicationError if its files differ from the edited ones."""
+    site, web_server = edit.found.site, edit.found.revision.web_server
+    try:
+        with transaction.atomic():
+            _unpin(edit)
+            site_define(actor=actor, data=definition, site=Site.objects.get(pk=site.pk))
+            fetched = freeze.fetched(site)
+            spec = freeze.spec_of_fetched(fetched, web_server)
+            files = site_files(fetched, web_server, spec)
+            raise _Tried
+    except _Tried:
+        pass
+    _refuse_differences(edit, {file.path: file.text for file in files if not file.is_secret and not file.link_target})
+    return spec
+
+
+def _refuse_differences(edit: _Edit, rendered: dict[str, str]) -> None:
+    engine, path = edit.found.revision.web_server.engine, edit.found.path
+    others = sorted(
+        name
+        for name in rendered.keys() | edit.deployed.keys()
+        if name != path and rendered.get(name) != edit.deployed.get(name)
+    )
+    if others:
+        raise ApplicationError(f"they would change other files too: {', '.join(others)}")
+    wanted, given = edit.edited[path], rendered.get(path, "")
+    if tree(engine, wanted) != tree(engine, given):
+        wanted_words, given_words = Counter(directives(engine, wanted)), Counter(directives(engine, given))
+        missing, further = (wanted_words - given_words, given_words - wanted_words)
+        words = [f"no setting gives {_listed(missing)}"] if missing else []
+        words += [f"settings would also give {_listed(further)}"] if further else []
+        raise ApplicationError("; ".join(words) or "the order of its directives is another one than settings give")
+
+
+def _listed(found: Counter[str]) -> str:
+    shown = [f"“{text}”" for text in list(found)[:_SHOWN]]
+    return ", ".join(shown) + (" and others" if len(found) > _SHOWN else "")
+
+
+def _reason(error: ApplicationError | ValidationError) -> str:
+    if isinstance(error, ApplicationError):
+        return error.message.rstrip(".")
+    return "; ".join(error.messages).rstrip(".")
