@@ -30,7 +30,8 @@ class Messages(Celery):
         self, name: str, args: Any = None, kwargs: Any = None, countdown: float | None = None, **options: Any
     ) -> AsyncResult[Any]:
         if self.without_queue is not None and self.without_queue.is_on and not kwargs:
-            self.without_queue.submit(name, args or (), countdown or 0.0)
+            if not options.get("retries"):  # the next sweep finds jobs whose host is busy
+                self.without_queue.submit(name, args or (), countdown or 0.0)
             return self.AsyncResult(options.get("task_id") or uuid())
         found: AsyncResult[Any] = super().send_task(name, args, kwargs, countdown, **options)
         return found

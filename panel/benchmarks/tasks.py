@@ -9,8 +9,8 @@ from celery import shared_task
 from panel.benchmarks.runs import execution
 from panel.benchmarks.suites import services as suite_services
 from panel.core.claims import Attempt
+from panel.core.messages import busy_retry
 
-BUSY_RETRY_S = 2
 ASK_RETRY_S = 20
 
 
@@ -19,7 +19,7 @@ def run(uuid: str) -> None:
     """Execute one run. Does nothing if another worker owns it."""
     attempt = execution.run_execute(UUID(uuid))
     if attempt == Attempt.BUSY:
-        run.apply_async((uuid,), countdown=BUSY_RETRY_S)
+        busy_retry(run, (uuid,))
     elif attempt == Attempt.DONE:
         suite_services.suites_advance()
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from enum import StrEnum
+from typing import Any
 
+from celery import Task as CeleryTask
 from celery import current_app
 from django.db import transaction
 from kombu.exceptions import OperationalError
@@ -41,3 +44,15 @@ def task_send(task: Task, *args: object) -> bool:
 def task_send_on_commit(task: Task, *args: object) -> None:
     """Wake a worker after the commit of its row. A queue that does not answer does not fail the request."""
     transaction.on_commit(lambda: task_send(task, *args), robust=True)
+
+
+# Waits before a job whose host is busy is tried again. After the last one, the next sweep finds it. Without an end,
+# each sweep would add a message that repeats itself while the host is busy.
+BUSY_RETRIES_S = (0.3, 0.7, 1.5)
+
+
+def busy_retry(task: CeleryTask[Any, Any], args: Sequence[object]) -> None:
+    """Send the running task again, a little later each time. Called by tasks whose host is busy."""
+    done = task.request.retries or 0
+    if done < len(BUSY_RETRIES_S):
+        task.apply_async(tuple(args), countdown=BUSY_RETRIES_S[done], retries=done + 1)  # type: ignore[call-arg] # as Task.retry does

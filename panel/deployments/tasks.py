@@ -7,6 +7,7 @@ from uuid import UUID
 from celery import shared_task
 
 from panel.core.claims import Attempt
+from panel.core.messages import busy_retry
 from panel.deployments.domain_names import watching as name_watching
 from panel.deployments.drift import services as drift
 from panel.deployments.execution import services as execution
@@ -15,8 +16,6 @@ from panel.deployments.retention import services as retention
 from panel.deployments.waking import deployments_wake
 from panel.deployments.watching import services as watching
 from panel.hosts.models import Host, HostStatus
-
-BUSY_RETRY_S = 2
 
 
 @shared_task
@@ -27,7 +26,7 @@ def run(*uuids: str) -> None:
     deployments_wake(execution.next_in_line(done))
     busy = [str(uuid) for uuid, attempt in attempts.items() if attempt == Attempt.BUSY]
     if busy:
-        run.apply_async(tuple(busy), countdown=BUSY_RETRY_S)
+        busy_retry(run, busy)
 
 
 @shared_task

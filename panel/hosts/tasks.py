@@ -7,16 +7,15 @@ from uuid import UUID
 from celery import shared_task
 
 from panel.core.claims import Attempt
+from panel.core.messages import busy_retry
 from panel.hosts import execution, retention
-
-BUSY_RETRY_S = 2
 
 
 @shared_task
 def run(uuid: str) -> None:
     """Run one job. Does nothing if another worker owns it."""
     if execution.host_job_execute(UUID(uuid)) == Attempt.BUSY:
-        run.apply_async((uuid,), countdown=BUSY_RETRY_S)
+        busy_retry(run, (uuid,))
 
 
 @shared_task

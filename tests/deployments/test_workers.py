@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings as django_settings
@@ -190,6 +191,20 @@ def test_deployment_stays_queued_while_host_is_busy(machine: Machine, nginx: Ngi
         assert deployment.status == DeploymentStatus.QUEUED
     assert execution.deployment_execute(deployment.uuid) == Attempt.DONE
     assert HostLock.objects.get().holder == ""
+
+
+def test_messages_about_a_busy_host_repeat_themselves_a_few_times_only(
+    machine: Machine, nginx: NginxInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uuid = str(confirmed(machine, nginx).uuid)
+    sent: list[tuple[tuple[str, ...], dict[str, Any]]] = []
+    monkeypatch.setattr(tasks.run, "apply_async", lambda args, **options: sent.append((args, options)))
+    with host_lock(machine.host, "benchmark 7"):
+        for retries in range(5):
+            tasks.run.apply(args=(uuid,), retries=retries)
+    assert [args for args, _options in sent] == [(uuid,)] * 3
+    assert [options["retries"] for _args, options in sent] == [1, 2, 3]
+    assert sum(options["countdown"] for _args, options in sent) < 4, "less than between two sweeps"
 
 
 def test_deployment_fails_without_changes_when_host_is_unreachable(remote: Machine, nginx: NginxInstance) -> None:

@@ -27,7 +27,10 @@ class WholePanel:
     administrator, and what else a run needs (`made`). `database_url` names a PostgreSQL that others start and stop.
     """
 
-    def __init__(self, folder: Path, rows: str, given: object, database_url: str = "") -> None:
+    def __init__(
+        self, folder: Path, rows: str, given: object, database_url: str = "", page_timeout_s: float = PAGE_TIMEOUT_S
+    ) -> None:
+        self.page_timeout_s = page_timeout_s
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
         self.redis = Redis(folder / "redis").start()
@@ -87,7 +90,7 @@ class WholePanel:
             return status, None
 
     def _request(self, method: str, path: str, headers: dict[str, str], body: str | None = None) -> tuple[int, str]:
-        connection = http.client.HTTPConnection("localhost", self.port, timeout=PAGE_TIMEOUT_S)
+        connection = http.client.HTTPConnection("localhost", self.port, timeout=self.page_timeout_s)
         try:
             connection.request(method, path, body, headers)
             response = connection.getresponse()

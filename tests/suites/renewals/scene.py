@@ -76,6 +76,7 @@ def _given(host: RenewalHost, ports: dict[str, int]) -> dict[str, Any]:
 
 def _host(root: Path, number: int, sites: int) -> RenewalHost:
     sshd, nginx = SshServer(root / "ssh"), NginxInstance(root / "web")
+    sshd.environment["SHLVL"] = "1"  # otherwise bash reads ~/.bashrc, which takes time on some hosts
     host = RenewalHost(f"renewal-{number}", f"127.0.1.{number}", sshd, nginx)
     base = f"server {{ listen 127.0.0.1:{free_port()} default_server; return 200 base; }}\n"
     (nginx.root / "conf.d" / "base.conf").write_text(base)
