@@ -6,18 +6,21 @@ import pytest
 
 from panel.audit.models import AuditEntry
 from panel.core.errors import ApplicationError
-from panel.deployments.drift.services import drift_adopt
+from panel.deployments.drift.services import drift_adopt, drift_check
 from panel.deployments.models import Drift, PinnedFile, SiteState, SiteStatus
 from panel.deployments.revisions.rendered import contents, sha256_of
 from panel.deployments.rollback.services import is_said
-from panel.hosts.models import WebServer
+from panel.hosts.models import Engine, WebServer
 from panel.imports.edits.services import edit_adopt
 from panel.websites import services as websites
 from panel.websites.models import Site
 from panel.websites.services import site_export
 from tests.api.caller import caller_of
+from tests.deployments.real_host import Machine
 from tests.deployments.sample_plans import live
 from tests.support.cast import Cast, cast, signed_in
+from tests.support.nginx import NginxInstance
+from tests.support.waiting import eventually
 
 INDEX = "    index index.html;"
 APP = "    location ^~ /app/ {"
@@ -187,3 +190,19 @@ def test_api_adopts_and_returns_the_site(people: Cast) -> None:
     assert caller_of(people.owner).post(f"drifts/{drift.pk}/adopt-settings/").status_code == 403
     answer = caller_of(people.admin).post(f"drifts/{drift.pk}/adopt-settings/")
     assert (answer.status_code, answer.json()["name"]) == (200, "shop")
+
+
+def test_edit_on_a_real_host_becomes_settings_that_the_next_deployment_keeps(
+    remote: Machine, nginx: NginxInstance
+) -> None:
+    site = remote.site("shop", remote.web_server(nginx, Engine.NGINX))
+    remote.deploy(site)
+    path = next(path for path in nginx.root.rglob("*shop*.conf") if not path.is_symlink())
+    path.write_text(path.read_text().replace("    root ", "    add_header X-By hand;\n    root ", 1))
+    (drift,) = drift_check(remote.host)
+    edit_adopt(actor=remote.people.admin, drift=drift)
+    assert drift_check(remote.host) == []
+    websites.block_update(actor=remote.people.admin, block=site.blocks.get(), autoindex=True)
+    assert remote.deploy(site).status == "succeeded"
+    assert path.read_text().count("add_header X-By hand;") == 1
+    assert eventually(lambda: remote.get("shop").headers.get("x-by") == "hand")

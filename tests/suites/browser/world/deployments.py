@@ -120,9 +120,8 @@ def build(owner: User, sites: list[Site], at: WebServer) -> list[str]:
 
 def drifts(site: Site, at: WebServer) -> list[str]:
     found = []
-    for path, sha256 in ((CONF, "c" * 64), ("/etc/nginx/conf.d/paddock-limits.conf", "")):
-        row = Drift.objects.create(
-            site=site, web_server=at, path=path, expected_sha256="a" * 64, found_sha256=sha256, diff=DIFF
-        )
+    for path, text in ((CONF, "# by hand\n"), ("/etc/nginx/conf.d/paddock-limits.conf", "")):
+        digests = {"expected_sha256": "a" * 64, "found_sha256": "c" * 64 if text else ""}
+        row = Drift.objects.create(site=site, web_server=at, path=path, diff=DIFF, found=text, **digests)
         found.append(reverse("deployments:drift-detail", args=[row.pk]))
     return found
