@@ -99,8 +99,8 @@ class Steps:
         return Running(self, Step(name))
 
     def streamed(self) -> Streamed:
-        """Context of the whole operation: its result contains every step, so buffered events are sent only with an
-        error.
+        """Context of the whole operation. Events that are still buffered at its end are sent only if it failed, because
+        a result contains every step.
         """
         return Streamed(self._outbox)
 

@@ -17,10 +17,10 @@ from panel.certificates.forms import DnsAccountForm, DnsTestForm
 from panel.certificates.models import DnsAccount
 from panel.certificates.selectors import dns_accounts_visible
 from panel.core.errors import ApplicationError
-from panel.core.forms import ConfirmNameForm, attempt, field_errors
+from panel.core.forms import ConfirmNameForm, attempt, field_errors, form_status
 from panel.core.http import Request
 from panel.core.ui import Crumb
-from panel.websites.views.base import page_of, teams_of
+from panel.websites.views.base import named_get, page_of, teams_of
 
 form_page = require_http_methods(["GET", "HEAD", "POST"])
 
@@ -31,11 +31,7 @@ def _crumbs(*, below: bool = False) -> list[Crumb]:
 
 
 def _get(request: Request, name: str, action: Action) -> DnsAccount:
-    row = dns_accounts_visible(request.user).filter(name=name).first()
-    if row is None:
-        raise Http404
-    require(request.user, action, row.team)
-    return row
+    return named_get(request, dns_accounts_visible(request.user), name, action)
 
 
 @require_safe
@@ -71,8 +67,7 @@ def account_add(request: Request, kind: str) -> HttpResponse:
                 messages.success(request, _("The DNS account %s was saved. Test it below.") % row.name)
                 return redirect("certificates:dns_account", row.name)
     context = {"form": form, "kind": DnsKind(kind), "crumbs": _crumbs(below=True)}
-    status = 422 if form.is_bound and form.errors else 200
-    return render(request, "certificates/dns_account_add.html", context, status=status)
+    return render(request, "certificates/dns_account_add.html", context, status=form_status(form))
 
 
 def _created(request: Request, kind: str, form: DnsAccountForm) -> DnsAccount:
@@ -105,8 +100,7 @@ def account(request: Request, name: str) -> HttpResponse:
         "may_change": may(request.user, Action.CHANGE, row.team),
         "crumbs": _crumbs(below=True),
     }
-    status = 422 if form.is_bound and form.errors else 200
-    return render(request, "certificates/dns_account.html", context, status=status)
+    return render(request, "certificates/dns_account.html", context, status=form_status(form))
 
 
 @require_POST

@@ -21,11 +21,11 @@ from panel.certificates.selectors import (
     step_lines,
 )
 from panel.core.errors import ApplicationError
-from panel.core.forms import ConfirmNameForm, attempt, field_errors
+from panel.core.forms import ConfirmNameForm, attempt, field_errors, form_status
 from panel.core.http import Request
 from panel.core.ui import Crumb
 from panel.websites.models import Site
-from panel.websites.views.base import page_of, site_get, site_render, teams_of
+from panel.websites.views.base import named_get, page_of, site_get, site_render, teams_of
 
 form_page = require_http_methods(["GET", "HEAD", "POST"])
 
@@ -58,16 +58,12 @@ def account_add(request: Request) -> HttpResponse:
                 messages.success(request, _("The account %s was saved. Its first order registers it.") % row.name)
                 return redirect("certificates:accounts")
     context = {"form": form, "crumbs": _crumbs(below_accounts=True)}
-    status = 422 if form.is_bound and form.errors else 200
-    return render(request, "certificates/account_form.html", context, status=status)
+    return render(request, "certificates/account_form.html", context, status=form_status(form))
 
 
 @form_page
 def account_delete(request: Request, name: str) -> HttpResponse:
-    row = accounts_visible(request.user).filter(name=name).first()
-    if row is None:
-        raise Http404
-    require(request.user, Action.CHANGE, row.team)
+    row = named_get(request, accounts_visible(request.user), name, Action.CHANGE)
     form = ConfirmNameForm(request.POST or None, expected=row.name)
     if request.method == "POST" and form.is_valid():
         try:
@@ -101,10 +97,7 @@ def account_key_change(request: Request, name: str) -> HttpResponse:
 
 @form_page
 def account_deactivate(request: Request, name: str) -> HttpResponse:
-    row = accounts_visible(request.user).filter(name=name).first()
-    if row is None:
-        raise Http404
-    require(request.user, Action.CHANGE, row.team)
+    row = named_get(request, accounts_visible(request.user), name, Action.CHANGE)
     form = ConfirmNameForm(request.POST or None, expected=row.name)
     if request.method == "POST" and form.is_valid():
         try:
@@ -168,7 +161,7 @@ def site(request: Request, name: str) -> HttpResponse:
             if made is not None:
                 messages.success(request, _("Automatic HTTPS is on. Paddock orders the certificate now."))
                 return redirect("certificates:site", row.name)
-    context = {"form": form, "accounts": choices, "status_code": 422 if form.errors else 200, **_state(automatic)}
+    context = {"form": form, "accounts": choices, "status_code": form_status(form), **_state(automatic)}
     return site_render(request, row, "tls", "certificates/site.html", **context)
 
 
@@ -214,6 +207,6 @@ def revoke(request: Request, name: str) -> HttpResponse:
         if made is not None:
             messages.success(request, _("The certificate of %s is revoked.") % row.name)
             return redirect("certificates:site", row.name)
-    status = 422 if form.errors else 200
+    status = form_status(form)
     context = {"form": form, "certificate": automatic.certificate, "status_code": status}
     return site_render(request, row, "tls", "certificates/revoke.html", **context)

@@ -19,7 +19,7 @@ from panel.comparisons.forms import ComparisonForm
 from panel.comparisons.job_kinds import JOB
 from panel.comparisons.models import UNDER_WAY, Comparison, Contender
 from panel.core.errors import ApplicationError
-from panel.core.forms import attempt
+from panel.core.forms import attempt, form_status
 from panel.core.http import Request
 from panel.core.ui import Crumb
 from panel.core.views.jobs import job_context
@@ -82,7 +82,7 @@ def site_comparisons(request: Request, name: str) -> HttpResponse:
         "under_way": site.comparisons.filter(status__in=UNDER_WAY).first(),
         "page": page_of(request, selectors.comparisons_visible(request.user).filter(site=site)),
         "last": last,
-        "status_code": 422 if form.errors else 200,
+        "status_code": form_status(form),
     }
     if last is not None:
         context |= {"gain": results.gain(last), "way_back": results.way_back(last)}

@@ -95,6 +95,11 @@ def attempt(form: forms.BaseForm, work: Callable[[], T]) -> T | None:
     return None
 
 
+def form_status(form: forms.BaseForm) -> int:
+    """Status of the response with this form: 422 if it was sent and has errors."""
+    return 422 if form.errors else 200
+
+
 class LongSelect(forms.Select):
     """A select for hundreds of choices without groups, which Django's would render with one template each."""
 

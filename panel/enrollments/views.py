@@ -20,7 +20,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from panel.accounts.guessing import Kind, wrong_secret_counted
 from panel.accounts.permissions import Action, require
 from panel.core.errors import ApplicationError
-from panel.core.forms import attempt, field_errors
+from panel.core.forms import attempt, field_errors, form_status
 from panel.core.http import Request
 from panel.core.network import client_address
 from panel.core.ui import Crumb
@@ -49,8 +49,9 @@ def enrollment_list(request: Request) -> HttpResponse:
                 enrollment, token = made
                 return render(request, "enrollments/created.html", context | _commands(request, token, enrollment))
     rows = enrollments_visible(request.user)[:SHOWN]
-    status = 422 if form.is_bound and form.errors else 200
-    return render(request, "enrollments/list.html", context | {"form": form, "enrollments": rows}, status=status)
+    return render(
+        request, "enrollments/list.html", context | {"form": form, "enrollments": rows}, status=form_status(form)
+    )
 
 
 def _commands(request: HttpRequest, token: str, enrollment: object) -> dict[str, object]:

@@ -45,7 +45,7 @@ class HeldLocks:
     """
 
     def __init__(self) -> None:
-        self._holders: dict[Host, str] = {}
+        self._hosts: set[Host] = set()
         # A release can come late, when this process has taken the lock again for the same job.
         self._owner = f"{owner_name()}:{uuid4().hex[:8]}"
 
@@ -67,33 +67,35 @@ class HeldLocks:
                 for host, holder in free.items()
             ]
             HostLock.objects.bulk_create(held, update_conflicts=True, unique_fields=["host"], update_fields=_HELD)
-        self._holders |= free
+        self._hosts |= set(free)
         return {host: HostBusy(host, holder) for host, holder in busy.items()}
 
     def extend(self) -> None:
         """Renew the locks for another lease. HostBusy if one expired and was taken by another holder."""
-        holders = dict(self._holders)
+        hosts = list(self._hosts)
         with transaction.atomic():
-            rows = _locked(holders)
-            mine = [host for host in holders if host.pk in rows and rows[host.pk].owner == self._owner]
+            rows, mine = self._own(hosts)
             HostLock.objects.filter(host__in=mine).update(expires_at=timezone.now() + LEASE)
-        for host in holders:
-            if host not in mine and host in self._holders:  # released in the meantime
+        for host in hosts:
+            if host not in mine and host in self._hosts:  # released in the meantime
                 raise HostBusy(host, rows[host.pk].holder if host.pk in rows else "")
 
     def release(self, hosts: Collection[Host] | None = None) -> None:
         """Release the locks on `hosts`, by default all; once the database is back if it is unavailable."""
-        given = list(self._holders if hosts is None else hosts)
-        for host in given:
-            del self._holders[host]
+        given = list(self._hosts if hosts is None else hosts)
+        self._hosts.difference_update(given)
         if given:
             once_it_responds(lambda: self._release(given), f"release {len(given)} locks of {self._owner}")
 
     def _release(self, hosts: Collection[Host]) -> None:
         with transaction.atomic():
-            rows = _locked(hosts)
-            mine = [host for host in hosts if host.pk in rows and rows[host.pk].owner == self._owner]
+            _rows, mine = self._own(hosts)
             HostLock.objects.filter(host__in=mine).update(holder="", owner="", expires_at=None)
+
+    def _own(self, hosts: Collection[Host]) -> tuple[dict[int, HostLock], list[Host]]:
+        """Rows of `hosts`, locked until the transaction ends, and the hosts whose lock is still held."""
+        rows = _locked(hosts)
+        return rows, [host for host in hosts if host.pk in rows and rows[host.pk].owner == self._owner]
 
 
 @contextmanager

@@ -185,10 +185,6 @@ def _out_of_reach(web_server: WebServer, loaded: Loaded, site: FoundSite) -> lis
     return faults
 
 
-class _Tried(Exception):
-    """Raised to roll back a dry run."""
-
-
 def _problems(actor: User, web_server: WebServer, site: FoundSite) -> list[str]:
     """Errors that prevent storing the site, found by a dry run that is rolled back."""
     team = Team.objects.first()
@@ -199,13 +195,12 @@ def _problems(actor: User, web_server: WebServer, site: FoundSite) -> list[str]:
             name = free_name(site.name, Site.objects.values_list("name", flat=True))
             data = {**site.definition, "name": name, "team": team.slug, "web_server": web_server.pk, "enabled": False}
             site_define(actor=actor, data=data)
-            raise _Tried
-    except _Tried:
-        return []
+            transaction.set_rollback(True)
     except ValidationError as error:
         return _words(error)
     except ApplicationError as error:
         return [error.message]
+    return []
 
 
 def _words(error: ValidationError) -> list[str]:

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from panel.accounts.permissions import Action, may
 from panel.core.errors import ApplicationError, words_of
-from panel.core.forms import attempt, field_errors
+from panel.core.forms import attempt, field_errors, form_status
 from panel.core.http import Request
 from panel.core.ui import Crumb
 from panel.hosts.selectors import host_tags
@@ -63,8 +63,7 @@ def placement(request: Request, name: str) -> HttpResponse:
         "may_plan": may(request.user, Action.DEPLOY, site.team),
         "crumbs": _crumbs(Crumb(site.name, reverse("websites:detail", args=[site.name]))),
     }
-    status = 422 if form.is_bound and form.errors else 200
-    return render(request, "placements/detail.html", context, status=status)
+    return render(request, "placements/detail.html", context, status=form_status(form))
 
 
 @require_POST

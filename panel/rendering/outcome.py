@@ -62,7 +62,7 @@ def of_block(block: ServerBlock, found: Locations, path: str) -> Outcome:
 
 
 def with_error_pages(outcome: Outcome, block: ServerBlock, found: Locations) -> Outcome:
-    """The outcome with error pages of the block that may replace it; an upstream's own errors pass unchanged."""
+    """Add the block's error pages that may replace this outcome. Errors that an upstream sends are not replaced."""
     if outcome.kind == "error":
         return outcome
     which = "an error of the web server itself," if outcome.kind == "proxy" else "an error"

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from panel.accounts.models import User
 from panel.core.errors import ApplicationError
-from panel.core.forms import attempt, field_errors
+from panel.core.forms import attempt, field_errors, form_status
 from panel.core.http import Request
 from panel.core.ui import Crumb
 from panel.core.views.jobs import job_context
@@ -63,7 +63,7 @@ def start(request: Request, uuid: UUID) -> HttpResponse:
         "is_open": plan.status == DeploymentStatus.PLANNED and plan.confirmed_at is None,
         "crumbs": crumbs(Crumb(_("Plan"), reverse("deployments:detail", args=[uuid]))),
     }
-    return render(request, "rollouts/start.html", context, status=422 if form.is_bound and form.errors else 200)
+    return render(request, "rollouts/start.html", context, status=form_status(form))
 
 
 def _started(actor: User, plan: Deployment, form: RolloutForm) -> Rollout:

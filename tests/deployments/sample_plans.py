@@ -14,6 +14,7 @@ from panel.deployments.models import (
     DeploymentStatus,
 )
 from panel.deployments.planning import services
+from panel.hosts.models import WebServer
 from panel.websites import services as websites
 from panel.websites.models import Site
 from tests.support.cast import Cast
@@ -29,6 +30,22 @@ def shop(people: Cast, name: str = "shop", **values: Any) -> Site:
         "root": f"/srv/www/{name}",
     }
     return websites.site_create(**(given | values))
+
+
+def shop_with_parts(people: Cast, web_server: WebServer) -> Site:
+    """A shop with HTTPS, an upstream and a PHP pool, each with a location that uses it."""
+    admin = people.admin
+    certificate = websites.certificate_self_sign(actor=admin, team=people.team, name="shop", names=["shop.example"])
+    site = shop(people, actor=admin, web_server=web_server, certificate=certificate)
+    servers = [{"address": "127.0.0.1:9001"}]
+    upstream = websites.upstream_create(actor=admin, site=site, name="app", servers=servers)
+    pool = websites.php_pool_create(actor=admin, site=site, name="main", address="unix:/run/php/shop.sock")
+    block = site.blocks.get()
+    proxied = {"match": "^~", "pattern": "/app/", "handler": "proxy", "upstream": upstream}
+    websites.location_create(actor=admin, block=block, **proxied)
+    php = {"match": "~", "pattern": r"\.php$", "handler": "php", "php_pool": pool}
+    websites.location_create(actor=admin, block=block, **php)
+    return site
 
 
 def planned(people: Cast, *sites: Site) -> Deployment:

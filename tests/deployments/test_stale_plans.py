@@ -21,34 +21,16 @@ from panel.hosts.models import Layout
 from panel.hosts.services import host_update, web_server_update
 from panel.hosts.services.web_servers import running_set
 from panel.websites import services as websites
-from panel.websites.models import Allowance, Certificate, Location, RawSnippet, Site
-from tests.deployments.sample_plans import live
+from panel.websites.models import Allowance, Certificate, Location, RawSnippet, ServerBlock, Site
+from tests.deployments.sample_plans import live, shop_with_parts
 from tests.support.cast import Cast
 
 
 @pytest.fixture
 def site(people: Cast) -> Site:
     """A site with every kind of part."""
-    admin = people.admin
-    certificate = websites.certificate_self_sign(actor=admin, team=people.team, name="shop", names=["shop.example"])
-    made = websites.site_create(
-        actor=admin,
-        team=people.team,
-        name="shop",
-        domains=["shop.example"],
-        web_server=people.nginx,
-        certificate=certificate,
-        root="/srv/www/shop",
-    )
-    servers = [{"address": "127.0.0.1:9001"}]
-    upstream = websites.upstream_create(actor=admin, site=made, name="app", servers=servers)
-    pool = websites.php_pool_create(actor=admin, site=made, name="main", address="unix:/run/php/shop.sock")
-    block = made.blocks.get()
-    proxied = {"match": "^~", "pattern": "/app/", "handler": "proxy", "upstream": upstream}
-    websites.location_create(actor=admin, block=block, **proxied)
-    php = {"match": "~", "pattern": r"\.php$", "handler": "php", "php_pool": pool}
-    websites.location_create(actor=admin, block=block, **php)
-    websites.snippet_create(actor=admin, site=made, engine="nginx", text="etag off;", block=block)
+    made, block = shop_with_parts(people, people.nginx), ServerBlock.objects.get()
+    websites.snippet_create(actor=people.admin, site=made, engine="nginx", text="etag off;", block=block)
     return made
 
 

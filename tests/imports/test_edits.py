@@ -17,7 +17,7 @@ from panel.websites.models import Site
 from panel.websites.services import site_export
 from tests.api.caller import caller_of
 from tests.deployments.real_host import Machine
-from tests.deployments.sample_plans import live
+from tests.deployments.sample_plans import live, shop_with_parts
 from tests.support.cast import Cast, cast, signed_in
 from tests.support.nginx import NginxInstance
 from tests.support.waiting import eventually
@@ -73,24 +73,13 @@ def people(db: None) -> Cast:
 
 def made(people: Cast, web_server: WebServer) -> Site:
     """A live site with HTTPS, an upstream and a PHP pool."""
-    admin = people.admin
-    own = websites.certificate_self_sign(actor=admin, team=people.team, name="shop", names=["shop.example"])
-    place = {"web_server": web_server, "certificate": own, "root": "/srv/www/shop"}
-    site = websites.site_create(actor=admin, team=people.team, name="shop", domains=["shop.example"], **place)
-    servers = [{"address": "127.0.0.1:9001"}]
-    upstream = websites.upstream_create(actor=admin, site=site, name="app", servers=servers)
-    pool = websites.php_pool_create(actor=admin, site=site, name="main", address="unix:/run/php/shop.sock")
-    block = site.blocks.get()
-    proxied = {"match": "^~", "pattern": "/app/", "handler": "proxy", "upstream": upstream}
-    websites.location_create(actor=admin, block=block, **proxied)
-    php = {"match": "~", "pattern": r"\.php$", "handler": "php", "php_pool": pool}
-    websites.location_create(actor=admin, block=block, **php)
+    site = shop_with_parts(people, web_server)
     live(people, site)
     return site
 
 
 def edited(site: Site, before: str, after: str) -> Drift:
-    """The drift of the site's configuration file after the last `before` in it became `after` on the host."""
+    """Record a drift: on the host, `after` replaced the last `before` of the site's configuration file."""
     revision = SiteState.objects.get(site=site).revision
     assert revision is not None
     record = next(row for row in revision.files if row["path"].endswith(".conf") and not row["link"])

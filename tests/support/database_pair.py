@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Self
 
+from tests.support.namespace_hosts import ip
 from tests.support.postgres import Postgres
 from tests.support.process import tool
 from tests.support.waiting import eventually
@@ -29,12 +30,12 @@ class DatabasePair:
         self.standby = Postgres(root / "standby", here)
 
     def _networks(self, here: str, there: str) -> None:
-        _ip("netns", "add", self.namespace)
-        _ip("link", "add", self.link, "type", "veth", "peer", "name", "eth0", "netns", self.namespace)
-        _ip("address", "add", f"{here}/24", "dev", self.link)
-        _ip("link", "set", self.link, "up")
+        ip("netns", "add", self.namespace)
+        ip("link", "add", self.link, "type", "veth", "peer", "name", "eth0", "netns", self.namespace)
+        ip("address", "add", f"{here}/24", "dev", self.link)
+        ip("link", "set", self.link, "up")
         for words in (f"address add {there}/24 dev eth0", "link set eth0 up", "link set lo up"):
-            _ip("-n", self.namespace, *words.split())
+            ip("-n", self.namespace, *words.split())
 
     @property
     def url(self) -> str:
@@ -57,7 +58,7 @@ class DatabasePair:
 
     def cut_primary(self) -> None:
         """Let the primary vanish from the network: no packet arrives there, and none comes back."""
-        _ip("-n", self.namespace, "link", "set", "eth0", "down")
+        ip("-n", self.namespace, "link", "set", "eth0", "down")
 
     def promote(self) -> None:
         self.standby.query("SELECT pg_promote()")
@@ -65,9 +66,5 @@ class DatabasePair:
     def stop(self) -> None:
         self.standby.stop()
         self.primary.process.stop(sig=signal.SIGQUIT)
-        _ip("netns", "delete", self.namespace)
+        ip("netns", "delete", self.namespace)
         subprocess.run([tool("ip"), "link", "delete", self.link], capture_output=True)
-
-
-def _ip(*arguments: str) -> None:
-    subprocess.run([tool("ip"), *arguments], check=True)

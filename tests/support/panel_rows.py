@@ -32,7 +32,7 @@ def access_of(admin: Any) -> dict[str, str]:
 
 
 def web_server_of(given: dict[str, Any], engine: str, version: str) -> Any:
-    """A trusted host on loopback as `given`, and its web server."""
+    """Create a trusted host on loopback with the given values; return its web server."""
     from panel.hosts.models import Host, HostStatus, Layout, WebServer
 
     names = ("name", "port", "username", "private_key", "host_key", "site_roots")

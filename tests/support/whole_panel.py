@@ -89,6 +89,11 @@ class WholePanel:
         except ValueError:
             return status, None
 
+    def deploy(self, site: str) -> str:
+        """Plan and confirm the site's draft; return the deployment, "" if the panel did not accept it."""
+        status, body = self.call("POST", "deployments/", {"sites": [site], "confirm": True})
+        return str(body["deployments"][0]["uuid"]) if status == 202 else ""
+
     def _request(self, method: str, path: str, headers: dict[str, str], body: str | None = None) -> tuple[int, str]:
         connection = http.client.HTTPConnection("localhost", self.port, timeout=self.page_timeout_s)
         try:

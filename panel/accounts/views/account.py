@@ -19,9 +19,10 @@ from panel.accounts.guessing import guesser_in_session
 from panel.accounts.models import ApiToken, SavedView
 from panel.accounts.services import saved_views, second_factor, sessions, tokens, users
 from panel.accounts.sudo import sudo_required
-from panel.accounts.views.common import ACCOUNT, SETTINGS, TOKENS, actor_of, form_status, submit
+from panel.accounts.views.common import ACCOUNT, SETTINGS, TOKENS, actor_of, submit
 from panel.alerts.models import AlertMail
 from panel.core.errors import ApplicationError
+from panel.core.forms import form_status
 from panel.core.mail import has_server
 
 

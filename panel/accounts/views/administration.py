@@ -18,9 +18,9 @@ from panel.accounts.forms import TeamForm, UserForm
 from panel.accounts.models import Team, User
 from panel.accounts.services import links, second_factor, users
 from panel.accounts.sudo import sudo_required
-from panel.accounts.views.common import SETTINGS, TEAMS, USERS, actor_of, admin_required, form_status, submit
+from panel.accounts.views.common import SETTINGS, TEAMS, USERS, actor_of, admin_required, submit
 from panel.core.errors import ApplicationError
-from panel.core.forms import ConfirmNameForm
+from panel.core.forms import ConfirmNameForm, form_status
 from panel.core.ui import Crumb
 from panel.hosts.models import Host
 from panel.reports.selectors import looked_at

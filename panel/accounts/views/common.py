@@ -44,7 +44,3 @@ def submit(form: forms.Form, change: Callable[[dict[str, Any]], R]) -> R | None:
     again.
     """
     return attempt(form, lambda: change(form.cleaned_data)) if form.is_valid() else None
-
-
-def form_status(form: forms.Form) -> int:
-    return 422 if form.errors else 200

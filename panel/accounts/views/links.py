@@ -14,7 +14,8 @@ from django.views.decorators.http import require_http_methods
 from panel.accounts.forms import ForgottenForm, NewPasswordForm
 from panel.accounts.guessing import Kind, wrong_secret_counted
 from panel.accounts.services import links
-from panel.accounts.views.common import form_status, submit
+from panel.accounts.views.common import submit
+from panel.core.forms import form_status
 from panel.core.messages import Task, task_send
 
 

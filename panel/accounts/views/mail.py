@@ -13,8 +13,9 @@ from django.views.decorators.http import require_http_methods, require_POST
 from panel.accounts.forms import MailServerForm
 from panel.accounts.services import links, mail_server
 from panel.accounts.sudo import sudo_required
-from panel.accounts.views.common import SETTINGS, actor_of, admin_required, form_status, submit
+from panel.accounts.views.common import SETTINGS, actor_of, admin_required, submit
 from panel.core.errors import ApplicationError
+from panel.core.forms import form_status
 from panel.core.mail import server
 
 

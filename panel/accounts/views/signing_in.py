@@ -26,8 +26,9 @@ from panel.accounts.services import setup as setup_services
 from panel.accounts.services.links import can_mail
 from panel.accounts.services.sessions import session_mark
 from panel.accounts.sudo import second_factor_passed, sudo_check
-from panel.accounts.views.common import form_status, submit
+from panel.accounts.views.common import submit
 from panel.audit.services import audit_record
+from panel.core.forms import form_status
 from panel.core.http import Request
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"

@@ -22,7 +22,7 @@ from panel.benchmarks.models import Run
 from panel.benchmarks.runs import exports, results, services
 from panel.benchmarks.scenarios.ready_made import QUICK
 from panel.core.errors import ApplicationError
-from panel.core.forms import attempt
+from panel.core.forms import attempt, form_status
 from panel.core.http import Request
 from panel.core.row_selection import ticked
 from panel.core.ui import Crumb
@@ -92,7 +92,7 @@ def run_create(request: Request) -> HttpResponse:
         "has_scenarios": selectors.scenarios_visible(request.user).exists(),
         "has_sites": selectors.sites_measurable(request.user).exists(),
     }
-    return render(request, "benchmarks/run_form.html", context, status=422 if form.errors else 200)
+    return render(request, "benchmarks/run_form.html", context, status=form_status(form))
 
 
 def _start(request: Request, form: RunForm) -> list[Run]:

@@ -23,7 +23,7 @@ from panel.benchmarks.statistics.summary import BY_NAME, FIGURES
 from panel.benchmarks.tools.arguments import TOOLS
 from panel.benchmarks.views.runs import PAGE, crumbs
 from panel.core.errors import ApplicationError
-from panel.core.forms import add_application_error, field_errors
+from panel.core.forms import add_application_error, field_errors, form_status
 from panel.core.http import Request
 from panel.core.ui import Crumb, Tab
 
@@ -82,7 +82,7 @@ def scenario_create(request: Request, tool: str = Tool.AB) -> HttpResponse:
         "crumbs": _crumbs(),
         "validate_url": reverse("benchmarks:scenario-check", args=[tool]),
     }
-    return render(request, "benchmarks/scenario_form.html", context, status=422 if form.errors else 200)
+    return render(request, "benchmarks/scenario_form.html", context, status=form_status(form))
 
 
 def _refused(form: ScenarioForm, error: ApplicationError | ValidationError) -> None:
@@ -122,7 +122,7 @@ def scenario_edit(request: Request, pk: int) -> HttpResponse:
         "crumbs": _crumbs(Crumb(scenario.name, reverse("benchmarks:scenario", args=[pk]))),
         "validate_url": reverse("benchmarks:scenario-check", args=[scenario.tool, pk]),
     }
-    return render(request, "benchmarks/scenario_form.html", context, status=422 if form.errors else 200)
+    return render(request, "benchmarks/scenario_form.html", context, status=form_status(form))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

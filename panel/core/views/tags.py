@@ -10,7 +10,7 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 
-from panel.core.forms import TagsChangeForm, attempt, field_errors
+from panel.core.forms import TagsChangeForm, attempt, field_errors, form_status
 from panel.core.http import Request
 from panel.core.ui import Crumb
 
@@ -59,4 +59,4 @@ def tags_page(
         "cancel_url": page.back.url,
         "crumbs": [page.back],
     }
-    return render(request, "components/tags_form.html", context, status=422 if form.errors else 200)
+    return render(request, "components/tags_form.html", context, status=form_status(form))

@@ -184,7 +184,7 @@ def drift_adopt(*, actor: User, drift: Drift) -> PinnedFile:
         site=found.site,
         web_server=drift.web_server,
         path=found.path,
-        defaults={"blob_id": records_of(revision.files)[found.path].sha256, "adopted_by": actor},
+        defaults={"blob_id": drift.found_sha256, "adopted_by": actor},
     )
     after = {"path": found.path, "sha256": pin.blob_id, "revision": revision.number}
     before = {"sha256": drift.expected_sha256}

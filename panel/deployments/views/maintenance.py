@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from panel.accounts.permissions import Action, require
 from panel.core.errors import ApplicationError, words_of
-from panel.core.forms import attempt, field_errors
+from panel.core.forms import attempt, field_errors, form_status
 from panel.core.http import Request
 from panel.core.row_selection import ticked
 from panel.core.ui import Crumb
@@ -61,8 +61,7 @@ def start(request: Request) -> HttpResponse:
         "title": ngettext("Maintenance of %d site", "Maintenance of %d sites", len(sites)) % len(sites),
         "crumbs": [Crumb(_("Sites"), reverse("websites:list"))],
     }
-    status = 422 if form.is_bound and form.errors else 200
-    return render(request, "deployments/maintenance.html", context, status=status)
+    return render(request, "deployments/maintenance.html", context, status=form_status(form))
 
 
 @require_POST

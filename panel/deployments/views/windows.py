@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from panel.accounts.permissions import Action, may, require
-from panel.core.forms import attempt, field_errors
+from panel.core.forms import attempt, field_errors, form_status
 from panel.core.http import Request
 from panel.core.ui import Crumb
 from panel.deployments.forms import ChangeWindowForm
@@ -47,8 +47,7 @@ def window_edit(request: Request, pk: int | None = None) -> HttpResponse:
                 return redirect("deployments:windows")
     way = crumbs(Crumb(_("Change windows"), reverse("deployments:windows")))
     context = {"form": form, "title": row.name if row else _("New window or freeze"), "crumbs": way}
-    status = 422 if form.is_bound and form.errors else 200
-    return render(request, "deployments/window.html", context, status=status)
+    return render(request, "deployments/window.html", context, status=form_status(form))
 
 
 @require_POST

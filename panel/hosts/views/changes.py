@@ -18,7 +18,7 @@ from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
 from panel.accounts.sudo import sudo_required
 from panel.core.errors import ApplicationError
-from panel.core.forms import ConfirmNameForm, attempt, field_errors
+from panel.core.forms import ConfirmNameForm, attempt, field_errors, form_status
 from panel.core.http import Request
 from panel.core.jobs import JobStatus
 from panel.core.ui import Crumb
@@ -48,8 +48,9 @@ def _crumbs(host: Host | None = None) -> list[Crumb]:
 
 
 def _form_page(request: Request, form: HostForm, host: Host | None) -> HttpResponse:
-    status = 422 if form.is_bound and form.errors else 200
-    return render(request, "hosts/form.html", {"form": form, "host": host, "crumbs": _crumbs(host)}, status=status)
+    return render(
+        request, "hosts/form.html", {"form": form, "host": host, "crumbs": _crumbs(host)}, status=form_status(form)
+    )
 
 
 def _confirm_page(request: Request, host: Host, *, status: int = 200, **words: Any) -> HttpResponse:

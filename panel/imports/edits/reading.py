@@ -6,6 +6,7 @@ definition changed, so it does not matter what the importer cannot express.
 
 from __future__ import annotations
 
+import copy
 import difflib
 import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +35,7 @@ _MOST_RAW_LINES = 2000  # a comparison takes time with the square of their numbe
 
 
 @dataclass
-class _Parts:
+class Parts:
     """The members of a definition that files express."""
 
     upstreams: list[Any] = field(default_factory=list)
@@ -43,17 +44,11 @@ class _Parts:
     cache_mb: int | None = None
 
 
-def with_edit(
-    definition: SiteData, web_server: WebServerSpec, deployed: Mapping[str, str], edited: Mapping[str, str], path: str
-) -> SiteData:
-    """`definition` with the change that leads from the `deployed` files to the `edited` ones, texts by path.
-
-    `path` is the edited file. ApplicationError if it cannot be read, or has other server blocks than before.
+def with_edit(definition: SiteData, deployed: Parts, edited: Parts) -> SiteData:
+    """`definition` with the difference between the deployed and the edited files. ApplicationError if they have
+    different numbers of server blocks.
     """
-    tree(web_server.engine, edited[path])
-    before, after = (_parts(web_server, files, path) for files in (deployed, edited))
-    for found in (before, after):
-        _rename(found, definition)
+    before, after = _renamed(deployed, definition), _renamed(edited, definition)
     changed = definition.copy()
     changed["upstreams"] = _merged(list(definition["upstreams"]), before.upstreams, after.upstreams, "upstreams")
     changed["php_pools"] = _merged(list(definition["php_pools"]), before.php_pools, after.php_pools, "php_pools")
@@ -91,15 +86,17 @@ def directives(engine: str, text: str) -> list[str]:
     return found
 
 
-def _parts(web_server: WebServerSpec, files: Mapping[str, str], path: str) -> _Parts:
-    """The members of a definition that the importer reads from the files."""
+def parts_of(web_server: WebServerSpec, files: Mapping[str, str], path: str) -> Parts:
+    """The members of a definition that the importer reads from the file `path`, which may include others of `files`,
+    texts by path.
+    """
 
     def find(pattern: str) -> list[SourceFile]:
         return [SourceFile(name, text) for name, text in files.items() if fnmatch.fnmatchcase(name, pattern)]
 
     loader = Loader(web_server.engine, find, web_server.config_root)
     loaded = loader.load_file(SourceFile(path, files[path]))
-    found = _Parts()
+    found = Parts()
     for site in mapped(loaded, web_server, web_server.config_root).sites:
         found.upstreams += site.definition["upstreams"]
         found.php_pools += site.definition["php_pools"]
@@ -108,8 +105,9 @@ def _parts(web_server: WebServerSpec, files: Mapping[str, str], path: str) -> _P
     return found
 
 
-def _rename(found: _Parts, definition: SiteData) -> None:
-    """Give upstreams and pools the names of the definition, by their order: files may have longer ones."""
+def _renamed(read: Parts, definition: SiteData) -> Parts:
+    """A copy whose upstreams and pools have the names of the definition, by their order: files may have longer ones."""
+    found = copy.deepcopy(read)
     for kind, reference in (("upstreams", "upstream"), ("php_pools", "php_pool")):
         rows, own = getattr(found, kind), [row["name"] for row in cast(Any, definition)[kind]]
         names = {row["name"]: name for row, name in zip(rows, own, strict=False)}
@@ -119,6 +117,7 @@ def _rename(found: _Parts, definition: SiteData) -> None:
             for location in block["locations"]:
                 if location.get(reference):
                     location[reference] = names.get(location[reference], location[reference])
+    return found
 
 
 def _blocks(own: Sequence[Any], before: Sequence[Any], after: Sequence[Any]) -> list[Any]:
@@ -147,19 +146,18 @@ def _merged(own: Any, old: Any, new: Any, name: str) -> Any:
     """`own` with the change from `old` to `new`; a member that is missing has the model's default."""
     if old == new:
         return own
-    if name != "snippets" and isinstance(own, dict) and isinstance(old, dict) and isinstance(new, dict):
+    if name == "snippets":
+        return _merged_snippets(own or {}, old or {}, new or {})
+    if isinstance(own, dict) and isinstance(old, dict) and isinstance(new, dict):
         found = dict(own)
         for key in {**old, **new}:
-            if key not in new and key == "snippets":
-                found[key] = _merged(own.get(key) or {}, old[key], dict.fromkeys(old[key], ""), key)
-            elif key not in new:
+            if old.get(key) == new.get(key):
+                continue
+            if key in new or key == "snippets":
+                found[key] = _merged(own.get(key), old.get(key), new.get(key), key)
+            else:
                 found.pop(key, None)
-            elif key not in old or old[key] != new[key]:
-                found[key] = _merged(own.get(key), old.get(key), new[key], key)
         return found
-    if name == "snippets" and isinstance(own, dict):
-        texts = {engine: _merged_lines(*(value.get(engine, "") for value in (own, old or {}, new))) for engine in new}
-        return {engine: text for engine, text in {**own, **texts}.items() if text}
     if name in _KEYS and all(isinstance(value, list) for value in (own, old, new)):
         return _merged_rows(own, old, new, name)
     return new
@@ -178,8 +176,15 @@ def _merged_rows(own: list[Any], old: list[Any], new: list[Any], name: str) -> l
     return [rows[key] for key in rows if key not in order] + [rows[key] for key in known]
 
 
+def _merged_snippets(own: Mapping[str, str], old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
+    """Raw directives by engine, without empty ones."""
+    engines = {**own, **old, **new}
+    texts = {engine: _merged_lines(*(value.get(engine, "") for value in (own, old, new))) for engine in engines}
+    return {engine: text for engine, text in texts.items() if text}
+
+
 def _merged_lines(own: str, old: str, new: str) -> str:
-    """The lines of `own` without those that `new` no longer has, and with those that it has in addition."""
+    """Remove from the lines of `own` those that are in `old` only, and append those that are in `new` only."""
     lines, added = own.split("\n") if own else [], []
     before, after = old.split("\n") if old else [], new.split("\n") if new else []
     if len(after) > _MOST_RAW_LINES:

@@ -15,7 +15,7 @@ from panel.core.errors import ApplicationError
 from panel.deployments.drift.services import Adoptable, adoptable, adopted
 from panel.deployments.models import Drift, PinnedFile
 from panel.deployments.revisions.rendered import contents, records_of, site_files, spec_of
-from panel.imports.edits.reading import directives, tree, with_edit
+from panel.imports.edits.reading import Parts, directives, parts_of, tree, with_edit
 from panel.rendering.spec import SiteSpec, to_json
 from panel.websites import freeze, web_server_specs
 from panel.websites.definition_from_spec import definition_of
@@ -26,10 +26,6 @@ from panel.websites.services import site_define, site_export
 _SHOWN = 3  # directives in a message
 
 
-class _Tried(Exception):
-    """Raised to roll back a dry run."""
-
-
 @dataclass(frozen=True)
 class _Edit:
     """Texts of the site's deployed files by path, and those on the host."""
@@ -38,9 +34,11 @@ class _Edit:
     deployed: dict[str, str]
     edited: dict[str, str]
 
-    def applied(self, definition: SiteData) -> SiteData:
-        spec = web_server_specs.web_server_spec(self.found.revision.web_server)
-        return with_edit(definition, spec, self.deployed, self.edited, self.found.path)
+    def read(self) -> tuple[Parts, Parts]:
+        """The deployed and the edited files as the importer reads them. ApplicationError for an unreadable edit."""
+        spec, path = web_server_specs.web_server_spec(self.found.revision.web_server), self.found.path
+        tree(spec.engine, self.edited[path])
+        return parts_of(spec, self.deployed, path), parts_of(spec, self.edited, path)
 
 
 @transaction.atomic
@@ -58,9 +56,11 @@ def edit_adopt(*, actor: User, drift: Drift) -> Site:
     draft = site_export(site, with_secrets=True)
     live = definition_of(spec_of(revision), revision.web_server, draft, site.web_server)
     try:
-        spec = _tried(actor, edit, edit.applied(live))
+        before, after = edit.read()
+        spec = _tried(actor, edit, with_edit(live, before, after))
         noted = {"path": found.path, "revision": revision.number}
-        site_define(actor=actor, data=edit.applied(draft), site=site, action="drift.adopt_settings", noted=noted)
+        wanted = with_edit(draft, before, after)
+        site_define(actor=actor, data=wanted, site=site, action="drift.adopt_settings", noted=noted)
     except (ApplicationError, ValidationError) as error:
         raise ApplicationError(
             f"The edit cannot become settings of {site}: {_reason(error)}. Nothing was changed. Overwrite the file, or "
@@ -87,16 +87,13 @@ def _edit(found: Adoptable, drift: Drift) -> _Edit:
 def _tried(actor: User, edit: _Edit, definition: SiteData) -> SiteSpec:
     """The frozen site with this definition. ApplicationError if its files differ from the edited ones."""
     site, web_server = edit.found.site, edit.found.revision.web_server
-    try:
-        with transaction.atomic():
-            _unpin(edit)
-            site_define(actor=actor, data=definition, site=Site.objects.get(pk=site.pk))
-            fetched = freeze.fetched(site)
-            spec = freeze.spec_of_fetched(fetched, web_server)
-            files = site_files(fetched, web_server, spec)
-            raise _Tried
-    except _Tried:
-        pass
+    with transaction.atomic():
+        _unpin(edit)
+        site_define(actor=actor, data=definition, site=Site.objects.get(pk=site.pk))
+        fetched = freeze.fetched(site)
+        spec = freeze.spec_of_fetched(fetched, web_server)
+        files = site_files(fetched, web_server, spec)
+        transaction.set_rollback(True)
     _refuse_differences(edit, {file.path: file.text for file in files if not file.is_secret and not file.link_target})
     return spec
 

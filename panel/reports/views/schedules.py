@@ -20,7 +20,7 @@ from panel.benchmarks.suites import SUITES, choosing
 from panel.benchmarks.suites.availability import presets_expected
 from panel.benchmarks.suites.definitions import PRESETS
 from panel.core.errors import ApplicationError
-from panel.core.forms import attempt, field_errors
+from panel.core.forms import attempt, field_errors, form_status
 from panel.core.http import Request
 from panel.core.mail import has_server
 from panel.core.ui import Crumb, Tab
@@ -121,7 +121,7 @@ def _form_page(request: Request, form: ScheduleForm, kind: str, **context: Any) 
     }
     if kind == Kind.SUITE:
         context |= {"suite": form.chosen_suite, "presets": _takes(request, form)}
-    return render(request, "reports/schedule_form.html", context | shown, status=422 if form.errors else 200)
+    return render(request, "reports/schedule_form.html", context | shown, status=form_status(form))
 
 
 def _takes(request: Request, form: ScheduleForm) -> list[tuple[str, str]]:

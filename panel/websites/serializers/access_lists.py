@@ -29,7 +29,7 @@ class AccessListSerializer(serializers.ModelSerializer[AccessList]):
 
     @cached_property
     def _sites(self) -> dict[str, list[Site]]:
-        """Sites of all lists of the response, read at once."""
+        """Sites by the name of their list, read together for all lists of the response."""
         rows = [self.instance] if self.parent is None else self.parent.instance
         return sites_of_access_lists(rows)  # type: ignore[arg-type] # the stubs know neither
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.contrib import messages
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -11,14 +11,14 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from panel.accounts.permissions import Action, may, require
 from panel.core.errors import ApplicationError
-from panel.core.forms import ConfirmNameForm, attempt, field_errors
+from panel.core.forms import ConfirmNameForm, attempt, field_errors, form_status
 from panel.core.http import Request
 from panel.core.ui import Crumb
 from panel.websites import services
 from panel.websites.forms.access_lists import AccessListForm
 from panel.websites.models import AccessList
 from panel.websites.selectors import access_lists_visible, sites_of_access_list, sites_of_access_lists
-from panel.websites.views.base import page_of, teams_of
+from panel.websites.views.base import named_get, page_of, teams_of
 
 form_page = require_http_methods(["GET", "HEAD", "POST"])
 
@@ -29,11 +29,7 @@ def _crumbs(*, below: bool = False) -> list[Crumb]:
 
 
 def _get(request: Request, name: str, action: Action) -> AccessList:
-    row = access_lists_visible(request.user).filter(name=name).first()
-    if row is None:
-        raise Http404
-    require(request.user, action, row.team)
-    return row
+    return named_get(request, access_lists_visible(request.user), name, action)
 
 
 @require_safe
@@ -62,8 +58,7 @@ def access_list_add(request: Request) -> HttpResponse:
                 messages.success(request, _("The access list %s was saved.") % row.name)
                 return redirect("websites:access_lists")
     context = {"form": form, "crumbs": _crumbs(below=True)}
-    status = 422 if form.is_bound and form.errors else 200
-    return render(request, "websites/access_list.html", context, status=status)
+    return render(request, "websites/access_list.html", context, status=form_status(form))
 
 
 @form_page
@@ -84,8 +79,7 @@ def access_list(request: Request, name: str) -> HttpResponse:
         "may_change": may(request.user, Action.CHANGE, row.team),
         "crumbs": _crumbs(below=True),
     }
-    status = 422 if form.is_bound and form.errors else 200
-    return render(request, "websites/access_list.html", context, status=status)
+    return render(request, "websites/access_list.html", context, status=form_status(form))
 
 
 def _changed(request: Request, pk: int, form: AccessListForm) -> bool:

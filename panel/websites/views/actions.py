@@ -10,7 +10,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_safe
 
 from panel.accounts.permissions import Action
-from panel.core.forms import ConfirmNameForm, attempt
+from panel.core.forms import ConfirmNameForm, attempt, form_status
 from panel.core.http import Request
 from panel.deployments.models import Deployment
 from panel.deployments.planning import services as deployments
@@ -64,7 +64,7 @@ def server(request: Request, name: str) -> HttpResponse:
         ):
             words = {"site": site, "server": web_server or _("no web server yet")}
             return saved(request, "websites:detail", site, _("%(site)s now uses %(server)s.") % words)
-    context = {"form": form, "is_live": is_live, "is_there": is_there, "status_code": 422 if form.errors else 200}
+    context = {"form": form, "is_live": is_live, "is_there": is_there, "status_code": form_status(form)}
     return site_render(request, site, "detail", "websites/server.html", **context)
 
 

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
 from panel.accounts.permissions import Action, may, require
-from panel.core.forms import attempt, field_errors
+from panel.core.forms import attempt, field_errors, form_status
 from panel.core.http import Request
 from panel.core.ui import Crumb
 from panel.hosts.views.common import administered
@@ -41,8 +41,7 @@ def _list_page(
                 messages.success(request, _("%s was added.") % row.value)
                 return redirect(request.path)
     context |= {"form": form, "page": page_of(request, rows), "may_administer": may(request.user, Action.ADMINISTER)}
-    status = 422 if form.is_bound and form.errors else 200
-    return render(request, "websites/allowances.html", context, status=status)
+    return render(request, "websites/allowances.html", context, status=form_status(form))
 
 
 @login_required

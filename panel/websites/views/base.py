@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from django.contrib import messages
 from django.core.paginator import Page
@@ -23,15 +23,23 @@ from panel.websites.listing import sites_listed
 from panel.websites.models import Site
 
 PER_PAGE = 50
+N = TypeVar("N", bound=Model)
 
 
 def site_get(request: Request, name: str, action: Action = Action.VIEW) -> Site:
     """The site; 404 if the user has no access, PermissionDenied if the user lacks the permission for `action`."""
-    site = sites_listed(request.user).filter(name=name).first()
-    if site is None:
+    return named_get(request, sites_listed(request.user), name, action)
+
+
+def named_get(request: Request, rows: QuerySet[N], name: str, action: Action) -> N:
+    """The row of a team with this name, from the rows that the user may see. 404 without one, PermissionDenied if the
+    user lacks the permission for `action`.
+    """
+    row = rows.filter(name=name).first()
+    if row is None:
         raise Http404
-    require(request.user, action, site.team)
-    return site
+    require(request.user, action, row.team)  # type: ignore[attr-defined] # each of these models has a team
+    return row
 
 
 def part_get(rows: QuerySet[Any], pk: int) -> Any:

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from panel.accounts.permissions import Action, require
 from panel.accounts.sudo import sudo_required
 from panel.core.errors import ApplicationError
-from panel.core.forms import attempt, field_errors
+from panel.core.forms import attempt, field_errors, form_status
 from panel.core.http import Request
 from panel.core.ui import Crumb
 from panel.websites import services
@@ -62,7 +62,7 @@ def _edit(
         if form.is_valid() and attempt(form, save) is not None:
             messages.success(request, _("Saved as a draft. Deploy the site to apply it on the host."))
             return redirect("websites:blocks", site.name)
-    context |= {"form": form, "crumbs": _crumbs(site), "status_code": 422 if form.is_bound and form.errors else 200}
+    context |= {"form": form, "crumbs": _crumbs(site), "status_code": form_status(form)}
     return site_render(request, site, "blocks", template, **context)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from panel.accounts.permissions import Action, may, require
 from panel.accounts.sudo import sudo_required
 from panel.core.errors import ApplicationError
-from panel.core.forms import ConfirmNameForm, attempt, field_errors
+from panel.core.forms import ConfirmNameForm, attempt, field_errors, form_status
 from panel.core.http import Request
 from panel.core.ui import Crumb
 from panel.websites import services
@@ -29,7 +29,7 @@ from panel.websites.forms.parts import (
 )
 from panel.websites.models import Certificate
 from panel.websites.selectors import certificates_visible
-from panel.websites.views.base import page_of, site_get, site_render, teams_of
+from panel.websites.views.base import named_get, page_of, site_get, site_render, teams_of
 
 form_page = require_http_methods(["GET", "HEAD", "POST"])
 
@@ -39,11 +39,7 @@ def _crumbs() -> list[Crumb]:
 
 
 def _get(request: Request, name: str, action: Action = Action.VIEW) -> Certificate:
-    row = certificates_visible(request.user).filter(name=name).first()
-    if row is None:
-        raise Http404
-    require(request.user, action, row.team)
-    return row
+    return named_get(request, certificates_visible(request.user), name, action)
 
 
 @login_required
@@ -85,8 +81,7 @@ def certificate(request: Request, name: str) -> HttpResponse:
 
 def _form_page(request: Request, form: Any, title: str, lead: str, verb: str) -> HttpResponse:
     context = {"form": form, "crumbs": _crumbs(), "title": title, "lead": lead, "verb": verb}
-    status = 422 if form.is_bound and form.errors else 200
-    return render(request, "websites/certificate_form.html", context, status=status)
+    return render(request, "websites/certificate_form.html", context, status=form_status(form))
 
 
 @sensitive_post_parameters()

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from panel.accounts.permissions import Action
 from panel.core.errors import ApplicationError
-from panel.core.forms import attempt, field_errors
+from panel.core.forms import attempt, field_errors, form_status
 from panel.core.http import Request
 from panel.core.ui import Crumb, Text
 from panel.websites import services
@@ -96,7 +96,7 @@ def _form_page(
             messages.success(request, _("Saved as a draft. Deploy the site to apply it on the host."))
             return redirect(f"websites:{kind.tab}", site.name)
     context = {"form": form, "part": part, "kind": kind, "crumbs": _crumbs(site, kind)}
-    status = 422 if form.is_bound and form.errors else 200
+    status = form_status(form)
     return site_render(request, site, kind.tab, "websites/part_form.html", status_code=status, **context)
 
 

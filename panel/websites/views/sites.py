@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from panel.accounts.permissions import Action, require
 from panel.core.errors import ApplicationError
-from panel.core.forms import attempt, field_errors
+from panel.core.forms import attempt, field_errors, form_status
 from panel.core.http import Request
 from panel.core.ui import Crumb
 from panel.hosts.forms import offer_web_servers
@@ -61,7 +61,7 @@ def site_create(request: Request) -> HttpResponse:
         "has_teams": teams.exists(),
         "has_servers": web_servers_visible(request.user).exists(),
     }
-    return render(request, "websites/create.html", context, status=422 if form.errors else 200)
+    return render(request, "websites/create.html", context, status=form_status(form))
 
 
 def _kinds_with(need: str) -> str:
@@ -157,9 +157,7 @@ def edit(request: Request, name: str) -> HttpResponse:
             if saved is not None:
                 messages.success(request, _("Saved."))
                 return redirect("websites:detail", saved.name)
-    return site_render(
-        request, site, "detail", "websites/edit.html", form=form, status_code=422 if form.errors else 200
-    )
+    return site_render(request, site, "detail", "websites/edit.html", form=form, status_code=form_status(form))
 
 
 @login_required
@@ -185,7 +183,7 @@ def clone(request: Request, name: str) -> HttpResponse:
                     request, _("%(copy)s was created as a copy of %(site)s.") % {"copy": copy, "site": site}
                 )
                 return redirect("websites:detail", copy.name)
-    status = 422 if form.errors else 200
+    status = form_status(form)
     return site_render(request, site, "detail", "websites/clone.html", form=form, status_code=status)
 
 

@@ -29,9 +29,8 @@ class Admins:
         block = self.panel.made["blocks"][site]
         if self.panel.call("PATCH", f"blocks/{block}/", {"client_max_body_mb": megabytes})[0] != 200:
             return
-        status, body = self.panel.call("POST", "deployments/", {"sites": [site], "confirm": True})
-        if status == 202:
-            self.accepted.append((body["deployments"][0]["uuid"], site, megabytes))
+        if uuid := self.panel.deploy(site):
+            self.accepted.append((uuid, site, megabytes))
 
     def states(self) -> list[str]:
         """The status of each accepted deployment, "" of those that have not ended."""

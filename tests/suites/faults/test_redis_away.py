@@ -32,9 +32,9 @@ def world(server_root: Path) -> Iterator[tuple[WholePanel, Scene]]:
 def deployed(panel: WholePanel, megabytes: int, within_s: float) -> dict[str, Any]:
     """The end of a deployment of a changed draft."""
     assert panel.call("PATCH", f"sites/{SITE}/", {"cache_mb": megabytes})[0] == 200
-    status, body = panel.call("POST", "deployments/", {"sites": [SITE], "confirm": True})
-    assert status == 202, body
-    path = f"deployments/{body['deployments'][0]['uuid']}/"
+    uuid = panel.deploy(SITE)
+    assert uuid, panel.log.read_text()
+    path = f"deployments/{uuid}/"
     assert eventually(lambda: panel.call("GET", path)[1]["is_finished"], timeout_s=within_s), panel.log.read_text()
     row: dict[str, Any] = panel.call("GET", path)[1]
     return row
