@@ -29,9 +29,9 @@ from panel.previews.api import Previews
 from panel.publishing.api import Publications, Releases
 from panel.reports.api import Reports, Schedules
 from panel.rollouts.api import Rollouts
-from panel.websites.api.access_lists import AccessLists
 from panel.websites.api.allowances import Allowances
 from panel.websites.api.parts import Blocks, Locations, PhpPools, Snippets, Upstreams
+from panel.websites.api.shared import AccessLists, DirectiveSets, HeaderSets
 from panel.websites.api.sites import Certificates
 
 app_name = "api"
@@ -45,6 +45,8 @@ router.register("blocks", Blocks, basename="blocks")
 router.register("certificates", Certificates, basename="certificates")
 router.register("deployments", Deployments, basename="deployments")
 router.register("access-lists", AccessLists, basename="access-lists")
+router.register("directive-sets", DirectiveSets, basename="directive-sets")
+router.register("header-sets", HeaderSets, basename="header-sets")
 router.register("dns-accounts", DnsAccounts, basename="dns-accounts")
 router.register("change-windows", ChangeWindows, basename="change-windows")
 router.register("drifts", Drifts, basename="drifts")

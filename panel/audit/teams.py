@@ -10,6 +10,8 @@ from django.db.models import Model
 _TEAM = {
     "websites.site": ("team_id",),
     "websites.accesslist": ("team_id",),
+    "websites.headerset": ("team_id",),
+    "websites.directiveset": ("team_id",),
     "websites.certificate": ("team_id",),
     "websites.serverblock": ("site", "team_id"),
     "websites.location": ("block", "site", "team_id"),

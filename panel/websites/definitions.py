@@ -20,7 +20,10 @@ class ListenData(TypedDict, total=False):
 
 
 class HeaderData(TypedDict, total=False):
-    """A response header, or with name and value alone a request header. `always`: with every status."""
+    """A response header, or with name and value alone a request header. `always`: with every status.
+
+    A response header with the name `@set` and no value stands for the headers of a header set.
+    """
 
     name: str
     value: str

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from django.db.models import Prefetch, QuerySet, prefetch_related_objects
 
 from panel.hosts.models import WebServer
 from panel.rendering import challenges, spec
-from panel.websites import access_lists, field_names, paths
+from panel.websites import field_names, paths, shared
 from panel.websites.models import (
     Certificate,
     ClientVerify,
@@ -35,9 +36,13 @@ def with_parts(sites: QuerySet[Site]) -> list[Site]:
             "snippets",
         )
     )
-    locations = (item for site in found for block in site.blocks.all() for item in block.locations.all())
-    if any(access_lists.named(item.access_rules) for item in locations):
-        prefetch_related_objects(found, "team__access_lists")
+    blocks = [block for site in found for block in site.blocks.all()]
+    locations = [location for block in blocks for location in block.locations.all()]
+    if any(shared.lists_named(location.access_rules) for location in locations):
+        prefetch_related_objects(found, "team__accesslist_set")
+    headers = [*(block.headers for block in blocks), *(location.headers for location in locations)]
+    if any(map(shared.header_sets_named, headers)):
+        prefetch_related_objects(found, "team__headerset_set")
     return found
 
 
@@ -114,14 +119,20 @@ class _Snippets:
         self._rows = rows
 
     def of_block(self, block: ServerBlock) -> str:
-        return "\n".join(row.text.strip("\n") for row in self._rows if row.block_id == block.pk)
+        return "\n".join(row.expanded.strip("\n") for row in self._rows if row.block_id == block.pk)
 
     def of_location(self, location: Location) -> str:
-        return "\n".join(row.text.strip("\n") for row in self._rows if row.location_id == location.pk)
+        return "\n".join(row.expanded.strip("\n") for row in self._rows if row.location_id == location.pk)
 
 
 def _headers(items: list[dict[str, Any]]) -> tuple[spec.Header, ...]:
     return tuple(spec.Header(item["name"], item["value"], item.get("always", True)) for item in items)
+
+
+def _response_headers(site: Site, items: Sequence[Mapping[str, Any]]) -> tuple[spec.Header, ...]:
+    is_named = shared.header_sets_named(items)
+    sets = {row.name: row.headers for row in site.team.headerset_set.all()} if is_named else {}
+    return shared.headers_expanded(items, sets)
 
 
 def _rewrites(items: list[dict[str, str]]) -> tuple[spec.Rewrite, ...]:
@@ -163,7 +174,7 @@ def _block(site: Site, web_server: WebServer, block: ServerBlock, snippets: _Sni
         error_pages=tuple(
             spec.ErrorPage(tuple(item["codes"]), item["uri"], item.get("response")) for item in block.error_pages
         ),
-        headers=_headers(block.headers),
+        headers=_response_headers(site, block.headers),
         access_log=paths.log_on(block.access_log, site.web_server, web_server),
         error_log=paths.log_on(block.error_log, site.web_server, web_server),
         gzip_types=tuple(block.gzip_types),
@@ -202,8 +213,8 @@ def _location(site: Site, web_server: WebServer, row: Location, snippets: _Snipp
         php_pool=row.php_pool.name if row.php_pool else "",
         upstream=row.upstream.name if row.upstream else "",
         request_headers=_headers(row.request_headers),
-        headers=_headers(row.headers),
-        access_rules=access_lists.expanded(row.access_rules, _lists(site, row)),
+        headers=_response_headers(site, row.headers),
+        access_rules=shared.rules_expanded(row.access_rules, _lists(site, row)),
         basic_auth=_basic_auth(site, web_server, row),
         rate_limit=spec.RateLimit(row.rate_limit_rps, row.rate_limit_burst) if row.rate_limit_rps else None,
         cache=_cache(row),
@@ -213,8 +224,8 @@ def _location(site: Site, web_server: WebServer, row: Location, snippets: _Snipp
 
 def _lists(site: Site, location: Location) -> dict[str, list[str]]:
     """Sources of the team's access lists by name, if the location's rules name any."""
-    is_named = access_lists.named(location.access_rules)
-    return {row.name: row.sources for row in site.team.access_lists.all()} if is_named else {}
+    is_named = shared.lists_named(location.access_rules)
+    return {row.name: row.sources for row in site.team.accesslist_set.all()} if is_named else {}
 
 
 def _basic_auth(site: Site, web_server: WebServer, row: Location) -> spec.BasicAuth | None:

@@ -13,6 +13,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 
 from panel.websites.definitions import CacheTimeData, ErrorPageData, HeaderData, ListenData, ServerData
+from panel.websites.shared import MARK
 
 KEPT = "(kept)"  # placeholder of a password hash, which is never shown
 ON_SUCCESS = "[2xx]"
@@ -127,13 +128,17 @@ def _listen_from_line(number: int, line: str) -> ListenData:
     return item
 
 
-# --- headers: `X-Frame-Options: DENY`, `[2xx] Cache-Control: no-store` ---
+# --- headers: `X-Frame-Options: DENY`, `[2xx] Cache-Control: no-store`, `@security` ---
 
 
 def headers_to_text(value: list[HeaderData]) -> str:
-    return "\n".join(
-        f"{'' if item.get('always', True) else ON_SUCCESS + ' '}{item['name']}: {item['value']}" for item in value
-    )
+    return "\n".join(_header_line(item) for item in value)
+
+
+def _header_line(item: HeaderData) -> str:
+    if item["name"].startswith(MARK):
+        return item["name"]
+    return f"{'' if item.get('always', True) else ON_SUCCESS + ' '}{item['name']}: {item['value']}"
 
 
 def headers_from_text(text: str) -> list[HeaderData]:
@@ -141,6 +146,8 @@ def headers_from_text(text: str) -> list[HeaderData]:
 
 
 def _header_from_line(number: int, line: str) -> HeaderData:
+    if line.startswith(MARK):
+        return {"name": line, "value": "", "always": True}
     always = not line.startswith(ON_SUCCESS)
     name, colon, value = line.removeprefix(ON_SUCCESS).strip().partition(":")
     if not colon:

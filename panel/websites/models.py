@@ -6,7 +6,7 @@ List values are JSON in the format of the dataclasses in panel/rendering/spec.py
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -19,7 +19,7 @@ from panel.core.models import BaseModel, CheckedModel
 from panel.core.tags import TagsField
 from panel.hosts.models import Engine, Host, WebServer
 from panel.rendering import claims, maintenance
-from panel.websites import rules, shapes, validators
+from panel.websites import rules, shapes, shared, validators
 
 PORT = [MinValueValidator(1), MaxValueValidator(65535)]
 
@@ -105,18 +105,60 @@ class Certificate(BaseModel):
         return self.name
 
 
-class AccessList(BaseModel):
-    """Addresses and networks that access rules of a team's sites name as `@name`."""
+class SharedSetting(BaseModel):
+    """A setting under a name, which the sites of its team use by writing `@name`. `slug` names the kind."""
+
+    slug: ClassVar[str]
 
     name = models.SlugField(max_length=63, unique=True, validators=[validators.validate_slug])
-    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="access_lists")
-    sources = models.JSONField(validators=[shapes.validate_access_list])  # ["192.0.2.7", "10.0.0.0/8"]
+    team = models.ForeignKey(Team, on_delete=models.PROTECT)
 
     class Meta:
+        abstract = True
         ordering = ["name"]
 
     def __str__(self) -> str:
         return self.name
+
+
+class AccessList(SharedSetting):
+    """Addresses and networks that access rules name."""
+
+    slug = "access-list"
+
+    sources = models.JSONField(validators=[shapes.validate_access_list])  # ["192.0.2.7", "10.0.0.0/8"]
+
+    class Meta(SharedSetting.Meta):
+        verbose_name = _("access list")
+        verbose_name_plural = _("access lists")
+
+
+class HeaderSet(SharedSetting):
+    """Response headers that headers of server blocks and locations name."""
+
+    slug = "header-set"
+
+    headers = models.JSONField(validators=[shapes.validate_header_set])  # [{"name", "value", "always": true}]
+
+    class Meta(SharedSetting.Meta):
+        verbose_name = _("header set")
+        verbose_name_plural = _("header sets")
+
+    def clean(self) -> None:
+        rules.check_header_set(self)
+
+
+class DirectiveSet(SharedSetting):
+    """Raw directives that other raw directives name by a line of their own; administrators only."""
+
+    slug = "directive-set"
+
+    engine = models.CharField(max_length=16, choices=Engine.choices)
+    text = models.TextField(validators=[shapes.validate_directive_set])
+
+    class Meta(SharedSetting.Meta):
+        verbose_name = _("directive set")
+        verbose_name_plural = _("directive sets")
 
 
 class Balancing(models.TextChoices):
@@ -225,7 +267,7 @@ class ServerBlock(BaseModel):
     error_pages = models.JSONField(  # [{"codes": [404], "uri": "/404.html", "response": null}]
         default=list, blank=True, validators=[shapes.validate_error_pages]
     )
-    headers = models.JSONField(  # [{"name", "value", "always": true}]
+    headers = models.JSONField(  # [{"name", "value", "always": true}, {"name": "@set", "value": ""}]
         default=list, blank=True, validators=[shapes.validate_headers]
     )
     access_log = models.CharField(  # path; "off"; empty: the server's default
@@ -342,7 +384,7 @@ class Location(BaseModel):
     )
     websocket = models.BooleanField(default=False)
     request_headers = models.JSONField(  # [{"name", "value"}] sent to the upstream
-        default=list, blank=True, validators=[shapes.validate_headers]
+        default=list, blank=True, validators=[shapes.validate_request_headers]
     )
     connect_timeout_s = models.PositiveIntegerField(null=True, blank=True, validators=[MaxValueValidator(600)])
     read_timeout_s = models.PositiveIntegerField(null=True, blank=True, validators=[MaxValueValidator(86400)])
@@ -401,6 +443,8 @@ class RawSnippet(BaseModel):
     block = models.ForeignKey(ServerBlock, null=True, blank=True, on_delete=models.CASCADE, related_name="snippets")
     location = models.ForeignKey(Location, null=True, blank=True, on_delete=models.CASCADE, related_name="snippets")
     text = models.TextField(validators=[validators.validate_text])
+    # The text with the lines of directive sets in place of their names: what is rendered, and judged. Set by `save()`.
+    expanded = models.TextField(default="", blank=True, editable=False)
 
     class Meta:
         ordering = ["pk"]
@@ -410,6 +454,17 @@ class RawSnippet(BaseModel):
 
     def clean(self) -> None:
         rules.check_snippet(self)
+
+    def save(self, *args: Any, update_fields: Iterable[str] | None = None, **kwargs: Any) -> None:
+        self.expanded = shared.directives_expanded(self.text, self.directive_sets())
+        super().save(*args, update_fields=update_fields and {*update_fields, "expanded"}, **kwargs)
+
+    def directive_sets(self) -> dict[str, str]:
+        """Texts of the directive sets that this one may name: those of the site's team for the same web server."""
+        if not shared.directive_sets_named(self.text):
+            return {}
+        rows = DirectiveSet.objects.filter(team=self.site.team_id, engine=self.engine)
+        return dict(rows.values_list("name", "text"))
 
 
 class AllowanceKind(models.TextChoices):

@@ -64,7 +64,9 @@ def _raw_texts(site: Site, is_fetched: bool) -> list[tuple[str, str]]:
     """Raw directives for the engine of the site's web server; others are not rendered."""
     rows = site.snippets.all() if is_fetched else RawSnippet.objects.filter(site=site.pk)
     return [
-        (row.engine, row.text) for row in rows if site.web_server is not None and row.engine == site.web_server.engine
+        (row.engine, row.expanded)
+        for row in rows
+        if site.web_server is not None and row.engine == site.web_server.engine
     ]
 
 

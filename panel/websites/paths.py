@@ -92,7 +92,7 @@ def site_paths(site: Site, web_server: WebServer | None = None) -> dict[str, str
         for number, location in enumerate(block.locations.all()):
             places["location", location.pk] = f"blocks/{index}/locations/{number}/snippets"
     rows = RawSnippet.objects.filter(site=site.pk, engine=web_server.engine).order_by("pk")
-    texts = rows.values_list("block", "location", "text")
+    texts = rows.values_list("block", "location", "expanded")
     placed = ((places.get(("location", at) if at else ("block", of), "blocks"), text) for of, at, text in texts)
     return found | _raw(placed, web_server.engine)
 
@@ -142,7 +142,7 @@ def _taken(team: Team, host: Host) -> Iterator[PurePosixPath]:
     for path in _rows(Location, LOCATION, "block__site", team, host):
         yield PurePosixPath(path)
     raw = RawSnippet.objects.filter(site__web_server__host=host, engine=F("site__web_server__engine"))
-    for engine, text in raw.exclude(site__team=team).order_by().values_list("engine", "text").distinct():
+    for engine, text in raw.exclude(site__team=team).order_by().values_list("engine", "expanded").distinct():
         yield from map(PurePosixPath, _raw_paths(text, engine))
     for paths in WebServer.objects.filter(host=host).values_list("paths", flat=True):
         if folder := paths.get("log_dir"):

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 
 from agents.host import addresses
+from panel.core.errors import ApplicationError
 from panel.rendering import claims, confinement, rewriting, snippets, spec, targets, variables
 from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import Rewrite
-from panel.websites import access_lists, client_certificates, validators, web_server_specs
+from panel.websites import client_certificates, shared, validators, web_server_specs
 
 if TYPE_CHECKING:
-    from panel.websites.models import Allowance, Listen, Location, RawSnippet, ServerBlock
+    from panel.accounts.models import Team
+    from panel.websites.models import Allowance, HeaderSet, Listen, Location, RawSnippet, ServerBlock
 
 T = TypeVar("T")
 
@@ -66,6 +69,7 @@ def check_block(block: ServerBlock) -> None:
     faults = _Faults()
     faults.variables("try_files", block.try_files)
     faults.variables("headers", [item["value"] for item in block.headers])
+    _check_header_sets(block.headers, block.site.team, faults)
     _check_rewrites(block.rewrites, faults)
     _check_clients(block, faults)
     if block.access_log_format and block.access_log in ("", "off"):
@@ -98,6 +102,7 @@ def check_location(location: Location) -> None:
         faults.add("alias", _("An alias replaces a fixed prefix. With a regular expression, use a root."))
     _check_confined(location, faults)
     _check_access_lists(location, faults)
+    _check_header_sets(location.headers, location.block.site.team, faults)
     if location.basic_auth_users and not location.basic_auth_realm:
         faults.add("basic_auth_realm", _("Enter a realm; browsers show it in the password dialog."))
     if location.basic_auth_realm and not location.basic_auth_users:
@@ -109,13 +114,30 @@ def check_location(location: Location) -> None:
 
 def _check_access_lists(location: Location, faults: _Faults) -> None:
     """Check that the team of the site has the lists that access rules name."""
-    wanted = access_lists.named(location.access_rules)
+    wanted = shared.lists_named(location.access_rules)
     if not wanted:
         return
     team = location.block.site.team
-    for name in sorted(wanted - set(team.access_lists.values_list("name", flat=True))):
-        words = _("The team %(team)s has no access list “%(name)s”. Add it under Sites, Access lists.")
+    for name in sorted(wanted - set(team.accesslist_set.values_list("name", flat=True))):
+        words = _("The team %(team)s has no access list “%(name)s”. Add it under Sites, Shared settings.")
         faults.add("access_rules", words % {"team": team.name, "name": name})
+
+
+def _check_header_sets(headers: object, team: Team, faults: _Faults) -> None:
+    """Check that the team of the site has the header sets that response headers name."""
+    wanted = shared.header_sets_named(headers)
+    if not wanted:
+        return
+    for name in sorted(wanted - set(team.headerset_set.values_list("name", flat=True))):
+        words = _("The team %(team)s has no header set “%(name)s”. Add it under Sites, Shared settings.")
+        faults.add("headers", words % {"team": team.name, "name": name})
+
+
+def check_header_set(row: HeaderSet) -> None:
+    """Check variables. A set is used in any location, so it cannot name captures of one."""
+    faults = _Faults()
+    faults.variables("headers", [item["value"] for item in row.headers])
+    faults.raise_any()
 
 
 def _check_rewrites(rewrites: list[dict[str, str]], faults: _Faults) -> None:
@@ -226,13 +248,21 @@ def check_snippet(snippet: RawSnippet) -> None:
 def _check_directives(snippet: RawSnippet, faults: _Faults) -> None:
     """By the grammar and policy of its server. Written for another server than the site's, its paths are judged when
     the site is planned there."""
+    try:
+        lines = list(shared.directive_lines(snippet.text, snippet.directive_sets()))
+    except ApplicationError as error:
+        faults.add("text", error.message)
+        return
     web_server = snippet.site.web_server
     if web_server is None or web_server.engine != snippet.engine:
         return
+    text = "\n".join(line.text for line in lines)
     place = "server" if snippet.location is None else "location"
-    for problem in snippets.check(snippet.text, web_server_specs.web_server_spec_for(snippet.site, web_server), place):
-        faults.add("text", str(problem))
-    for target in claims.raw_claims(snippet.text, snippet.engine, "text"):
+    for problem in snippets.check(text, web_server_specs.web_server_spec_for(snippet.site, web_server), place):
+        line = lines[min(problem.line, len(lines)) - 1]
+        words = f"directive set “{line.name}”, " if line.name else ""
+        faults.add("text", f"{words}{replace(problem, line=line.number)}")
+    for target in claims.raw_claims(text, snippet.engine, "text"):
         if reason := addresses.why_refused(targets.target_of(target.value).host):
             words = _("%(address)s is %(reason)s. Sites cannot use it.")
             faults.add("text", words % {"address": target.value, "reason": reason})

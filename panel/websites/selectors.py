@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 from django.db.models import Q, QuerySet
 from django.utils import timezone
@@ -12,9 +13,23 @@ from panel.accounts.models import Role, User
 from panel.accounts.permissions import Action, may, visible
 from panel.hosts.selectors import hosts_visible
 from panel.rendering.targets import LocalServices
-from panel.websites.access_lists import named
-from panel.websites.models import AccessList, Allowance, AllowanceKind, Certificate, Location, ServerBlock, Site
+from panel.websites import shared
+from panel.websites.models import (
+    AccessList,
+    Allowance,
+    AllowanceKind,
+    Certificate,
+    DirectiveSet,
+    HeaderSet,
+    Location,
+    RawSnippet,
+    ServerBlock,
+    SharedSetting,
+    Site,
+)
 from panel.websites.web_server_specs import services_of
+
+SHARED_SETTINGS: tuple[type[SharedSetting], ...] = (AccessList, HeaderSet, DirectiveSet)
 
 
 def sites_visible(user: User) -> QuerySet[Site]:
@@ -58,34 +73,64 @@ def _is_one_service(value: str) -> bool:
     return not value.endswith("*") if value.startswith("unix:") else value.rpartition(":")[2].isdigit()
 
 
-def access_lists_visible(user: User) -> QuerySet[AccessList]:
-    return visible(AccessList.objects.select_related("team"), user)
+S = TypeVar("S", bound=SharedSetting)
 
 
-def sites_of_access_lists(lists: Iterable[AccessList]) -> dict[str, list[Site]]:
-    """Sites whose access rules name each of these lists, by name of the list, in the order of the sites' names."""
-    teams = {row.name: row.team_id for row in lists}
+def shared_settings_visible(model: type[S], user: User) -> QuerySet[S]:
+    """Access lists, header sets or directive sets of the user's teams."""
+    return visible(model._default_manager.select_related("team"), user)
+
+
+def sites_of_shared_settings(model: type[S], rows: Iterable[S]) -> dict[str, list[Site]]:
+    """Sites that name each of these settings of one kind, by name of the setting, in the order of the sites' names."""
+    teams = {row.name: row.team_id for row in rows}
     found: dict[str, list[Site]] = {name: [] for name in teams}
-    rows = Location.objects.filter(block__site__team__in=set(teams.values())).exclude(access_rules=[])
     using: dict[int, set[str]] = {}
-    for site, rules in rows.values_list("block__site", "access_rules"):
-        using.setdefault(site, set()).update(named(rules) & found.keys())
-    for row in Site.objects.filter(pk__in=[site for site, names in using.items() if names]).order_by("name"):
-        for name in using[row.pk]:
-            if teams[name] == row.team_id:  # names are unique, but a list serves its own team only
-                found[name].append(row)
+    for pk, used in _names_used(model, Q(team__in=set(teams.values()))):
+        using.setdefault(pk, set()).update(used & found.keys())
+    for site in Site.objects.filter(pk__in=[pk for pk, names in using.items() if names]).order_by("name"):
+        for name in using[site.pk]:
+            if teams[name] == site.team_id:  # names are unique, but a setting serves its own team only
+                found[name].append(site)
     return found
 
 
-def sites_of_access_list(access_list: AccessList) -> list[Site]:
-    """Sites whose access rules name the list, in the order of their names."""
-    return sites_of_access_lists([access_list])[access_list.name]
+def sites_of_shared_setting(row: SharedSetting) -> list[Site]:
+    """Sites that name the setting, in the order of their names."""
+    return sites_of_shared_settings(type(row), [row])[row.name]
 
 
-def access_lists_used(site: Site) -> list[str]:
-    """Names of the access lists that a site's access rules name."""
-    rows = Location.objects.filter(block__site=site).values_list("access_rules", flat=True)
-    return sorted({name for rules in rows for name in named(rules)})
+def shared_settings_used(site: Site) -> dict[type[SharedSetting], list[str]]:
+    """Names of the shared settings that a site names, by kind; kinds without names are left out."""
+    found = {}
+    for model in SHARED_SETTINGS:
+        if names := {name for _, used in _names_used(model, Q(pk=site.pk)) for name in used}:
+            found[model] = sorted(names)
+    return found
+
+
+def snippets_of_directive_set(row: DirectiveSet) -> list[RawSnippet]:
+    """Raw directives of the team's sites that name the set."""
+    rows = RawSnippet.objects.filter(site__team=row.team, engine=row.engine, text__contains=f"{shared.MARK}{row.name}")
+    rows = rows.select_related("site__team", "site__web_server__host", "block__site", "location__block__site")
+    return [snippet for snippet in rows.order_by("pk") if row.name in shared.directive_sets_named(snippet.text)]
+
+
+def _names_used(model: type[SharedSetting], sites: Q) -> Iterator[tuple[int, set[str]]]:
+    """Names of settings of one kind in sites that match `sites`, by the site's id, with repetitions."""
+    chosen = Site.objects.filter(sites)
+    if model is DirectiveSet:
+        texts = RawSnippet.objects.filter(site__in=chosen, text__contains=shared.MARK)
+        yield from ((site, shared.directive_sets_named(text)) for site, text in texts.values_list("site", "text"))
+        return
+    locations = Location.objects.filter(block__site__in=chosen)
+    if model is AccessList:
+        rules = locations.exclude(access_rules=[]).values_list("block__site", "access_rules")
+        yield from ((site, shared.lists_named(items)) for site, items in rules)
+        return
+    blocks = ServerBlock.objects.filter(site__in=chosen).exclude(headers=[]).values_list("site", "headers")
+    for rows in (blocks, locations.exclude(headers=[]).values_list("block__site", "headers")):
+        yield from ((site, shared.header_sets_named(items)) for site, items in rows)
 
 
 def certificates_visible(user: User) -> QuerySet[Certificate]:

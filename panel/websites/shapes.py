@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 
 from panel.rendering.caching import COOKIE
-from panel.websites import validators
+from panel.websites import shared, validators
 
 # PHP settings for limits and times, which never change the code that runs or the files that are opened.
 PHP_SETTINGS = {
@@ -48,6 +48,7 @@ MEDIA_TYPE = re.compile(r"(?:\*|[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/(?:\*|[A-Za-z0-
 REWRITE_FLAGS = ("", "last", "break", "redirect", "permanent")
 Check = Callable[[str], None]
 MAX_SOURCES = 500  # of an access list; each becomes a line in every location that names it
+MAX_HEADERS = 50  # of a header set; likewise
 
 
 def _list_of(value: Any, kind: type, example: str) -> list[Any]:
@@ -145,14 +146,49 @@ def validate_error_pages(value: Any) -> None:
     _unique(codes)
 
 
+_HEADERS = '[{"name": "X-Frame-Options", "value": "DENY", "always": true}]'
+
+
 def validate_headers(value: Any) -> None:
-    example = '[{"name": "X-Frame-Options", "value": "DENY", "always": true}]'
-    for item in _list_of(value, dict, example):
-        _members(item, {"name", "value"}, {"always"}, example)
-        _text(item, "name", validators.validate_header_name)
-        _text(item, "value", validators.validate_header_value)
-        if not isinstance(item.get("always", True), bool):
-            raise ValidationError(_("“always” must be true or false."), code="shape")
+    """Validate response headers. An item with the name `@set` and no value stands for the headers of a header set."""
+    names = [item["name"] for item in _list_of(value, dict, _HEADERS) if _is_set(item)]
+    for item in value:
+        if not _is_set(item):
+            _header(item)
+            continue
+        _members(item, {"name", "value"}, {"always"}, _HEADERS)
+        validators.validate_slug(item["name"][1:])
+        if item["value"] != "" or item.get("always", True) is not True:
+            raise ValidationError(_("“%(name)s” is a header set. It has no value here."), params={"name": item["name"]})
+    _unique(names)
+
+
+def _is_set(item: dict[str, object]) -> bool:
+    name = item.get("name")
+    return isinstance(name, str) and name.startswith(shared.MARK)
+
+
+def validate_request_headers(value: Any) -> None:
+    for item in _list_of(value, dict, _HEADERS):
+        _header(item)
+
+
+def validate_header_set(value: Any) -> None:
+    """Validate the headers of a header set: at least one, and no other set."""
+    validate_request_headers(value)
+    if not value:
+        raise ValidationError(_("Enter at least one header."), code="shape")
+    if len(value) > MAX_HEADERS:
+        raise ValidationError(_("Enter at most %d headers.") % MAX_HEADERS, code="shape")
+    _unique([item["name"].lower() for item in value])
+
+
+def _header(item: dict[str, object]) -> None:
+    _members(item, {"name", "value"}, {"always"}, _HEADERS)
+    _text(item, "name", validators.validate_header_name)
+    _text(item, "value", validators.validate_header_value)
+    if not isinstance(item.get("always", True), bool):
+        raise ValidationError(_("“always” must be true or false."), code="shape")
 
 
 def validate_rewrites(value: Any) -> None:
@@ -234,6 +270,17 @@ def validate_access_list(value: Any) -> None:
     if len(value) > MAX_SOURCES:
         raise ValidationError(_("Enter at most %d addresses and networks.") % MAX_SOURCES, code="shape")
     _unique(value)
+
+
+def validate_directive_set(value: str) -> None:
+    """Validate the text of a directive set, which names no other set."""
+    validators.validate_text(value)
+    if not value.strip():
+        raise ValidationError(_("Enter at least one directive."))
+    if names := sorted(shared.directive_sets_named(value)):
+        raise ValidationError(
+            _("A directive set cannot contain another one. Remove the line @%(name)s."), params={"name": names[0]}
+        )
 
 
 def validate_sources(value: Any) -> None:

@@ -7,7 +7,6 @@ from django.urls import URLPattern, URLResolver, path
 from panel.comparisons import views as comparisons
 from panel.deployments.views import revisions
 from panel.websites.views import (
-    access_lists,
     actions,
     allowances,
     blocks,
@@ -17,6 +16,7 @@ from panel.websites.views import (
     linting,
     lists,
     parts,
+    shared,
     sites,
 )
 
@@ -24,6 +24,9 @@ app_name = "websites"
 
 _upstreams = {"kind": parts.UPSTREAMS}
 _pools = {"kind": parts.POOLS}
+_lists = {"kind": shared.ACCESS_LISTS}
+_headers = {"kind": shared.HEADER_SETS}
+_directives = {"kind": shared.DIRECTIVE_SETS}
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", lists.site_list, name="list"),
@@ -34,10 +37,18 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("+tags/", lists.bulk_tag, name="bulk_tag"),
     path("+shared/", allowances.shared_names, name="shared_names"),
     path("+allowances/<int:pk>/delete/", allowances.withdraw, name="allowance_delete"),
-    path("+access-lists/", access_lists.access_lists, name="access_lists"),
-    path("+access-lists/+new/", access_lists.access_list_add, name="access_list_add"),
-    path("+access-lists/<slug:name>/", access_lists.access_list, name="access_list"),
-    path("+access-lists/<slug:name>/delete/", access_lists.access_list_delete, name="access_list_delete"),
+    path("+access-lists/", shared.shared_settings, _lists, name="access_lists"),
+    path("+access-lists/+new/", shared.shared_setting_add, _lists, name="access_list_add"),
+    path("+access-lists/<slug:name>/", shared.shared_setting, _lists, name="access_list"),
+    path("+access-lists/<slug:name>/delete/", shared.shared_setting_delete, _lists, name="access_list_delete"),
+    path("+header-sets/", shared.shared_settings, _headers, name="header_sets"),
+    path("+header-sets/+new/", shared.shared_setting_add, _headers, name="header_set_add"),
+    path("+header-sets/<slug:name>/", shared.shared_setting, _headers, name="header_set"),
+    path("+header-sets/<slug:name>/delete/", shared.shared_setting_delete, _headers, name="header_set_delete"),
+    path("+directive-sets/", shared.shared_settings, _directives, name="directive_sets"),
+    path("+directive-sets/+new/", shared.directive_set_add, _directives, name="directive_set_add"),
+    path("+directive-sets/<slug:name>/", shared.directive_set, _directives, name="directive_set"),
+    path("+directive-sets/<slug:name>/delete/", shared.directive_set_delete, _directives, name="directive_set_delete"),
     path("+certificates/", certificates.certificates, name="certificates"),
     path("+certificates/+upload/", certificates.upload, name="certificate_upload"),
     path("+certificates/+self-signed/", certificates.self_sign, name="certificate_self_sign"),

@@ -237,7 +237,7 @@ def test_open_proxy_is_rejected_and_reported_when_already_stored(people: Cast, e
     with pytest.raises(ValidationError):
         site_define(actor=people.admin, data=data | {"blocks": [block(**raw_of(engine, text))]})
     made = site_define(actor=people.admin, data=data | {"blocks": [block(**raw_of(engine, "# later"))]})
-    RawSnippet.objects.update(text=text)
+    RawSnippet.objects.update(text=text, expanded=text)
     assert codes(linting.site_findings(made)) == [("open-proxy", L0)]
     fixed, _finding = linting.finding_fix(actor=people.admin, site=made, code="open-proxy", where=L0)
     assert codes(linting.site_findings(fixed)) == []

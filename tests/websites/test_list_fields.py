@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from panel.websites import lines
 
 WORD = st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="=:~[],"), min_size=1, max_size=12)
-HEADER = st.fixed_dictionaries({"name": WORD, "value": WORD, "always": st.booleans()})
+HEADER = st.fixed_dictionaries(
+    {"name": WORD.filter(lambda word: not word.startswith("@")), "value": WORD, "always": st.booleans()}
+) | WORD.map(lambda word: {"name": f"@{word}", "value": "", "always": True})
 LISTEN = st.fixed_dictionaries(
     {
         "address": st.sampled_from(["", "127.0.0.1", "::", "2001:db8::1"]),

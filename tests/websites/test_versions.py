@@ -122,9 +122,9 @@ COUNTS: dict[str, Callable[[Parts], Any]] = {
 }
 # Services that change no site that is there, or nothing that a host is told of.
 DOES_NOT_COUNT = {
-    "access_list_create",
-    "access_list_delete",  # refused while a site uses it
-    "access_list_update",  # counts for sites that use it (tests/websites/test_access_lists.py)
+    "shared_setting_create",
+    "shared_setting_delete",  # refused while a site uses it
+    "shared_setting_update",  # counts for sites that use it (tests/websites/test_shared_settings.py)
     "certificate_revoked",
     "certificate_delete",  # refused while a site uses it
     "certificate_export",

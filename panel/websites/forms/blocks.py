@@ -51,7 +51,8 @@ def _headers() -> LinesField:
         to_text=lines.headers_to_text,
         from_text=lines.headers_from_text,
         help_text=_(
-            "One per line, for example `X-Frame-Options: DENY`. Start a line with `[2xx]` to leave out error responses."
+            "One per line, for example `X-Frame-Options: DENY`. Start a line with `[2xx]` to leave out error "
+            "responses. `@security` means the headers of the header set security."
         ),
     )
 

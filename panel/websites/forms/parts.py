@@ -85,7 +85,12 @@ class SnippetForm(PartForm[RawSnippet]):
             "text": {"required": _("Enter at least one directive.")},
         }
         labels = {"engine": _("Web server"), "text": _("Directives")}
-        help_texts = {"text": _("Written in the web server's own syntax. The host tests them before they go live.")}
+        help_texts = {
+            "text": _(
+                "Written in the web server's own syntax. The host tests them before they go live. A line `@cors` means "
+                "the directives of the directive set cors."
+            )
+        }
         widgets = {"text": forms.Textarea(attrs={"rows": 8, "class": "lines", "spellcheck": "false"})}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

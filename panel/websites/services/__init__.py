@@ -4,7 +4,6 @@ Each call checks permission (PermissionDenied), values (ValidationError keyed by
 `expected_version` (Conflict); it writes an audit row and is one transaction.
 """
 
-from panel.websites.services.access_lists import access_list_create, access_list_delete, access_list_update
 from panel.websites.services.allowances import allowance_create, allowance_delete
 from panel.websites.services.blocks import (
     block_create,
@@ -39,6 +38,11 @@ from panel.websites.services.parts import (
     upstream_delete,
     upstream_update,
 )
+from panel.websites.services.shared import (
+    shared_setting_create,
+    shared_setting_delete,
+    shared_setting_update,
+)
 from panel.websites.services.sites import (
     site_clone,
     site_create,
@@ -50,9 +54,6 @@ from panel.websites.services.sites import (
 )
 
 __all__ = [
-    "access_list_create",
-    "access_list_delete",
-    "access_list_update",
     "allowance_create",
     "allowance_delete",
     "block_create",
@@ -74,6 +75,9 @@ __all__ = [
     "php_pool_create",
     "php_pool_delete",
     "php_pool_update",
+    "shared_setting_create",
+    "shared_setting_delete",
+    "shared_setting_update",
     "site_clone",
     "site_create",
     "site_define",

@@ -17,7 +17,7 @@ from panel.hosts.services import rows_tag
 from panel.websites import checks, paths
 from panel.websites.definitions import BlockData, ListenData, SiteData
 from panel.websites.models import Certificate, Site
-from panel.websites.selectors import access_lists_used
+from panel.websites.selectors import shared_settings_used
 from panel.websites.services.base import at_fields, removal_guards, remove, store
 from panel.websites.services.definition import UNSAID, site_define, site_export
 from panel.websites.versions import version_count
@@ -120,9 +120,10 @@ def site_update(
                 f"The site uses the certificate {foreign} of the team {foreign.team}. Choose another certificate first."
             )
             raise ValidationError({"team": message})
-        if lists := access_lists_used(site):
-            message = _("The site uses the access lists %s of its team. Remove them from its access rules first.")
-            raise ValidationError({"team": message % ", ".join(lists)})
+        for model, names in shared_settings_used(site).items():
+            message = _("The site uses %(kind)s of its team: %(names)s. Remove them from its settings first.")
+            words = {"kind": model._meta.verbose_name_plural, "names": ", ".join(names)}
+            raise ValidationError({"team": message % words})
         Site.objects.filter(pk=site.pk).update(team=team)
         site.team = team
         checks.refuse_host_of_others(site, field="team")

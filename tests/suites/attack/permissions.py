@@ -32,7 +32,8 @@ _ROUTES = {
         audit:list audit:export audit:detail rollouts:list rollouts:detail previews:detail
         publishing:content publishing:detail api:releases-list api:releases-detail
         placements:list deployments:windows api:maintenance-detail
-        certificates:dns_accounts certificates:calendar websites:access_lists
+        certificates:dns_accounts certificates:calendar websites:access_lists websites:header_sets
+        websites:directive_sets
         api:attention api:schema api:docs api:job api:job-events api:problems api:problem api:self-check
         api:search api:audit-list api:audit-detail api:deployments-steps
         api:drifts-list api:drifts-detail api:hosts-logs api:hosts-resources api:hosts-traffic
@@ -60,7 +61,8 @@ _ROUTES = {
         websites:certificate_upload websites:certificate_self_sign websites:certificate_replace
         websites:certificate_export api:certificates-pkcs12
         websites:access_list_add websites:access_list websites:access_list_delete
-        api:access-lists-list api:access-lists-detail
+        websites:header_set_add websites:header_set websites:header_set_delete
+        api:access-lists-list api:access-lists-detail api:header-sets-list api:header-sets-detail
         certificates:dns_account_add certificates:dns_account certificates:dns_account_test
         certificates:dns_account_delete api:dns-accounts-list api:dns-accounts-detail api:dns-accounts-test
         certificates:account_key_change certificates:account_deactivate certificates:revoke
@@ -123,6 +125,8 @@ _ROUTES = {
         api:imports-detail api:imports-adopt api:web-servers-detail api:web-servers-main-file api:web-servers-service
         api:allowances-list api:allowances-detail websites:shared_names websites:allowance_delete hosts:local_services
         api:pins-detail api:teams-list api:teams-detail api:snippets-list api:snippets-detail
+        websites:directive_set_add websites:directive_set websites:directive_set_delete
+        api:directive-sets-list api:directive-sets-detail
     """,
     "session": """
         accounts:user_new accounts:user accounts:user_delete accounts:user_second_factor_off accounts:team_new

@@ -53,6 +53,8 @@ from panel.websites.models import (
     Allowance,
     AllowanceKind,
     Certificate,
+    DirectiveSet,
+    HeaderSet,
     Listen,
     Location,
     Maintenance,
@@ -142,6 +144,8 @@ def build() -> World:
     _deployments(site, web_server, owner)
     _rollout(owner)
     AccessList.objects.create(pk=KEY, name=NAME, team=team, sources=["192.0.2.7"])
+    HeaderSet.objects.create(pk=KEY, name=NAME, team=team, headers=[{"name": "X-Zzz", "value": "zzz-owned"}])
+    DirectiveSet.objects.create(pk=KEY, name=NAME, team=team, engine="nginx", text="add_header X-Zzz zzz-owned;")
     DnsAccount.objects.create(
         pk=KEY,
         name=NAME,
