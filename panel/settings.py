@@ -185,6 +185,7 @@ CELERY_BEAT_SCHEDULE = {
     "forget-jobs": {"task": "panel.hosts.tasks.forget", "schedule": 600.0},
     "forget-audit": {"task": "panel.audit.tasks.forget", "schedule": 600.0},
     "watch-hosts": {"task": "panel.deployments.tasks.watch", "schedule": 30.0, "options": {"expires": 30}},
+    "follow-hosts": {"task": "panel.deployments.tasks.follow_hosts", "schedule": 30.0, "options": {"expires": 30}},
     "watch-names": {"task": "panel.deployments.tasks.watch_names", "schedule": 3600.0, "options": {"expires": 3600}},
     "send-alerts": {"task": "panel.alerts.tasks.send", "schedule": 60.0},
     "check-drift": {"task": "panel.deployments.tasks.check_drift", "schedule": 600.0},

@@ -164,6 +164,7 @@ ACTIONS: dict[str, str | Promise] = {
     "comparison.switch": _("Site moved after a server comparison"),
     "upstream.create": _("Upstream added"),
     "upstream.delete": _("Upstream deleted"),
+    "upstream.follow": _("Servers of an upstream follow hosts by tags"),
     "upstream.update": _("Upstream changed"),
     "user.create": _("Account added"),
     "user.delete": _("Account deleted"),

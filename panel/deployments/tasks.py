@@ -16,6 +16,7 @@ from panel.deployments.retention import services as retention
 from panel.deployments.waking import deployments_wake
 from panel.deployments.watching import services as watching
 from panel.hosts.models import Host, HostStatus
+from panel.websites.services import upstreams_follow
 
 
 @shared_task
@@ -45,6 +46,12 @@ def forget() -> None:
 @shared_task
 def watch() -> None:
     watching.round_run()
+
+
+@shared_task
+def follow_hosts() -> None:
+    """Update the servers of upstreams that follow hosts by their tags."""
+    upstreams_follow()
 
 
 @shared_task

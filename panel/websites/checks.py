@@ -15,12 +15,13 @@ from django.utils.translation import gettext as _
 
 from panel.accounts.models import Team, User
 from panel.accounts.permissions import Action, may
+from panel.core.tags import tags_to_text
 from panel.hosts.models import Host, WebServer
 from panel.rendering.claims import Claim
 from panel.rendering.openlitespeed.listeners import own_clash
 from panel.rendering.spec import OwnListener
 from panel.websites import freeze, ownership, paths
-from panel.websites.models import Listen, ServerBlock, ServerName, Site
+from panel.websites.models import Listen, ServerBlock, ServerName, Site, Upstream
 from panel.websites.problems import Problem
 from panel.websites.tls_checks import host_file_problems, tls_problems
 
@@ -58,7 +59,7 @@ def site_problems(
     for index, upstream in enumerate(site.upstreams.all()):
         servers = list(upstream.servers.all())
         if not any(not server.down and not server.backup for server in servers):
-            problems.append(Problem(f"upstreams/{index}/servers", _("%s has no active server. Add one.") % upstream))
+            problems.append(Problem(f"upstreams/{index}/servers", _no_server(upstream)))
     problems += _clashes(actor, site, web_server, blocks) if may_clash else _own_clashes(blocks)
     if may(actor, Action.ADMINISTER):  # administrators may share folders, names and addresses between teams
         return problems
@@ -66,6 +67,13 @@ def site_problems(
     problems += claim_problems(ownership.not_deployed(foreign, site, web_server))
     kept, named = paths.deployed_paths(site, web_server.host), paths.paths_on(site, web_server)
     return problems + path_clashes(actor, site, web_server.host, kept=kept, named=named)
+
+
+def _no_server(upstream: Upstream) -> str:
+    if not upstream.host_tags or upstream.servers.all():
+        return _("%s has no active server. Add one.") % upstream
+    words = _("%(upstream)s has no server: no host of the team has the tags %(tags)s.")
+    return words % {"upstream": upstream, "tags": tags_to_text(upstream.host_tags)}
 
 
 def _block_problems(where: str, block: ServerBlock) -> Iterable[Problem]:

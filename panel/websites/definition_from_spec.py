@@ -28,11 +28,18 @@ def definition_of(frozen: spec.SiteSpec, was_on: WebServer, now: SiteData, is_on
     definition = {
         **now,
         "cache_mb": frozen.cache_mb,
-        "upstreams": [asdict(item) | {"servers": [asdict(row) for row in item.servers]} for item in frozen.upstreams],
+        "upstreams": [_upstream(item, now) for item in frozen.upstreams],
         "php_pools": [asdict(pool) | {"settings": dict(pool.settings)} for pool in frozen.php_pools],
         "blocks": [thaw.block(block, _same_block(block, n, now)) for n, block in enumerate(frozen.blocks)],
     }
     return cast(SiteData, definition)
+
+
+def _upstream(source: spec.Upstream, now: SiteData) -> Mapping[str, object]:
+    """The upstream, which goes on following hosts by tags if the draft's does; a revision has their addresses only."""
+    same: Mapping[str, object] = next((item for item in now["upstreams"] if item["name"] == source.name), {})
+    following = {name: same[name] for name in ("host_tags", "host_port") if name in same}
+    return asdict(source) | {"servers": [asdict(row) for row in source.servers]} | following
 
 
 def _same_block(block: spec.ServerBlock, place: int, now: SiteData) -> Mapping[str, Any]:

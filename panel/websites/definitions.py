@@ -66,9 +66,13 @@ class ServerData(TypedDict, total=False):
 
 
 class UpstreamData(TypedDict, total=False):
+    """An upstream. With `host_tags`, its servers follow the hosts that have all of them."""
+
     name: str
     balancing: str
     keepalive: int
+    host_tags: list[str]
+    host_port: int | None
     servers: list[ServerData]
 
 

@@ -171,6 +171,9 @@ class Upstream(BaseModel):
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="upstreams")
     name = models.SlugField(max_length=63, validators=[validators.validate_slug])
     balancing = models.CharField(max_length=12, choices=Balancing.choices, default=Balancing.ROUND_ROBIN)
+    # With tags, the servers follow the hosts that have all of them: each host's address with this port.
+    host_tags = TagsField()
+    host_port = models.PositiveIntegerField(null=True, blank=True, validators=PORT)
     keepalive = models.PositiveIntegerField(default=16, validators=[MaxValueValidator(1024)])
 
     class Meta:
@@ -179,6 +182,9 @@ class Upstream(BaseModel):
 
     def __str__(self) -> str:
         return self.name
+
+    def clean(self) -> None:
+        rules.check_upstream(self)
 
 
 class UpstreamServer(CheckedModel):

@@ -19,7 +19,7 @@ from panel.websites import client_certificates, shared, validators, web_server_s
 
 if TYPE_CHECKING:
     from panel.accounts.models import Team
-    from panel.websites.models import Allowance, HeaderSet, Listen, Location, RawSnippet, ServerBlock
+    from panel.websites.models import Allowance, HeaderSet, Listen, Location, RawSnippet, ServerBlock, Upstream
 
 T = TypeVar("T")
 
@@ -266,6 +266,15 @@ def _check_directives(snippet: RawSnippet, faults: _Faults) -> None:
         if reason := addresses.why_refused(targets.target_of(target.value).host):
             words = _("%(address)s is %(reason)s. Sites cannot use it.")
             faults.add("text", words % {"address": target.value, "reason": reason})
+
+
+def check_upstream(upstream: Upstream) -> None:
+    faults = _Faults()
+    if upstream.host_tags and upstream.host_port is None:
+        faults.add("host_port", _("Enter the port on which the application listens on these hosts."))
+    if upstream.host_port is not None and not upstream.host_tags:
+        faults.add("host_tags", _("Enter the tags of the hosts, or clear the port."))
+    faults.raise_any()
 
 
 def check_allowance(row: Allowance) -> None:

@@ -122,6 +122,7 @@ COUNTS: dict[str, Callable[[Parts], Any]] = {
 }
 # Services that change no site that is there, or nothing that a host is told of.
 DOES_NOT_COUNT = {
+    "upstreams_follow",  # counts for sites whose hosts changed (tests/websites/test_following_hosts.py)
     "shared_setting_create",
     "shared_setting_delete",  # refused while a site uses it
     "shared_setting_update",  # counts for sites that use it (tests/websites/test_shared_settings.py)

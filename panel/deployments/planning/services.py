@@ -42,7 +42,7 @@ from panel.websites.checks import refuse_host_of_others
 from panel.websites.listing import sites_changed
 from panel.websites.models import Site
 from panel.websites.services import site_delete as site_forget
-from panel.websites.services import site_enable, site_web_server_set
+from panel.websites.services import site_enable, site_web_server_set, upstreams_follow
 
 __all__ = [
     "ACTIVE",
@@ -171,6 +171,7 @@ def hosts_plan(*, actor: User, hosts: Iterable[Host]) -> list[Deployment]:
 
 
 def _deploy_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
+    upstreams_follow([site.pk for site in sites])
     placed = [(site, site.web_server) for site in sites_check(actor, sites) if site.web_server]
     host_agent.connect_soon(
         web_server.host for _, web_server in placed

@@ -8,7 +8,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
-from panel.core.forms import Form, LinesField
+from panel.core.forms import Form, LinesField, TagsFormField
 from panel.hosts.models import Engine
 from panel.websites import lines, selectors
 from panel.websites.definitions import ServerData
@@ -19,26 +19,40 @@ from panel.websites.models import Certificate, PhpPool, RawSnippet, Upstream, Up
 class UpstreamForm(PartForm[Upstream]):
     servers = LinesField(
         label=_("Servers"),
-        required=True,
         to_text=lines.servers_to_text,
         from_text=lines.servers_from_text,
-        error_messages={"required": _("Enter at least one server, for example 127.0.0.1:3000.")},
         help_text=_(
             "One per line: `127.0.0.1:3000`, `[::1]:3000`, or `unix:/run/app.sock`. Options: `weight=2 "
-            "max_fails=3 fail_timeout=30 backup down`."
+            "max_fails=3 fail_timeout=30 backup down`. With tags, the hosts are the servers, and lines here only give "
+            "their options."
         ),
     )
+    host_tags = TagsFormField(label=_("Tags of hosts"))
 
     class Meta:
         model = Upstream
-        fields = ("name", "balancing", "keepalive")
-        labels = {"balancing": _("Load balancing"), "keepalive": _("Idle connections to keep open")}
+        fields = ("name", "balancing", "keepalive", "host_tags", "host_port")
+        labels = {
+            "balancing": _("Load balancing"),
+            "keepalive": _("Idle connections to keep open"),
+            "host_port": _("Port on these hosts"),
+        }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if self.instance.pk:
             members = ("address", "weight", "max_fails", "fail_timeout_s", "backup", "down")
             self.initial.setdefault("servers", list(self.instance.servers.values(*members)))
+        self.fields["host_tags"].help_text = _(
+            "For example `role=app`. The servers are then all hosts with these tags, by their address. Hosts that gain "
+            "or lose a tag change the draft."
+        )
+
+    def clean(self) -> dict[str, object]:
+        data: dict[str, object] = super().clean() or self.cleaned_data
+        if not self.errors and not data["servers"] and not data["host_tags"]:
+            self.add_error("servers", _("Enter at least one server, for example 127.0.0.1:3000, or tags of hosts."))
+        return data
 
     def clean_servers(self) -> list[ServerData]:
         value: list[ServerData] = self.cleaned_data["servers"]

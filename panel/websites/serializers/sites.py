@@ -347,11 +347,26 @@ class UpstreamServerSerializer(StrictModelSerializer):
 
 class UpstreamSerializer(StrictModelSerializer):
     site = _OfSite()
-    servers = UpstreamServerSerializer(many=True)
+    servers = UpstreamServerSerializer(many=True, required=False)
+    host_tags = TagsListField(
+        required=False,
+        help_text="The servers are the hosts with all of these tags; `servers` only gives their options.",
+    )
 
     class Meta:
         model = Upstream
-        fields = ["id", "site", "name", "balancing", "keepalive", "servers", "created_at", "updated_at"]
+        fields = [
+            "id",
+            "site",
+            "name",
+            "balancing",
+            "keepalive",
+            "host_tags",
+            "host_port",
+            "servers",
+            "created_at",
+            "updated_at",
+        ]
         read_only_fields = _KEPT
 
 

@@ -26,6 +26,7 @@ from panel.websites.services.certificates import (
     certificate_upload,
 )
 from panel.websites.services.definition import site_define, site_export
+from panel.websites.services.following import upstreams_follow
 from panel.websites.services.new_sites import site_from_preset
 from panel.websites.services.parts import (
     php_pool_create,
@@ -94,4 +95,5 @@ __all__ = [
     "upstream_create",
     "upstream_delete",
     "upstream_update",
+    "upstreams_follow",
 ]

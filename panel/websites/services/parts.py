@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import ProtectedError
 
@@ -12,13 +13,21 @@ from panel.accounts.models import User
 from panel.accounts.permissions import Action
 from panel.core.errors import ApplicationError
 from panel.websites import checks
+from panel.websites.following import hosts_tagged, servers_following
 from panel.websites.models import Location, PhpPool, RawSnippet, ServerBlock, Site, Upstream, UpstreamServer
 from panel.websites.services.base import assign, at, remove, row_values, store
 from panel.websites.versions import version_count
 
+SERVER_FIELDS = ("address", "weight", "max_fails", "fail_timeout_s", "backup", "down")
+
 
 def servers_set(upstream: Upstream, servers: Iterable[Mapping[str, Any]]) -> None:
-    """Replace an upstream's servers, in this order: [{"address": "127.0.0.1:3000", "weight": 1, ...}]."""
+    """Replace an upstream's servers, in this order: [{"address": "127.0.0.1:3000", "weight": 1, ...}].
+
+    Those of an upstream with host tags are the hosts; servers with their addresses only give the options.
+    """
+    if upstream.host_tags:
+        servers = servers_following(upstream, upstream.site.team, hosts_tagged(), servers)
     upstream.servers.all().delete()
     for position, values in enumerate(servers):
         server = UpstreamServer(upstream=upstream, position=position)
@@ -41,12 +50,19 @@ def _target_children(actor: User, site: Site, kept: checks.Kept) -> None:
 def _upstream_children(
     actor: User, upstream: Upstream, servers: Iterable[Mapping[str, Any]] | None, kept: checks.Kept
 ) -> None:
+    if servers is None and upstream.host_tags:
+        servers = list(upstream.servers.values(*SERVER_FIELDS))
     if servers is not None:
         servers_set(upstream, servers)
     _target_children(actor, upstream.site, kept)
 
 
-def upstream_create(*, actor: User, site: Site, servers: Iterable[Mapping[str, Any]], **values: Any) -> Upstream:
+def upstream_create(
+    *, actor: User, site: Site, servers: Iterable[Mapping[str, Any]] | None = None, **values: Any
+) -> Upstream:
+    """Add an upstream with these servers, or with host tags. Raises PermissionDenied, ValidationError."""
+    if servers is None and not values.get("host_tags"):
+        raise ValidationError({"servers": "Send at least one server, or host_tags."})
     upstream, kept = Upstream(site=site), _kept(site)
     store(
         actor=actor,

@@ -1,0 +1,30 @@
+"""Servers of an upstream that follow the hosts with given tags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from panel.accounts.models import Team
+from panel.hosts.models import Host
+from panel.websites.models import Upstream
+
+
+def hosts_tagged() -> list[Host]:
+    """Hosts with tags, in the order of their names, ready for `servers_following`."""
+    rows = Host.objects.exclude(tags=[]).only("name", "address", "tags").prefetch_related("teams")
+    return list(rows.order_by("name"))
+
+
+def servers_following(
+    upstream: Upstream, team: Team, hosts: Iterable[Host], given: Iterable[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """One server for each of `hosts` that has all tags of the upstream and that `team` may use.
+
+    A server among `given` with the same address keeps its options, such as its weight or `down`.
+    """
+    wanted, port = set(upstream.host_tags), upstream.host_port
+    chosen = [host.address for host in hosts if wanted <= set(host.tags) and host.permits(team)]
+    addresses = [f"[{address}]:{port}" if ":" in address else f"{address}:{port}" for address in chosen]
+    options = {item["address"]: item for item in given if isinstance(item, Mapping) and "address" in item}
+    return [options.get(address, {"address": address}) for address in dict.fromkeys(addresses)]
