@@ -21,6 +21,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from panel.core.database import is_away, once_it_responds
+from panel.core.draining import is_draining
 from panel.core.errors import ApplicationError
 from panel.core.jobs import Job, JobStatus
 from panel.core.owners import is_gone, owner_name
@@ -61,7 +62,9 @@ class Claim:
         return self.model._default_manager.filter(claimed_by=self.token, status=JobStatus.RUNNING)
 
     def take(self, uuids: Iterable[UUID], **values: Any) -> int:
-        """Claim queued rows and set `values`; return the number of claimed rows."""
+        """Claim queued rows and set `values`; return the number of claimed rows: none while this machine is drained."""
+        if is_draining():
+            return 0
         queued = self.model._default_manager.filter(uuid__in=list(uuids), status=JobStatus.QUEUED)
         with transaction.atomic():
             free = list(_unheld(queued).values_list("pk", flat=True))

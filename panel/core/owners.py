@@ -25,6 +25,12 @@ def owner_name() -> str:
     return f"{socket.gethostname()[:40]}:{pid}:{_started(pid)}:{_place()}"
 
 
+def is_here(name: str) -> bool:
+    """Return whether the process of that name runs on this machine, or ran on it since it was started."""
+    parts = name.split(":")
+    return len(parts) >= 4 and bool(parts[3]) and parts[3] == _place()
+
+
 def is_gone(name: str) -> bool:
     """Return whether the process of that name has certainly ended. False for processes of other machines or containers,
     for running ones, and for any other text.

@@ -11,6 +11,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
 
+from panel.core.draining import drain_end
 from panel.core.fields import encrypted_fields
 from panel.core.management.commands.run import static_fingerprint
 
@@ -31,6 +32,8 @@ class Command(BaseCommand):
         if settings.LOCAL_HOST:
             self.say("this host as the first host")
         call_command("register_local_host")
+        if drain_end():
+            self.say("this host was drained, and begins jobs again")
         call_command("make_setup_link", verbosity=0)  # `run` prints the complete URL
 
     def say(self, text: str) -> None:

@@ -1,0 +1,56 @@
+"""`manage.py drain`: let the workers of this machine finish their jobs before it is stopped or upgraded."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from django.core.management.base import BaseCommand, CommandError
+
+from panel.core.draining import drain_begin, drain_end, jobs_here
+from panel.core.jobs import Job
+
+LOOK_EVERY_S = 1.0
+
+
+class Command(BaseCommand):
+    help = (
+        "Let the workers of this host begin no further jobs, and wait until their jobs have ended. Workers of other "
+        "hosts take the queued ones. `prepare`, which runs at the next start, ends the draining."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--timeout", type=float, default=120, metavar="MINUTES", help="wait at most (default: 120)")
+        parser.add_argument("--end", action="store_true", help="let the workers begin jobs again")
+
+    def handle(self, *args: object, **options: object) -> None:
+        if options["end"]:
+            was = drain_end()
+            self.say("the workers begin jobs again" if was else "the workers were not draining")
+            return
+        drain_begin()
+        self.wait(float(str(options["timeout"])))
+        self.say("drained: no job runs on this host. Stop it, or run `drain --end`")
+
+    def wait(self, minutes: float) -> None:
+        """Wait for the jobs and print them whenever they change. CommandError after the time."""
+        until, before = time.monotonic() + minutes * 60, ""
+        while jobs := jobs_here():
+            names = ", ".join(_name(job) for job in jobs)
+            if time.monotonic() > until:
+                raise CommandError(
+                    f"These jobs still run after {minutes:g} minutes: {names}. No other job begins here. Run drain "
+                    "again to go on waiting, cancel the jobs on their pages, or run `drain --end`."
+                )
+            if names != before:
+                self.say(f"waiting for {names}")
+            before = names
+            time.sleep(LOOK_EVERY_S)
+
+    def say(self, text: str) -> None:
+        self.stdout.write(f"==> {text}")
+        self.stdout.flush()
+
+
+def _name(job: Job) -> str:
+    return f"{job._meta.verbose_name} {job.uuid}"
