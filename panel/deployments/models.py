@@ -136,6 +136,9 @@ class Deployment(Job):
     # the newest plan of its kind and sites, which took its place before it was confirmed (planning/superseding.py)
     superseded_by = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="+")
     confirmed_at = models.DateTimeField(null=True)
+    # the transaction on the host that this deployment was carried out in with others (execution/joining.py)
+    joined_as = models.UUIDField(null=True, db_index=True, editable=False)
+    runs_alone = models.BooleanField(default=False, editable=False)  # such a transaction did not succeed
 
     class Meta:
         ordering = ["-created_at", "-pk"]

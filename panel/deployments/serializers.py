@@ -57,6 +57,12 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
         help_text="The newer plan for the same sites that replaced this plan before it was confirmed.",
     )
 
+    joined_as = serializers.UUIDField(
+        read_only=True,
+        allow_null=True,
+        help_text="Deployments of a host with the same value were one transaction with one reload.",
+    )
+
     class Meta:
         model = Deployment
         fields = [
@@ -70,6 +76,7 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
             "observation",
             "sites",
             "superseded_by",
+            "joined_as",
             "requested_by",
             "created_at",
             "confirmed_at",

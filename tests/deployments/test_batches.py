@@ -123,19 +123,7 @@ def test_deployment_result_is_fetched_again_when_database_write_fails(
     fleet.assert_live()
 
 
-def test_deployments_of_same_host_run_in_sequence(machine: Machine, nginx: NginxInstance) -> None:
-    web_server = machine.web_server(nginx, Engine.NGINX)
-    plans = [machine.plan(machine.site(name, web_server)) for name in ("shop", "blog")]
-    for plan in plans:
-        services.deployment_confirm(actor=machine.people.owner, deployment=plan)
-    uuids = [plan.uuid for plan in plans]
-    assert execution.deployments_execute(uuids) == {uuids[0]: Attempt.DONE, uuids[1]: Attempt.BUSY}
-    assert execution.deployments_execute(uuids) == {uuids[0]: Attempt.NOTHING, uuids[1]: Attempt.DONE}
-    assert machine.answers("shop", "this is shop")
-    assert machine.answers("blog", "this is blog")
-
-
-def test_end_of_a_deployment_wakes_the_oldest_one_that_waits_for_its_host(
+def test_end_of_a_deployment_wakes_those_that_wait_for_its_host(
     machine: Machine, nginx: NginxInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     web_server = machine.web_server(nginx, Engine.NGINX)
@@ -145,7 +133,7 @@ def test_end_of_a_deployment_wakes_the_oldest_one_that_waits_for_its_host(
     woken: list[str] = []
     monkeypatch.setattr(waking, "task_send", lambda _task, *uuids: woken.extend(uuids))
     tasks.run(str(plans[0].uuid))
-    assert woken == [str(plans[1].uuid)]
+    assert woken == [str(plans[1].uuid), str(plans[2].uuid)]
 
 
 @pytest.mark.parametrize("point", ["journaled", "switched"])

@@ -112,7 +112,7 @@ def test_deployment_that_the_host_had_not_begun_in_time_never_begins(remote: Mac
     sshd = sshd_of(remote)
     restart(sshd, "kill:locked")
     deployment = new_content(remote, site)
-    request = jobs_make([deployment])[0].request
+    request = jobs_make([(deployment,)])[0].request
     assert carried_out(deployment).status == DeploymentStatus.QUEUED
     assert "had not started the deployment" in deployment.progress
     threading.Event().wait(BEGIN_WITHIN_S)

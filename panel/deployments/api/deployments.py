@@ -71,6 +71,7 @@ class Deployments(Resource):
         "host__name": ["exact", "in"],
         "items__site__name": ["exact", "in"],
         "batch": ["exact"],
+        "joined_as": ["exact"],
         "created_at": ["gte", "lte"],
     }
     ordering_fields = ("id", "created_at")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from django.db import transaction
@@ -76,6 +76,22 @@ def end_of(
     """The agent's outcome."""
     status = STATUS_OF[result.outcome]
     return End(deployment, status, result.error, result.steps, web_server_files, comparison, result.checks)
+
+
+def ends_of(group: Sequence[Deployment], end: End) -> list[End]:
+    """The same result for each deployment of a transaction, with the checks of its own sites.
+
+    Files of the web servers and the comparison are recorded once.
+    """
+    names = {row.pk: {site.name for site in row.plan.sites} for row in group}
+    everyone = set().union(*names.values())
+    ends = []
+    for row in group:
+        others = everyone - names[row.pk]
+        checks = [check for check in end.checks if check["site"] not in others]
+        first = end if row is end.deployment else replace(end, deployment=row, web_server_files={}, comparison=None)
+        ends.append(replace(first, checks=checks))
+    return ends
 
 
 @transaction.atomic

@@ -10,6 +10,7 @@ from agents.protocol import ApplyRequest, FileChange, Probe
 from panel.deployments import host_agent
 from panel.deployments.execution import comparing
 from panel.deployments.execution.elsewhere import Elsewhere
+from panel.deployments.execution.joining import Group
 from panel.deployments.execution.probes import Asked, Health, guards_of, limited, probes_of
 from panel.deployments.execution.sending import Dispatch
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, Revision, SiteState
@@ -32,12 +33,13 @@ MAX_TAKEOVER_GUARDS = 100
 _WITH_CERTIFICATES = (DeploymentKind.DEPLOY, DeploymentKind.MOVE)
 
 
-def jobs_make(deployments: Sequence[Deployment]) -> list[Dispatch]:
-    """Build the transactions from the current state, with the hosts locked, because other deployments may have ended
-    after the plans were shown.
+def jobs_make(groups: Sequence[Group]) -> list[Dispatch]:
+    """Build one transaction for each group from the current state, with the hosts locked, because other deployments may
+    have ended after the plans were shown.
 
     Each web server's shared files depend on the live sites.
     """
+    deployments = [row for group in groups for row in group]
     items: dict[int, list[DeploymentItem]] = defaultdict(list)
     rows = DeploymentItem.objects.filter(deployment__in=deployments).order_by("pk")
     rows = rows.select_related("deployment", "site", "revision", "previous")
@@ -45,10 +47,10 @@ def jobs_make(deployments: Sequence[Deployment]) -> list[Dispatch]:
         items[item.deployment_id].append(item)
     wanted = {pk for deployment in deployments for pk in deployment.plan.web_servers}
     web_servers = WebServer.objects.select_related("host").in_bulk(list(wanted))
-    drafts = [_Draft(row, [web_servers[pk] for pk in row.plan.web_servers], items[row.pk]) for row in deployments]
-    groups = {web_server: draft.changes for draft in drafts for web_server in draft.web_servers}
-    live = live_states(web_servers.values(), groups)
-    entries = web_server_entries(groups, live)
+    drafts = [_Draft(group, web_servers, items) for group in groups]
+    changed = {web_server: draft.changes for draft in drafts for web_server in draft.web_servers}
+    live = live_states(web_servers.values(), changed)
+    entries = web_server_entries(changed, live)
     for draft in drafts:
         draft.add_web_server_files(entries)
     taking = is_taking_over([change for draft in drafts for change in draft.changes])
@@ -68,15 +70,19 @@ class _Facts:
 
 
 class _Draft:
-    """Transaction of one deployment during construction."""
+    """Transaction of one deployment, or of several that are joined, during construction."""
 
-    def __init__(self, deployment: Deployment, web_servers: list[WebServer], items: list[DeploymentItem]) -> None:
-        self.deployment = deployment
-        self.web_servers = web_servers
-        self.items = items
-        self.changes = [Change(item.site, item.previous, item.revision) for item in items]
-        self.is_of_main = deployment.kind == DeploymentKind.MAIN
-        self.files: list[PlanFile] = [file for file in deployment.plan.files if file.site or self.is_of_main]
+    def __init__(
+        self, group: Group, web_servers: Mapping[int, WebServer], items: Mapping[int, list[DeploymentItem]]
+    ) -> None:
+        self.group = group
+        self.deployment = group[0]
+        self.web_servers = [web_servers[pk] for pk in dict.fromkeys(pk for row in group for pk in row.plan.web_servers)]
+        self.items = [item for row in group for item in items[row.pk]]
+        self.changes = [Change(item.site, item.previous, item.revision) for item in self.items]
+        self.is_of_main = self.deployment.kind == DeploymentKind.MAIN
+        self.planned = [file for row in group for file in row.plan.files]
+        self.files: list[PlanFile] = [file for file in self.planned if file.site or self.is_of_main]
         self.stand: dict[int, list[FileRecord]] = {}
 
     def add_web_server_files(self, entries: dict[int, list[Entry]]) -> None:
@@ -85,7 +91,7 @@ class _Draft:
         """
         if self.is_of_main:
             return
-        shown = {file.path: file for file in self.deployment.plan.files if not file.site}
+        shown = {file.path: file for file in self.planned if not file.site}
         for web_server in self.web_servers:
             self.stand[web_server.pk] = [entry.new for entry in entries[web_server.pk] if entry.new]
             self.files += [entry.as_file(shown.get(entry.path)) for entry in entries[web_server.pk]]
@@ -97,7 +103,7 @@ class _Draft:
         )
 
     def _asked(self, facts: _Facts) -> list[Asked]:
-        busiest = busiest_of(self.deployment.plan)
+        busiest = {site: rows for row in self.group for site, rows in busiest_of(row.plan).items()}
         moves = facts.moves.get(self.deployment.pk, {})
         found = []
         for item in self.items:
@@ -138,7 +144,7 @@ class _Draft:
         guards = guards_of((spec_of(state.revision), health_of(state.site)) for state in others if state.revision)
         guards += [replace(probe, kind="takeover", exact=True) for probe in compared[:MAX_TAKEOVER_GUARDS]]
         request = ApplyRequest(
-            transaction=str(self.deployment.uuid),
+            transaction=str(self.deployment.joined_as or self.deployment.uuid),
             roots=sorted({*roots_of(self.web_servers), *placeholder_roots(self.files, self.deployment.host)}),
             files=[_change(file, texts) for file in self.files if not _is_done(file)],
             engines=host_agent.controls(self.web_servers),
@@ -150,7 +156,7 @@ class _Draft:
         attempted = self.deployment.started_at is not None
         names = frozenset(resolved_names.names_of(self.changes))
         elsewhere = self._elsewhere(asked, facts)
-        return Dispatch(self.deployment, request, self.stand, attempted, tuple(compared), names, elsewhere)
+        return Dispatch(self.group, request, self.stand, attempted, tuple(compared), names, elsewhere)
 
 
 def health_of(site: Site) -> Health:

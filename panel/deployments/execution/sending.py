@@ -17,7 +17,8 @@ from panel.core.errors import ApplicationError
 from panel.deployments import host_agent
 from panel.deployments.execution import comparing
 from panel.deployments.execution.elsewhere import Elsewhere, observed
-from panel.deployments.execution.outcomes import End, end_of
+from panel.deployments.execution.joining import Group
+from panel.deployments.execution.outcomes import STATUS_OF, End, end_of
 from panel.deployments.models import Deployment, DeploymentStatus
 from panel.deployments.plan import FileRecord
 from panel.remote.client import Asked, Message, outcome
@@ -33,14 +34,14 @@ RESOLVE_TIMEOUT_S = 30.0  # longer than the agent's own limit
 
 @dataclass(frozen=True)
 class Dispatch:
-    """A transaction to send.
+    """A transaction to send, for one deployment or for several that are joined.
 
     `attempted`: an earlier attempt may have reached the host. `web_server_files`: each web server's shared files after
     success; `compared`: requests to adopted sites before and after. `names`: upstream servers, which the host resolves
     first. `elsewhere`: other hosts that its sites leave.
     """
 
-    deployment: Deployment
+    group: Group
     request: ApplyRequest
     web_server_files: Mapping[int, list[FileRecord]]
     attempted: bool
@@ -48,13 +49,27 @@ class Dispatch:
     names: frozenset[str] = frozenset()
     elsewhere: Sequence[Elsewhere] = ()
 
+    @property
+    def deployment(self) -> Deployment:
+        """The first one, which stands for all of them."""
+        return self.group[0]
+
+    @property
+    def is_joined(self) -> bool:
+        return self.deployment.joined_as is not None
+
 
 @dataclass(frozen=True)
 class Verdict:
-    """Result, reason for waiting in the queue, or error of the panel that broke the deployment."""
+    """Result, reason for waiting in the queue, or error of the panel that broke the deployment.
+
+    `end` is that of the first deployment, and the others of the transaction ended in the same way. `alone`: why each of
+    them has to be carried out alone instead.
+    """
 
     end: End | None = None
     waits: str = ""
+    alone: str = ""
     broke: Exception | None = None
     drift: bool = False  # files edited on the host blocked the deployment
 
@@ -125,7 +140,7 @@ def deliver(job: Dispatch, tell: Tell) -> Verdict:
             return _ask_later(job, error)
         if known is not None:
             return _ended(job, known)
-        if _is_too_late(job):
+        if job.is_joined or _is_too_late(job):
             return _abandon(job)
     if words := _refused_names(job):
         return _failed(job, f"{words}. Nothing was changed on the host.")
@@ -228,13 +243,18 @@ def _is_too_late(job: Dispatch) -> bool:
 
 
 def _abandon(job: Dispatch) -> Verdict:
-    """End a deployment whose time has passed. The host remembers it, so that a late request changes nothing."""
+    """End a transaction whose time has passed, or a joined one, whose deployments the host then begins one by one.
+
+    The host remembers it, so that a late request changes nothing.
+    """
     try:
         result = host_agent.abandoned(job.deployment.host, job.request.transaction)
     except ApplicationError as error:
         return _ask_later(job, error)
     if result.outcome != "abandoned":
         return _ended(job, result)
+    if job.is_joined:
+        return Verdict(alone="its host had not begun it")
     minutes = round(BEGIN_WITHIN_S / 60)
     return _failed(
         job,
@@ -244,9 +264,13 @@ def _abandon(job: Dispatch) -> Verdict:
 
 
 def _ended(job: Dispatch, result: ApplyResult, before: Before | None = None) -> Verdict:
+    if job.is_joined and STATUS_OF[result.outcome] != DeploymentStatus.SUCCEEDED:
+        return Verdict(alone=result.error)
     comparison = _ask_after(job, before) if result.outcome == "applied" else None
     return Verdict(end_of(job.deployment, result, job.web_server_files, comparison))
 
 
 def _failed(job: Dispatch, words: str, *, drift: bool = False) -> Verdict:
+    if job.is_joined:
+        return Verdict(alone=words)
     return Verdict(End(job.deployment, DeploymentStatus.FAILED, words), drift=drift)

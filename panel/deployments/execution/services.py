@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import queue
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 from uuid import UUID
@@ -26,11 +26,12 @@ from panel.core.errors import ApplicationError
 from panel.core.messages import Task, task_send_on_commit
 from panel.deployments import host_agent
 from panel.deployments.execution import outcomes
+from panel.deployments.execution.joining import MOST, Group, first_groups
 from panel.deployments.execution.outcomes import End
 from panel.deployments.execution.requests import jobs_make
 from panel.deployments.execution.sending import Before, Dispatch, Lost, Verdict, ask_again, deliver, hand_over
 from panel.deployments.execution.steps import Recorder
-from panel.deployments.models import Deployment, DeploymentStatus
+from panel.deployments.models import Deployment, DeploymentStatus, Step
 from panel.deployments.waking import AT_ONCE
 from panel.hosts.locks import HeldLocks
 from panel.hosts.models import Host
@@ -50,10 +51,15 @@ def orphans_queue() -> list[UUID]:
 
 
 def next_in_line(uuids: Sequence[UUID]) -> list[UUID]:
-    """The oldest queued deployment of each host that these deployments are of."""
+    """The queued deployments of the hosts that these deployments are of, oldest first, and as many of each host as one
+    transaction can hold.
+    """
     hosts = Deployment.objects.filter(uuid__in=uuids).values("host")
-    queued = Deployment.objects.filter(host__in=hosts, status=DeploymentStatus.QUEUED).order_by("-confirmed_at", "-pk")
-    return list(dict(queued.values_list("host", "uuid")).values())
+    queued = Deployment.objects.filter(host__in=hosts, status=DeploymentStatus.QUEUED).order_by("confirmed_at", "pk")
+    found: dict[int, list[UUID]] = {}
+    for host, uuid in queued.values_list("host", "uuid"):
+        found.setdefault(host, []).append(uuid)
+    return [uuid for row in found.values() for uuid in row[:MOST]]
 
 
 def deployment_execute(uuid: UUID) -> Attempt:
@@ -73,28 +79,27 @@ def deployments_execute(uuids: Sequence[UUID]) -> dict[UUID, Attempt]:
     locks = HeldLocks()
     try:
         with claim.heartbeat(locks):
-            busy = _lock(claim, locks, rows)
-            attempts |= {row.uuid: Attempt.BUSY for row in busy}
-            _Batch(claim, locks).run([row for row in rows if row not in busy])
+            groups = _lock(claim, locks, rows)
+            now = {row.pk for group in groups for row in group}
+            attempts |= {row.uuid: Attempt.BUSY for row in rows if row.pk not in now}
+            _Batch(claim, locks).run(groups)
     finally:
         locks.release()
     return attempts
 
 
-def _lock(claim: Claim, locks: HeldLocks, rows: Sequence[Deployment]) -> list[Deployment]:
-    """Lock the hosts; release and return the deployments whose host is locked by someone else."""
-    first: dict[Host, Deployment] = {}
-    for row in rows:
-        first.setdefault(row.host, row)
-    refused = locks.take({host: f"deployment {row.uuid}" for host, row in first.items()})
+def _lock(claim: Claim, locks: HeldLocks, rows: Sequence[Deployment]) -> list[Group]:
+    """Lock the hosts; return the deployments to carry out now, and release those that have to wait for their host."""
+    first = first_groups(rows)
+    refused = locks.take({host: f"deployment {group[0].uuid}" for host, group in first.items()})
     holders = {host: busy.holder for host, busy in refused.items()}
     waits = {
-        row: f"{row.host.name} is busy with {holders.get(row.host) or f'deployment {first[row.host].uuid}'}."
+        row: f"{row.host.name} is busy with {holders.get(row.host) or f'deployment {first[row.host][0].uuid}'}."
         for row in rows
-        if row.host in refused or first[row.host] is not row
+        if row.host in refused or row not in first[row.host]
     }
     _release(claim, waits)
-    return list(waits)
+    return [group for host, group in first.items() if host not in refused]
 
 
 def _release(claim: Claim, waits: Mapping[Deployment, str]) -> None:
@@ -117,10 +122,10 @@ class _Batch:
         self._recorder = Recorder()
         self._asked: dict[int, tuple[Dispatch, Asked]] = {}  # requests sent without a waiting thread, by deployment
 
-    def run(self, rows: Sequence[Deployment]) -> None:
-        """Run until each of `rows` has ended or is released."""
-        host_agent.connect_soon(row.host for row in rows)  # connect while the requests are built
-        jobs = self._prepared(rows)
+    def run(self, groups: Sequence[Group]) -> None:
+        """Run until each deployment of the groups has ended or is released."""
+        host_agent.connect_soon(group[0].host for group in groups)  # connect while the requests are built
+        jobs = self._prepared(groups)
         jobs = self._begun(jobs)
         if not jobs:
             return
@@ -131,23 +136,41 @@ class _Batch:
 
     # --- before anything is sent ---
 
-    def _prepared(self, rows: Sequence[Deployment]) -> list[Dispatch]:
+    def _prepared(self, groups: Sequence[Group]) -> list[Dispatch]:
         """Requests of the batch. A deployment that cannot be prepared ends alone and does not delay the others."""
-        return _each_or_all(rows, jobs_make, self._broke)
+        return _each_or_all(groups, jobs_make, self._unprepared)
+
+    def _unprepared(self, group: Group, error: Exception) -> None:
+        if len(group) == 1:
+            self._broke(group, error)
+        else:
+            logger.warning("%d joined deployments could not be prepared", len(group), exc_info=error)
+            self._separate(group, "the panel could not prepare it")
 
     def _begun(self, jobs: Sequence[Dispatch]) -> list[Dispatch]:
         """Set `started_at`, after which an attempt may have reached the host; return the jobs that are still owned."""
         now = timezone.now()
-        pks = [job.deployment.pk for job in jobs]
-        owned = self._claim.rows.filter(pk__in=pks)
-        count = owned.update(started_at=Coalesce("started_at", now), progress="") if pks else 0
-        kept = set(pks) if count == len(pks) else set(owned.values_list("pk", flat=True))
+        rows = [row for job in jobs for row in job.group]
         for job in jobs:
-            job.deployment.started_at = job.deployment.started_at or now
-            job.deployment.progress = ""
-        left = [job for job in jobs if job.deployment.pk in kept]
-        self._recorder.resume(job.deployment for job in left if job.attempted)
+            if len(job.group) > 1 and not job.attempted:
+                joined = self._claim.rows.filter(pk__in=[row.pk for row in job.group])
+                joined.update(joined_as=job.deployment.joined_as)
+        owned = self._claim.rows.filter(pk__in=[row.pk for row in rows])
+        count = owned.update(started_at=Coalesce("started_at", now), progress="") if rows else 0
+        kept = {row.pk for row in rows} if count == len(rows) else set(owned.values_list("pk", flat=True))
+        for row in rows:
+            row.started_at = row.started_at or now
+            row.progress = ""
+        left = [job for job in jobs if self._is_whole(job, kept)]
+        self._recorder.resume(row for job in left if job.attempted for row in job.group)
         return left
+
+    def _is_whole(self, job: Dispatch, kept: Collection[int]) -> bool:
+        """Return whether all deployments of a transaction are still owned. The others wait for the next attempt."""
+        own = tuple(row for row in job.group if row.pk in kept)
+        if own and len(own) < len(job.group):
+            self._separate(own, "one of its deployments was given up")
+        return len(own) == len(job.group)
 
     # --- in flight ---
 
@@ -201,7 +224,8 @@ class _Batch:
                 elif isinstance(said, Before):
                     outcomes.comparison_record(self._claim, job.deployment, said.comparison)
                 else:
-                    self._recorder.hear(job.deployment, said)
+                    for row in job.group:
+                        self._recorder.hear(row, said)
             self._overdue(threads)
             self._settle(ended)
             self._recorder.write()
@@ -218,12 +242,14 @@ class _Batch:
     def _settle(self, ended: Sequence[tuple[Dispatch, Verdict]]) -> None:
         for job, verdict in ended:
             if verdict.broke is not None:
-                self._broke(job.deployment, verdict.broke)
+                self._broke(job.group, verdict.broke)
+            elif verdict.alone:
+                self._separate(job.group, verdict.alone)
             elif verdict.waits:
-                _release(self._claim, {job.deployment: verdict.waits})
-        ends = [verdict.end for _, verdict in ended if verdict.end is not None]
+                _release(self._claim, dict.fromkeys(job.group, verdict.waits))
+        ends = [end for job, verdict in ended if verdict.end for end in outcomes.ends_of(job.group, verdict.end)]
         self._recorder.forget(end.deployment for end in ends)
-        _each_or_all(ends, self._record, lambda end, error: self._broke(end.deployment, error))
+        _each_or_all(ends, self._record, lambda end, error: self._broke((end.deployment,), error))
         self._locks.release([job.deployment.host for job, _ in ended])
         for job, verdict in ended:
             if verdict.drift:
@@ -233,17 +259,25 @@ class _Batch:
         outcomes.ends_record(self._claim, ends)
         return list(ends)
 
-    def _broke(self, deployment: Deployment, error: Exception) -> None:
+    def _separate(self, group: Group, why: str) -> None:
+        """Requeue the deployments of a joined transaction that changed nothing: each is carried out alone."""
+        self._recorder.forget(group)
+        pks = [row.pk for row in group]
+        Step.objects.filter(deployment__in=self._claim.rows.filter(pk__in=pks)).delete()
+        self._claim.rows.filter(pk__in=pks).update(joined_as=None, runs_alone=True, started_at=None)
+        _release(self._claim, dict.fromkeys(group, f"Deployed alone, because together with others it failed: {why}"))
+
+    def _broke(self, group: Group, error: Exception) -> None:
         """Record an error of the panel itself. If the request may have reached the host, its result is requested later;
         otherwise the deployment failed.
         """
-        logger.error("deployment %s broke", deployment.uuid, exc_info=error)
-        if deployment.started_at is None:
+        logger.error("deployment %s broke", group[0].uuid, exc_info=error)
+        if group[0].started_at is None:
             words = error.message if isinstance(error, ApplicationError) else type(error).__name__
             words = f"The panel failed before it contacted the host: {words}. See the panel's log, then plan again."
-            outcomes.ends_record(self._claim, [End(deployment, DeploymentStatus.FAILED, words)])
+            outcomes.ends_record(self._claim, [End(row, DeploymentStatus.FAILED, words) for row in group])
         else:
-            _release(self._claim, {deployment: f"the panel failed: {error!r}"})
+            _release(self._claim, dict.fromkeys(group, f"the panel failed: {error!r}"))
 
 
 T = TypeVar("T")

@@ -168,6 +168,7 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
         "sites": sites,
         "open_urls": _open_urls(deployment),
         "newer": _newer(request, deployment),
+        "joined": _joined(request, deployment),
         "draft_stays": _draft_stays(deployment),
         "may_replan": retry.may_replan(request.user, deployment),
     }
@@ -191,6 +192,14 @@ def _open_urls(deployment: Deployment) -> list[tuple[str, str]]:
         return []
     placed = [(item.site.name, item.revision) for item in deployment.items.all() if item.revision][:MOST_OPEN_URLS]
     return [(name, url) for name, revision in placed if (url := open_url(spec_of(revision)))]
+
+
+def _joined(request: Request, deployment: Deployment) -> list[Deployment]:
+    """Other deployments of the same transaction."""
+    if deployment.joined_as is None:
+        return []
+    rows = selectors.deployments_visible(request.user).select_related("host").filter(joined_as=deployment.joined_as)
+    return list(rows.exclude(pk=deployment.pk))
 
 
 def _draft_stays(deployment: Deployment) -> DeploymentItem | None:
