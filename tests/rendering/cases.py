@@ -287,6 +287,21 @@ def cache() -> SiteSpec:
     return SiteSpec("cache", (block,), upstreams=(app,), php_pools=(PHP,), cache_mb=200)
 
 
+def redirecting() -> SiteSpec:
+    shop = Location("", "/shop/", "static", rewrites=(Rewrite("^/shop/item/(.*)$", "/store/$1", "permanent"),))
+    block = ServerBlock(
+        HTTP,
+        ("old.example",),
+        root="/srv/old",
+        rewrites=(
+            Rewrite("^/feed$", "https://feeds.example/news"),
+            Rewrite(r"^/(.*)\.htm$", "/$1.html?", "permanent"),
+        ),
+        locations=(Location("", "/", "static"), shop),
+    )
+    return SiteSpec("redirecting", (block,))
+
+
 def rewritten() -> SiteSpec:
     api = Location(
         "", "/api/", "proxy", upstream="app", rewrites=(Rewrite("^/api/(.*)$", "/$1", "break"),), websocket=True
@@ -414,5 +429,5 @@ def maintenance() -> SiteSpec:
 
 CASES = (
     static, wordpress, path_info, proxy, balancing, redirects, tls, headers, access, limits, error_pages, names, nested,
-    hostile, logs, cache, rewritten, confined, challenges, maintenance, client_certificates,
+    hostile, logs, cache, redirecting, rewritten, confined, challenges, maintenance, client_certificates,
 )  # fmt: skip

@@ -43,6 +43,29 @@ def are_used(source: ServerBlock) -> bool:
     return bool(source.rewrites) or any(location.rewrites for location in source.locations)
 
 
+def only_redirect(source: ServerBlock) -> bool:
+    """Return whether each rewrite is a redirect, so that none changes the path that rules and sections see."""
+    lists = [source.rewrites, *(location.rewrites for location in source.locations)]
+    return all(rewriting.redirects(item) for items in lists for item in items)
+
+
+def redirects(
+    source: ServerBlock, chosen: Mapping[Place, Condition], slashes: list[Directive], at: str, dialect: Dialect
+) -> list[Directive]:
+    """Rules of a server block whose rewrites are all redirects: one rule each, as an administrator would write it.
+
+    mod_rewrite applies none of them to mod_dir's internal request for the index file of a folder.
+    """
+    found = [line for item in _block_list(source, at, dialect, []) for line in item]
+    found += slashes if any(location.rewrites for location in source.locations) else []
+    for place, condition in chosen.items():
+        pattern = rewrite_regex(condition.as_one(), f"{place.pointer}/pattern")
+        here = directive("RewriteCond", "%{REQUEST_URI}", pattern)
+        for number, item in enumerate(place.location.rewrites):
+            found += [here, *_one(item, f"{place.pointer}/rewrites/{number}", [], dialect)]
+    return [*_skip(dialect.foreign, len(_counted(found))), *found] if dialect.foreign else found
+
+
 def rules(
     source: ServerBlock, chosen: Mapping[Place, Condition], slashes: list[Directive], at: str, dialect: Dialect
 ) -> list[Directive]:
@@ -51,7 +74,8 @@ def rules(
     `slashes`: redirects that add a final /; they come before a location's own rules.
     """
     inside = _inside(chosen, dialect) if any(place.location.rewrites for place in chosen) else []
-    own = [line for item in _block_list(source, at, dialect) for line in item]
+    moves = [f"E={MOVED}:1", f"E={HOPPED}:1"]
+    own = [line for item in _block_list(source, at, dialect, moves) for line in item]
     head = [*_skip([(f"%{{ENV:{ROUND}}}", "=1")], len(_counted(own)))] if inside and own else []
     begun = [directive("RewriteRule", "^", "-", f"[E={ROUND}:1]")] if inside else []
     body = [*head, *own, *begun, *slashes, *inside]
@@ -69,13 +93,13 @@ def _skip(tests: Sequence[tuple[str, str]], count: int) -> list[Directive]:
     return [*found, directive("RewriteRule", "^", "-", f"[S={count}]")]
 
 
-def _block_list(source: ServerBlock, at: str, dialect: Dialect) -> list[list[Directive]]:
+def _block_list(source: ServerBlock, at: str, dialect: Dialect, flags: list[str]) -> list[list[Directive]]:
+    """The rules of each rewrite of the server block. `flags`: of each rule."""
     found: list[list[Directive]] = []
     for number, item in enumerate(source.rewrites):
         rest = len(source.rewrites) - number - 1
-        flags = [f"E={MOVED}:1", f"E={HOPPED}:1"]
-        flags += [f"S={rest}"] if item.flag in ("last", "break") and rest else []
-        found.append(_one(item, f"{at}/rewrites/{number}", flags, dialect))
+        skips = [f"S={rest}"] if item.flag in ("last", "break") and rest else []
+        found.append(_one(item, f"{at}/rewrites/{number}", [*flags, *skips], dialect))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from posixpath import dirname
 
 from panel.rendering import challenges, checks, handlers, logformats, maintenance, names, reach, snippets
@@ -25,6 +26,9 @@ from panel.rendering.spec import (
     WebServerSpec,
 )
 from panel.rendering.tree import Directive, Node, Raw, block, directive
+
+# Printed above the rules of rewrites that change the path.
+_WHY_ROUNDS = "As in nginx, a rewritten path chooses its location again"
 
 
 def hosts(spec: SiteSpec, web_server: WebServerSpec, source: ServerBlock, at: str) -> list[Node]:
@@ -283,7 +287,7 @@ def _locations(
         )
     rules = [*rewriting.beside_alias(chosen), *cache.path_rules(source), *rules]
     if rewrites.are_used(source):
-        rules = [*_moved(spec, source, chosen, found, name, at), *rewrites.ends(), *rules]
+        rules = [*_moved(spec, source, chosen, found, name, at), *rules]
     if any(rewrites.TO in word for line in rules for word in line.args):
         sections.append(rewrites.asked_anew(encodes=encodes))
     rules = [*_maintenance_rules(spec), *rules]
@@ -319,11 +323,19 @@ def _maintenance_rules(spec: SiteSpec) -> list[Directive]:
 def _moved(
     spec: SiteSpec, source: ServerBlock, chosen: dict[Place, Condition], found: Locations, name: str, at: str
 ) -> list[Directive]:
+    """Rules of the site's rewrites. Redirects leave pages for errors alone, which httpd requests internally."""
+
     def proxied(place: Place) -> str | None:
         proxies = place.location.handler == "proxy"
         return target_of(spec, place.location, place.pointer)[0] if proxies else None
 
-    return rewrites.rules(source, chosen, rewriting.missing_slashes(found), at, rewrites.Dialect(name, proxied))
+    slashes, dialect = rewriting.missing_slashes(found), rewrites.Dialect(name, proxied)
+    if rewrites.only_redirect(source):
+        has_pages = source.error_pages or source.snippet or spec.maintenance
+        dialect = dialect if has_pages else replace(dialect, foreign=())
+        return rewrites.redirects(source, chosen, slashes, at, dialect)
+    lines = rewrites.rules(source, chosen, slashes, at, dialect)
+    return [replace(lines[0], comment=_WHY_ROUNDS), *lines[1:], *rewrites.ends()]
 
 
 def _mentions_raw_uri(source: ServerBlock) -> bool:

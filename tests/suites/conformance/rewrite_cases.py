@@ -156,8 +156,43 @@ def of_a_location(world: World) -> tuple[SiteSpec, list[Expected]]:
     ]
 
 
+def of_redirects_only(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """No path changes on the server, so the site needs none of the rules that choose a location again."""
+    moved = (Rewrite("^/shop/item/(.*)$", "/store/$1?from=shop", "permanent"),)
+    spec = one(
+        world,
+        "rewrites-redirect",
+        fixed("", "/", "other $uri $args"),
+        Location("", "/files/", "static", index=("a.txt",)),
+        Location("", "/shop/", "static", rewrites=moved),
+        Location("~", r"^/shop/closed/", "deny", rewrites=(Rewrite("open$", "/store/", "redirect"),)),
+        Location("", "/app/", "proxy", upstream="app", rewrites=(Rewrite("^/app/old/(.*)$", "/app/$1", "redirect"),)),
+        rewrites=(
+            Rewrite("^/old/(.*)$", "/new/$1", "permanent"),
+            Rewrite("^/shop/sale$", "https://b.test/sale?"),
+            Rewrite(r"^/files/index\.html$", "/files/", "permanent"),
+            Rewrite(r"^/(?<page>[a-z]+)\.htm$", "/$page.html?", "redirect"),
+        ),
+    )
+    return spec, [
+        Expected("/old/a%20b?q=1", 301, headers=_where(world, "/new/a%20b?q=1")),
+        Expected("/shop/sale?q=1", 302, headers={"location": "https://b.test/sale"}),
+        Expected("/about.htm?q=1", 302, headers=_where(world, "/about.html")),
+        Expected("/shop/item/7?q=1", 301, headers=_where(world, "/store/7?from=shop&q=1")),
+        Expected("/shop/closed/x", 403),
+        Expected("/shop/closed/open", 302, headers=_where(world, "/store/")),
+        Expected("/app/old/x?q=1", 302, headers=_where(world, "/app/x?q=1")),
+        Expected("/app/x", 200, "GET /app/x host=a.test ip=127.0.0.1 proto=http own=-"),
+        Expected("/app", 301, headers=_where(world, "/app/")),
+        Expected("/files/", 200, "a file"),
+        Expected("/files/a.txt", 200, "a file"),
+        Expected("/x?q=1", 200, "other /x q=1"),
+        Expected("/old/x", 301, method="HEAD", headers=_where(world, "/new/x")),
+    ]
+
+
 FILES = {
     "files/a.txt": "a file",
     "app/moved.php": "<?php echo 'script ', $_SERVER['SCRIPT_NAME'], ' ', $_SERVER['REQUEST_URI'];",
 }
-SITES = (of_the_block, of_a_location)
+SITES = (of_the_block, of_a_location, of_redirects_only)
