@@ -85,6 +85,12 @@ def of_rewrite(item: Rewrite) -> Verdict:
     return verdict(item.replacement.partition("?")[0], pattern=item.pattern)
 
 
+def rewrites_may_climb(block: ServerBlock) -> bool:
+    """Return whether a server checks the result of some rewrite of the block when it handles a request."""
+    lists = [block.rewrites, *(made_paths(location) for location in block.locations)]
+    return any(of_rewrite(item) is Verdict.MAY_CLIMB for items in lists for item in items)
+
+
 def of_last_item(item: str) -> str:
     """Path part of the last item of try_files."""
     path = item.partition("?")[0]

@@ -222,7 +222,7 @@ def _location(host: _Host, path: str, query: str, request: Request, steps: list[
         outcome = Outcome("error" if moved.status == 500 else "return", status=moved.status, text=moved.path)
         step = Step("answer", f"{moved.status} {moved.path}".strip())
         return Explanation((*steps, step), outcome, host.spec.name, host.pointer, pointer)
-    if moved.steps and re.search(confinement.CLIMBS, moved.path):
+    if moved.steps and confinement.rewrites_may_climb(host.block) and re.search(confinement.CLIMBS, moved.path):
         step = Step("answer", f"403: {moved.path} leaves the site's folders")
         return Explanation((*steps, step), Outcome("return", status=403), host.spec.name, host.pointer)
     path, query, choice = moved.path, moved.query, moved.choice

@@ -8,6 +8,7 @@ from typing import Literal
 
 from panel.rendering import caching, confinement, handlers, variables
 from panel.rendering.choice import choose
+from panel.rendering.confinement import Verdict
 from panel.rendering.locations import Locations, Place
 from panel.rendering.spec import ServerBlock, SiteSpec
 
@@ -157,8 +158,12 @@ def _tried(
     block: ServerBlock, place: Place, found: Locations, path: str, values: dict[str, str], notes: tuple[str, ...]
 ) -> Outcome:
     *items, last = place.location.try_files
-    made = [expand(confinement.try_path(place.location, number), values) for number in range(len(items) + 1)]
-    if any(re.search(confinement.CLIMBS, item) for item in made if not item.startswith(("=", "$"))):
+    loose = [
+        confinement.try_path(place.location, number)
+        for number in range(len(items) + 1)
+        if confinement.of_item(place.location, number) is Verdict.MAY_CLIMB
+    ]
+    if any(re.search(confinement.CLIMBS, expand(item, values)) for item in loose):
         return Outcome("return", status=403, notes=(*notes, "an item of try_files would leave the site's folders"))
     names = place.location.index or block.index or ("index.html",)
     files: list[str] = []

@@ -194,3 +194,20 @@ def test_explain_reports_path_outside_site_folder() -> None:
     assert answer("/..a/beta") == ("return", 403)
     assert answer("/picx") == ("return", 404)
     assert answer("/pic/x") == answer("/tried/x") == ("files", None)
+
+
+@pytest.mark.parametrize("path", ["/a/x.txt", "/a/x%0A", "/a/%0A.txt"])
+def test_line_break_in_a_path_changes_nothing_where_no_path_can_leave_the_folder(path: str) -> None:
+    block = ServerBlock(
+        (Listen(80),),
+        ("a.test",),
+        root="/srv/a",
+        rewrites=(Rewrite("^/old/(?<rest>[a-z]*)", "/a/$rest"),),
+        locations=(
+            Location("", "/a/", "static", try_files=("$uri", "/index.php?q=$uri&$args")),
+            Location("", "/", "static"),
+        ),
+    )
+    found = explain([SiteSpec("a", (block,))], Request("http", "a.test", 80, path))
+    assert found.location == "/blocks/0/locations/0" and found.outcome.kind == "files"
+    assert [lead.location for lead in found.outcome.leads] == ["/blocks/0/locations/1"]
