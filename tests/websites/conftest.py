@@ -9,12 +9,19 @@ from django.test import Client
 
 from panel.websites import services
 from panel.websites.models import Site
+from tests.api.caller import Caller, caller_of
 from tests.support.cast import Cast, cast, signed_in
 
 
 @pytest.fixture
 def people(db: None) -> Cast:
     return cast()
+
+
+@pytest.fixture
+def api(people: Cast) -> Caller:
+    """Calls of the API by the owner."""
+    return caller_of(people.owner)
 
 
 def shop_definition(people: Cast, **changes: Any) -> dict[str, Any]:

@@ -12,19 +12,9 @@ from panel.deployments.tasks import follow_hosts
 from panel.hosts.models import Host
 from panel.hosts.services import hosts_tag
 from panel.websites.models import Site, Upstream
-from tests.api.caller import Caller, caller_of, pointers
+from tests.api.caller import Caller, pointers
 from tests.deployments.sample_plans import live, planned, shop
-from tests.support.cast import Cast, cast, signed_in
-
-
-@pytest.fixture
-def people(db: None) -> Cast:
-    return cast()
-
-
-@pytest.fixture
-def api(people: Cast) -> Caller:
-    return caller_of(people.owner)
+from tests.support.cast import Cast, signed_in
 
 
 @pytest.fixture

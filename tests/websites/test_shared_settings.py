@@ -19,19 +19,9 @@ from panel.websites.shared import rules_expanded
 from panel.websites.web_server_specs import web_server_spec
 from tests.api.caller import Caller, caller_of, pointers
 from tests.deployments.sample_plans import live, planned, shop
-from tests.support.cast import Cast, cast, signed_in
+from tests.support.cast import Cast, signed_in
 
 RULES = [{"action": "allow", "source": "@office"}, {"action": "deny", "source": "all"}]
-
-
-@pytest.fixture
-def people(db: None) -> Cast:
-    return cast()
-
-
-@pytest.fixture
-def api(people: Cast) -> Caller:
-    return caller_of(people.owner)
 
 
 @pytest.fixture

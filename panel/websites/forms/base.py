@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import Team
 from panel.core.forms import InWords, leave_to_model
+from panel.hosts.models import Engine
 
 M = TypeVar("M", bound=Model)
 
@@ -41,6 +42,22 @@ class PartForm(ModelForm[M]):
     def values(self) -> dict[str, Any]:
         """Field values for a service's call."""
         return {name: value for name, value in self.cleaned_data.items() if name != "version"}
+
+
+class RawDirectivesForm(PartForm[M]):
+    """A form with raw directives in `text`, for the web server `engine` if the form has that field."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "engine" in self.fields:
+            engine = self.fields["engine"]
+            assert isinstance(engine, forms.ChoiceField)
+            engine.choices = [("", _("Choose a web server")), *Engine.choices]
+
+    def clean_text(self) -> str:
+        """Convert the CRLF line ends of browsers."""
+        text: str = self.cleaned_data["text"]
+        return text.replace("\r\n", "\n")
 
 
 def offer_teams(form: forms.BaseForm, teams: QuerySet[Team]) -> None:

@@ -9,10 +9,9 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
 from panel.core.forms import Form, LinesField, TagsFormField
-from panel.hosts.models import Engine
 from panel.websites import lines, selectors
 from panel.websites.definitions import ServerData
-from panel.websites.forms.base import PartForm, offer_teams
+from panel.websites.forms.base import PartForm, RawDirectivesForm, offer_teams
 from panel.websites.models import Certificate, PhpPool, RawSnippet, Upstream, UpstreamServer
 
 
@@ -90,7 +89,7 @@ class PhpPoolForm(PartForm[PhpPool]):
             self.fields["address"].widget.attrs["list"] = "local-services"
 
 
-class SnippetForm(PartForm[RawSnippet]):
+class SnippetForm(RawDirectivesForm[RawSnippet]):
     class Meta:
         model = RawSnippet
         fields = ("engine", "text")
@@ -109,15 +108,7 @@ class SnippetForm(PartForm[RawSnippet]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        engine = self.fields["engine"]
-        assert isinstance(engine, forms.ChoiceField)
-        engine.choices = [("", _("Choose a web server")), *Engine.choices]
-        engine.disabled = bool(self.instance.pk)
-
-    def clean_text(self) -> str:
-        """Convert the CRLF line ends of browsers."""
-        text: str = self.cleaned_data["text"]
-        return text.replace("\r\n", "\n")
+        self.fields["engine"].disabled = bool(self.instance.pk)
 
 
 _PEM = {

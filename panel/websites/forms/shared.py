@@ -10,9 +10,8 @@ from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import Team
 from panel.core.forms import LinesField
-from panel.hosts.models import Engine
 from panel.websites import lines
-from panel.websites.forms.base import PartForm, offer_teams
+from panel.websites.forms.base import PartForm, RawDirectivesForm, offer_teams
 from panel.websites.models import AccessList, DirectiveSet, HeaderSet, SharedSetting
 
 S = TypeVar("S", bound=SharedSetting)
@@ -66,7 +65,7 @@ class HeaderSetForm(SharedSettingForm[HeaderSet]):
         help_texts = {"name": _("The response headers of a site name the set with @, for example `@security`.")}
 
 
-class DirectiveSetForm(SharedSettingForm[DirectiveSet]):
+class DirectiveSetForm(SharedSettingForm[DirectiveSet], RawDirectivesForm[DirectiveSet]):
     FIXED = ("name", "team", "engine")
 
     class Meta:
@@ -78,15 +77,3 @@ class DirectiveSetForm(SharedSettingForm[DirectiveSet]):
             "text": _("Written in the web server's own syntax. They are checked where a site uses them."),
         }
         widgets = {"text": forms.Textarea(attrs={"rows": 8, "class": "lines", "spellcheck": "false"})}
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if "engine" in self.fields:
-            engine = self.fields["engine"]
-            assert isinstance(engine, forms.ChoiceField)
-            engine.choices = [("", _("Choose a web server")), *Engine.choices]
-
-    def clean_text(self) -> str:
-        """Convert the CRLF line ends of browsers."""
-        text: str = self.cleaned_data["text"]
-        return text.replace("\r\n", "\n")
