@@ -7,6 +7,7 @@ it, so the location of the new path handles the request.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from panel.rendering.apache.quoting import Interpolator, rewrite_regex
 from panel.rendering.confinement import Verdict
 from panel.rendering.exclusive import Condition
 from panel.rendering.locations import Place
-from panel.rendering.spec import Rewrite, ServerBlock
+from panel.rendering.spec import Location, Rewrite, ServerBlock
 from panel.rendering.tree import Directive, Node, block, directive
 
 AT, AGAIN, HOPPED, MOVED, ROUND, TO = (f"PADDOCK_{word}" for word in ("AT", "AGAIN", "HOPPED", "MOVED", "ROUND", "TO"))
@@ -184,6 +185,25 @@ def ends() -> list[Directive]:
         directive("RewriteCond", f"%{{ENV:{MOVED}}}", "=1"),
         directive("RewriteRule", "^(?s:.*)$", NOWHERE, f"[E={TO}:$0,L]"),
     ]
+
+
+def is_asked_anew(place: Place, fallback: Place | None, root: str) -> bool:
+    """Return whether the fallback of `place` needs a new internal request, because httpd decides on ProxyPass and Alias
+    by the original path. `root`: the server block's, which serves a fallback that no location handles.
+    """
+    own, other = place.location, fallback.location if fallback else Location("", "/", "static")
+    if other.handler == "proxy":
+        return True
+    is_elsewhere = own.alias or other.alias or (own.root or root) != (other.root or root)
+    return other.handler in ("static", "php") and bool(is_elsewhere)
+
+
+def requests_anew(result: str, flags: str) -> tuple[str, str]:
+    """Result and flags for the section that repeats the request; what a flag cannot hold stays in the result."""
+    path, mark, query = result.partition("?")
+    if not re.fullmatch(r"[A-Za-z0-9/._-]+", path):
+        return result, flags
+    return NOWHERE + mark + query, flags.replace("PT,", f"E={TO}:{path},", 1)
 
 
 def asked_anew(*, encodes: bool) -> Node:

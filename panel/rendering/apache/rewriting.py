@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from panel.rendering import challenges, confinement, exclusive, handlers
+from panel.rendering.apache import rewrites
 from panel.rendering.apache.quoting import RAW_URI, Interpolator, one_quote, rewrite_regex, target
-from panel.rendering.apache.rewrites import NOWHERE, TO
 from panel.rendering.checks import version_of
 from panel.rendering.choice import with_slash
 from panel.rendering.confinement import Verdict
@@ -115,7 +115,7 @@ def rules(
     if source.handler == "return":
         return _answer(condition, [], place, words, allow_mark, encodes=encodes)
     if source.try_files and source.handler in ("static", "php"):
-        return _try_files(place, condition, source.root or root, words, allow_mark, fallback, encodes=encodes)
+        return _try_files(place, condition, root, words, allow_mark, fallback, encodes=encodes)
     return []
 
 
@@ -174,8 +174,11 @@ def _try_files(
     *,
     encodes: bool,
 ) -> list[Directive]:
-    """One rule per item of try_files except the request's own file, then one for the fallback."""
-    source, at = place.location, place.pointer
+    """One rule per item of try_files except the request's own file, then one for the fallback. `root`: the server
+    block's.
+    """
+    source, at, block_root = place.location, place.pointer, root
+    root = source.root or root
     if not (root or source.alias):
         raise NotExpressible(
             f"{at}/try_files", "the location has no root for these files; set a root in the server block"
@@ -207,8 +210,8 @@ def _try_files(
         result, flags = _fallback(last, words, field)
         if encodes:
             result, flags = _encoded(result, missing, flags, redirects=False)
-        if fallback is not None and is_asked_anew(fallback):
-            result, flags = _anew(result, flags)
+        if rewrites.is_asked_anew(place, fallback, block_root):
+            result, flags = rewrites.requests_anew(result, flags)
     return found + rule(condition, missing, result, flags, at, comment if not found else "")
 
 
@@ -277,21 +280,6 @@ def _answers_at_once(fallback: Place, *, alone: bool) -> bool:
     return alone and fallback.location.handler == "return" and (code >= 300 or not fallback.location.return_value)
 
 
-def is_asked_anew(fallback: Place) -> bool:
-    """Return whether the fallback needs a new internal request, because httpd decides on ProxyPass by the original
-    path.
-    """
-    return fallback.location.handler == "proxy"
-
-
-def _anew(result: str, flags: str) -> tuple[str, str]:
-    """Result and flags for the section that repeats the request; what a flag cannot hold stays in the result."""
-    path, mark, query = result.partition("?")
-    if not re.fullmatch(r"[A-Za-z0-9/._-]+", path):
-        return result, flags
-    return NOWHERE + mark + query, flags.replace("PT,", f"E={TO}:{path},", 1)
-
-
 def _no_folders(place: Place, condition: Condition, root: str, words: Interpolator) -> list[Directive]:
     """Rules for the fallback =404. Apache sends 404 for missing paths after access control, so only folders need a
     rule.
@@ -326,7 +314,7 @@ def rules_inside(
 ) -> list[Directive]:
     """Rules of try_files inside the location's own section, which run after access control."""
     every = Condition(exclusive.Expression("^"), ())
-    found = _try_files(place, every, place.location.root or root, words, allow_mark, fallback, encodes=encodes)
+    found = _try_files(place, every, root, words, allow_mark, fallback, encodes=encodes)
     if not found:
         return []
     # Otherwise mod_dir adds a final / to a folder before the redirect is followed.

@@ -15,6 +15,10 @@ FILES = {
     "found/own/index.html": "own index",
     "found/own/aliased/index.php": f"<?php echo 'aliased '; {_SAYS}",
     "own/index.php": "<?php echo 'never run';",
+    "elsewhere/page.txt": "a page elsewhere",
+    "elsewhere/own/page.txt": "its own page elsewhere",
+    "elsewhere/elsewhere.php": "<?php echo 'script elsewhere ', $_SERVER['REQUEST_URI'];",
+    "secret.php": "<?php echo 'never shown';",
 }
 
 
@@ -342,6 +346,32 @@ def posts_to_rewritten_folders(world: World) -> tuple[SiteSpec, list[Expected]]:
     ]
 
 
+def fallbacks_in_other_folders(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """The location of a fallback has its own root or alias, and so may the location that falls back."""
+    elsewhere = f"{world.www}/elsewhere"
+    spec = one(
+        world,
+        "fallbacks-elsewhere",
+        Location("", "/own/", "static", root=elsewhere, try_files=("$uri", "/docs/index.html")),
+        Location("", "/aliased/", "static", alias=f"{elsewhere}/", try_files=("$uri", "/docs/index.html")),
+        Location("", "/to-own/", "static", try_files=("$uri", "/own/page.txt")),
+        Location("", "/to-alias/", "static", try_files=("$uri", "/aliased/page.txt?q=1")),
+        Location("", "/to-script/", "static", try_files=("$uri", "/elsewhere.php?q=$args")),
+        Location("", "/to-nothing/", "static", try_files=("$uri", "/secret.php")),
+        Location("=", "/elsewhere.php", "php", php_pool="php", root=elsewhere),
+        Location("=", "/secret.php", "static", root=elsewhere),
+    )
+    return spec, [
+        Expected("/own/none", 200, "docs home"),
+        Expected("/aliased/none", 200, "docs home"),
+        Expected("/aliased/page.txt", 200, "a page elsewhere"),
+        Expected("/to-own/x", 200, "its own page elsewhere"),
+        Expected("/to-alias/x", 200, "a page elsewhere"),
+        Expected("/to-script/x?a=1", 200, "script elsewhere /to-script/x?a=1"),
+        Expected("/to-nothing/x", 404),  # secret.php of the site's folder is not what its location serves
+    ]
+
+
 def beside_an_upstream(world: World) -> tuple[SiteSpec, list[Expected]]:
     """What an upstream is asked for everything else leaves files and scripts alone, and keeps its own headers."""
     spec = one(
@@ -386,6 +416,7 @@ def statuses_alone(world: World) -> tuple[SiteSpec, list[Expected]]:
 
 
 SITES = (
+    fallbacks_in_other_folders,
     beside_an_upstream,
     folders_below,
     statuses_alone,
