@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -137,3 +138,13 @@ def test_page_adds_an_upstream_with_tags(people: Cast, hosts: list[Host]) -> Non
     assert added.status_code == 302
     assert addresses() == ["192.0.2.1:3000", "[2001:db8::2]:3000"]
     assert "role=app" in browser.get("/sites/shop/upstreams/").content.decode()
+
+
+def test_look_at_many_upstreams_costs_a_constant_number_of_queries(
+    people: Cast, api: Caller, site: Site, django_assert_num_queries: Any
+) -> None:
+    for number in range(5):
+        body = {"site": "shop", "name": f"app-{number}", "host_tags": ["role=app"], "host_port": 9000 + number}
+        assert api.post("upstreams/", body).status_code == 201
+    with django_assert_num_queries(4):  # upstreams, their servers, hosts, teams of hosts
+        follow_hosts()

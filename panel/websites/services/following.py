@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from django.db import transaction
 
 from panel.audit.services import audit_record
+from panel.hosts.models import Host
 from panel.websites.following import hosts_tagged, servers_following
-from panel.websites.models import Upstream
+from panel.websites.models import Site, Upstream
 from panel.websites.services.base import described
 from panel.websites.services.parts import SERVER_FIELDS, servers_set
 from panel.websites.versions import version_count
@@ -19,20 +20,34 @@ def upstreams_follow(sites: Collection[int] | None = None) -> list[Upstream]:
 
     A change is one of the site's draft, and reaches no host before a deployment.
     """
-    rows = Upstream.objects.exclude(host_tags=[])
-    keys = rows.filter(site__in=sites) if sites is not None else rows
-    found = list(keys.values_list("pk", flat=True))
+    rows = Upstream.objects.exclude(host_tags=[]).select_related("site__team").prefetch_related("servers")
+    found = list(rows.filter(site__in=sites) if sites is not None else rows)
     hosts = hosts_tagged() if found else []
     changed = []
-    for pk in found:
+    for seen in found:
+        if _is_current(seen, hosts):
+            continue
         with transaction.atomic():
-            upstream = Upstream.objects.select_for_update(of=("self",)).select_related("site__team").get(pk=pk)
-            now = list(upstream.servers.values(*SERVER_FIELDS))
-            wanted = servers_following(upstream, upstream.site.team, hosts, now)
-            if [item["address"] for item in now] != [item["address"] for item in wanted]:
+            upstream = _locked(seen.pk, seen.site_id)
+            if upstream is not None and not _is_current(upstream, hosts):
                 _replace(upstream)
                 changed.append(upstream)
     return changed
+
+
+def _is_current(upstream: Upstream, hosts: Sequence[Host]) -> bool:
+    now = [{"address": server.address} for server in upstream.servers.all()]
+    return servers_following(upstream, upstream.site.team, hosts, now) == now
+
+
+def _locked(pk: int, site: int) -> Upstream | None:
+    """The upstream with its site, both locked; None if somebody deletes or edits it just now, which counts as a change
+    anyway. Not to wait for the upstream avoids deadlocks with edits, some of which lock it before the site.
+    """
+    if not Site.objects.select_for_update(no_key=True).filter(pk=site).values_list("pk"):
+        return None
+    rows = Upstream.objects.select_for_update(of=("self",), skip_locked=True)
+    return rows.select_related("site__team").filter(pk=pk).first()
 
 
 def _replace(upstream: Upstream) -> None:
