@@ -90,7 +90,7 @@ def database(url: str, at_once: int) -> dict[str, object]:
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        raise ImproperlyConfigured(f"PADDOCK_DATABASE_URL has the host of an invalid address: {error}.") from error
+        raise ImproperlyConfigured(f"PADDOCK_DATABASE_URL is not a valid URL: {error}.") from error
     if parts.scheme == "sqlite":
         return {
             "ENGINE": "django.db.backends.sqlite3",

@@ -19,7 +19,7 @@ class PreviewChangeSerializer(serializers.Serializer[object]):
 
 
 class PreviewDifferenceSerializer(serializers.Serializer[object]):
-    """A request that the live version and the draft answer differently."""
+    """A request with different responses from the live version and the draft."""
 
     method = serializers.CharField()
     url = serializers.CharField()

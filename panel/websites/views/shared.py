@@ -196,7 +196,7 @@ def shared_setting_delete(request: Request, kind: Kind, name: str) -> HttpRespon
         return redirect(kind.url("list"))
     context = {
         "form": form,
-        "title": _("Delete %s?") % row.name,
+        "title": _("Delete the %(kind)s %(name)s?") % {"kind": row._meta.verbose_name, "name": row.name},
         "losses": [row._meta.verbose_name],
         "cancel_url": kind.url("detail", row.name),
         "crumbs": _crumbs(kind, below=True),
