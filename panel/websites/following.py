@@ -11,8 +11,10 @@ from panel.websites.models import Upstream
 
 
 def hosts_tagged() -> list[Host]:
-    """Hosts with tags, in the order of their names, ready for `servers_following`."""
-    rows = Host.objects.exclude(tags=[]).only("name", "address", "tags").prefetch_related("teams")
+    """Hosts with tags and an address, in the order of their names, ready for `servers_following`. The host of the panel
+    itself has no address.
+    """
+    rows = Host.objects.exclude(tags=[]).exclude(address="").only("name", "address", "tags").prefetch_related("teams")
     return list(rows.order_by("name"))
 
 

@@ -148,3 +148,22 @@ def test_look_at_many_upstreams_costs_a_constant_number_of_queries(
         assert api.post("upstreams/", body).status_code == 201
     with django_assert_num_queries(4):  # upstreams, their servers, hosts, teams of hosts
         follow_hosts()
+
+
+def test_host_without_address_is_left_out(site: Site) -> None:
+    Host.objects.create(name="local", tags=["role=app"])
+    follow_hosts()
+    assert addresses() == ["192.0.2.1:8080", "[2001:db8::2]:8080"]
+
+
+def test_address_that_no_site_may_use_does_not_stop_other_upstreams(
+    people: Cast, api: Caller, site: Site, hosts: list[Host], caplog: pytest.LogCaptureFixture
+) -> None:
+    body = {"site": "shop", "name": "other", "host_tags": ["role=db"], "host_port": 5432}
+    assert api.post("upstreams/", body).status_code == 201
+    Host.objects.create(name="metadata", address="169.254.169.254", tags=["role=app"])
+    Host.objects.create(name="db-2", address="192.0.2.10", tags=["role=db"])
+    follow_hosts()
+    assert addresses() == ["192.0.2.1:8080", "[2001:db8::2]:8080"] and "the upstream app of shop" in caplog.text
+    other = Upstream.objects.get(name="other").servers.values_list("address", flat=True)
+    assert list(other) == ["192.0.2.9:5432", "192.0.2.10:5432"]

@@ -265,7 +265,7 @@ def _abandon(job: Dispatch) -> Verdict:
 
 def _ended(job: Dispatch, result: ApplyResult, before: Before | None = None) -> Verdict:
     if job.is_joined and STATUS_OF[result.outcome] != DeploymentStatus.SUCCEEDED:
-        return Verdict(alone=result.error)
+        return Verdict(alone=result.error or result.outcome)
     comparison = _ask_after(job, before) if result.outcome == "applied" else None
     return Verdict(end_of(job.deployment, result, job.web_server_files, comparison))
 

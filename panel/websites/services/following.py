@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Sequence
 
+from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from panel.audit.services import audit_record
@@ -13,6 +15,8 @@ from panel.websites.models import Site, Upstream
 from panel.websites.services.base import described
 from panel.websites.services.parts import SERVER_FIELDS, servers_set
 from panel.websites.versions import version_count
+
+logger = logging.getLogger(__name__)
 
 
 def upstreams_follow(sites: Collection[int] | None = None) -> list[Upstream]:
@@ -27,11 +31,14 @@ def upstreams_follow(sites: Collection[int] | None = None) -> list[Upstream]:
     for seen in found:
         if _is_current(seen, hosts):
             continue
-        with transaction.atomic():
-            upstream = _locked(seen.pk, seen.site_id)
-            if upstream is not None and not _is_current(upstream, hosts):
-                _replace(upstream)
-                changed.append(upstream)
+        try:
+            with transaction.atomic():
+                upstream = _locked(seen.pk, seen.site_id)
+                if upstream is not None and not _is_current(upstream, hosts):
+                    _replace(upstream)
+                    changed.append(upstream)
+        except ValidationError as error:  # a host's address that no site may use does not stop the others
+            logger.warning("the upstream %s of %s keeps its servers: %s", seen, seen.site, "; ".join(error.messages))
     return changed
 
 
