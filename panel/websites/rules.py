@@ -134,9 +134,11 @@ def _check_header_sets(headers: object, team: Team, faults: _Faults) -> None:
 
 
 def check_header_set(row: HeaderSet) -> None:
-    """Check variables. A set is used in any location, so it cannot name captures of one."""
+    """Check variables. A set is used in any location, so it cannot name captures of one. A form without headers gives
+    None.
+    """
     faults = _Faults()
-    faults.variables("headers", [item["value"] for item in row.headers])
+    faults.variables("headers", [item["value"] for item in row.headers or ()])
     faults.raise_any()
 
 

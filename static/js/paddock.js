@@ -264,6 +264,18 @@
     for (const box of document.querySelectorAll(`${button.dataset.tickAll} input[type=checkbox]`)) if (!box.checked) box.click();
   });
 
+  // --- boxes that are ticked while a search for further choices runs keep their state ---
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const choices = event.detail.target;
+    if (!choices.matches("[data-searched]")) return;
+    const before = new Map([...choices.querySelectorAll("input[type=checkbox]")].map((box) => [box.value, box.checked]));
+    document.addEventListener("htmx:afterSwap", () => {
+      for (const box of document.querySelectorAll(`#${choices.id} input[type=checkbox]`)) {
+        if (before.has(box.value)) box.checked = before.get(box.value);
+      }
+    }, { once: true });
+  });
+
   // --- what is done to ticked rows says how many they are, and waits for the first, or for as many as data-ticks ---
   function countTicks() {
     for (const form of document.querySelectorAll("form[data-ticks]")) {

@@ -216,6 +216,8 @@ def test_editor_shows_and_saves_the_name_of_a_header_set(people: Cast, secured: 
     browser = signed_in(people.owner)
     page = browser.get(f"/sites/shop/blocks/{secured.blocks.get().pk}/").content.decode()
     assert "@security\nx-frame-options: SAMEORIGIN" in page
+    assert browser.post("/sites/+header-sets/+new/", {"name": "x", "team": people.team.pk}).status_code == 422
+    assert browser.post("/sites/+header-sets/security/", {"headers": ""}).status_code == 422
     browser.post("/sites/+header-sets/security/", {"headers": "X-Frame-Options: DENY\n[2xx] X-Kind: page"})
     assert HeaderSet.objects.get().headers[1] == {"name": "X-Kind", "value": "page", "always": False}
 

@@ -255,6 +255,25 @@ def test_tag_selects_all_its_sites(page: Page, people: Cast) -> None:
         expect(page.get_by_role("checkbox", name=name)).to_be_checked()
 
 
+def test_boxes_ticked_during_a_search_stay_ticked(page: Page, people: Cast) -> None:
+    """The response knows only the boxes that were ticked when the search began."""
+    for name, tags in (("one", ["eu"]), ("two", ["eu"]), ("three", [])):
+        site = made_shop(people, name)
+        services.site_update(actor=people.owner, site=site, tags=tags)
+        live(people, site)
+    scenario_create(actor=people.admin, name="Front page", tool="ab", arguments={"requests": 10}, paths=["/"])
+    page.goto("/benchmarks/new")
+    page.get_by_label("three").check()
+    with page.expect_response(lambda response: "tag=eu" in response.url):
+        page.get_by_label("Tag", exact=True).select_option("eu")
+        page.get_by_label("three").uncheck()
+        page.get_by_label("two").check()
+    expect(page.get_by_role("checkbox", name="three")).to_have_count(1)
+    page.wait_for_timeout(500)
+    for name, is_checked in (("one", False), ("two", True), ("three", False)):
+        expect(page.get_by_role("checkbox", name=name)).to_be_checked(checked=is_checked)
+
+
 def test_select_all_includes_rows_of_other_pages(page: Page) -> None:
     Host.objects.bulk_create(Host(name=f"db-{number:02}", site_roots=["/srv/www"]) for number in range(60))
     page.goto("/hosts/?q=db-")
