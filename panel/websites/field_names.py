@@ -36,6 +36,8 @@ BLOCK = (
     "client_crl",
     "client_verify_depth",
 )
+# Of one server of an upstream.
+SERVER = ("address", "weight", "max_fails", "fail_timeout_s", "backup", "down")
 LOCATION = (
     "match",
     "pattern",

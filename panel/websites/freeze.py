@@ -125,10 +125,6 @@ class _Snippets:
         return "\n".join(row.expanded.strip("\n") for row in self._rows if row.location_id == location.pk)
 
 
-def _headers(items: list[dict[str, Any]]) -> tuple[spec.Header, ...]:
-    return tuple(spec.Header(item["name"], item["value"], item.get("always", True)) for item in items)
-
-
 def _response_headers(site: Site, items: Sequence[Mapping[str, Any]]) -> tuple[spec.Header, ...]:
     is_named = shared.header_sets_named(items)
     sets = {row.name: row.headers for row in site.team.headerset_set.all()} if is_named else {}
@@ -212,7 +208,7 @@ def _location(site: Site, web_server: WebServer, row: Location, snippets: _Snipp
         try_files=tuple(row.try_files),
         php_pool=row.php_pool.name if row.php_pool else "",
         upstream=row.upstream.name if row.upstream else "",
-        request_headers=_headers(row.request_headers),
+        request_headers=shared.headers_expanded(row.request_headers, {}),
         headers=_response_headers(site, row.headers),
         access_rules=shared.rules_expanded(row.access_rules, _lists(site, row)),
         basic_auth=_basic_auth(site, web_server, row),

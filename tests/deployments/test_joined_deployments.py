@@ -66,11 +66,6 @@ class Queue:
         assert set(HostLock.objects.values_list("holder", flat=True)) == {""}
 
 
-def reloads(nginx: NginxInstance) -> int:
-    """Reloads that nginx itself logged."""
-    return (nginx.root / "log" / "error.log").read_text().count("(SIGHUP) received")
-
-
 @pytest.fixture
 def web_server(machine: Machine, nginx: NginxInstance) -> WebServer:
     return machine.web_server(nginx, Engine.NGINX)
@@ -82,10 +77,10 @@ def queue(machine: Machine, web_server: WebServer) -> Queue:
 
 
 def test_waiting_deployments_of_a_host_share_one_reload(queue: Queue, nginx: NginxInstance) -> None:
-    before = reloads(nginx)
+    before = nginx.reloads()
     assert queue.execute() == [Attempt.DONE] * 3
     queue.assert_live()
-    assert reloads(nginx) == before + 1
+    assert nginx.reloads() == before + 1
     assert len({row.joined_as for row in queue.rows.values()} - {None}) == 1
     for name, row in queue.rows.items():
         assert row.is_verified and {check["site"] for check in row.checks} == {name}
@@ -111,9 +106,9 @@ def test_rejected_configuration_of_one_site_does_not_stop_the_others(queue: Queu
     text = "keepalive_timeout 5s;\nkeepalive_timeout 6s;"
     websites.snippet_create(actor=admin, site=blog, block=blog.blocks.get(), engine="nginx", text=text)
     queue.rows["blog"] = queue.confirmed(blog)
-    before = reloads(nginx)
+    before = nginx.reloads()
     assert queue.execute() == [Attempt.DONE] * 3
-    assert set(queue.statuses().values()) == {DeploymentStatus.QUEUED} and reloads(nginx) == before
+    assert set(queue.statuses().values()) == {DeploymentStatus.QUEUED} and nginx.reloads() == before
     assert "together with others it failed" in queue.rows["shop"].progress
     assert not Step.objects.exists()
     queue.execute_all()
@@ -162,14 +157,14 @@ def test_result_of_a_joined_transaction_is_recorded_after_the_panel_could_not(
     def fails(_claim: object, _ends: list[execution.End]) -> None:
         raise ValueError("cannot be written")
 
-    before = reloads(nginx)
+    before = nginx.reloads()
     monkeypatch.setattr(execution.outcomes, "ends_record", fails)
     queue.execute()
     assert set(queue.statuses().values()) == {DeploymentStatus.QUEUED}
     monkeypatch.undo()
     assert queue.execute() == [Attempt.DONE] * 3
     queue.assert_live()
-    assert reloads(nginx) == before + 1
+    assert nginx.reloads() == before + 1
 
 
 @pytest.mark.parametrize("point", ["journaled", "switched"])

@@ -47,6 +47,10 @@ class NginxInstance(Daemon):
         self.main_config = root / "nginx.conf"
         self.main_config.write_text(MAIN.format(root=root, extra=self.extra.format(root=root)))
 
+    def reloads(self) -> int:
+        """Reloads that the server itself logged."""
+        return (self.root / "log" / "error.log").read_text().count("(SIGHUP) received")
+
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         argv = [self.binary, "-p", str(self.root), "-c", str(self.main_config), *arguments]
         return subprocess.run(argv, capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)

@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
 from panel.core.forms import Form, LinesField, TagsFormField
-from panel.websites import lines, selectors
+from panel.websites import field_names, lines, selectors
 from panel.websites.definitions import ServerData
 from panel.websites.forms.base import PartForm, RawDirectivesForm, offer_teams
 from panel.websites.models import Certificate, PhpPool, RawSnippet, Upstream, UpstreamServer
@@ -40,8 +40,7 @@ class UpstreamForm(PartForm[Upstream]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if self.instance.pk:
-            members = ("address", "weight", "max_fails", "fail_timeout_s", "backup", "down")
-            self.initial.setdefault("servers", list(self.instance.servers.values(*members)))
+            self.initial.setdefault("servers", list(self.instance.servers.values(*field_names.SERVER)))
         self.fields["host_tags"].help_text = _(
             "For example `role=app`. The servers are then all hosts with these tags, by their address. Hosts that gain "
             "or lose a tag change the draft."

@@ -342,7 +342,7 @@ class LocationOrder(StrictSerializer):
 class UpstreamServerSerializer(StrictModelSerializer):
     class Meta:
         model = UpstreamServer
-        fields = ["address", "weight", "max_fails", "fail_timeout_s", "backup", "down"]
+        fields = field_names.SERVER
 
 
 class UpstreamSerializer(StrictModelSerializer):

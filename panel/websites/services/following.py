@@ -10,10 +10,11 @@ from django.db import transaction
 
 from panel.audit.services import audit_record
 from panel.hosts.models import Host
+from panel.websites import field_names
 from panel.websites.following import hosts_tagged, servers_following
 from panel.websites.models import Site, Upstream
 from panel.websites.services.base import described
-from panel.websites.services.parts import SERVER_FIELDS, servers_set
+from panel.websites.services.parts import servers_set
 from panel.websites.versions import version_count
 
 logger = logging.getLogger(__name__)
@@ -59,6 +60,6 @@ def _locked(pk: int, site: int) -> Upstream | None:
 
 def _replace(upstream: Upstream) -> None:
     before = described(upstream)
-    servers_set(upstream, list(upstream.servers.values(*SERVER_FIELDS)))
+    servers_set(upstream, list(upstream.servers.values(*field_names.SERVER)))
     version_count(upstream.site)
     audit_record(actor=None, action="upstream.follow", target=upstream, before=before, after=described(upstream))

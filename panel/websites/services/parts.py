@@ -12,13 +12,11 @@ from django.db.models import ProtectedError
 from panel.accounts.models import User
 from panel.accounts.permissions import Action
 from panel.core.errors import ApplicationError
-from panel.websites import checks
+from panel.websites import checks, field_names
 from panel.websites.following import hosts_tagged, servers_following
 from panel.websites.models import Location, PhpPool, RawSnippet, ServerBlock, Site, Upstream, UpstreamServer
 from panel.websites.services.base import assign, at, remove, row_values, store
 from panel.websites.versions import version_count
-
-SERVER_FIELDS = ("address", "weight", "max_fails", "fail_timeout_s", "backup", "down")
 
 
 def servers_set(upstream: Upstream, servers: Iterable[Mapping[str, Any]]) -> None:
@@ -51,7 +49,7 @@ def _upstream_children(
     actor: User, upstream: Upstream, servers: Iterable[Mapping[str, Any]] | None, kept: checks.Kept
 ) -> None:
     if servers is None and upstream.host_tags:
-        servers = list(upstream.servers.values(*SERVER_FIELDS))
+        servers = list(upstream.servers.values(*field_names.SERVER))
     if servers is not None:
         servers_set(upstream, servers)
     _target_children(actor, upstream.site, kept)

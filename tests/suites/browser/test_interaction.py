@@ -239,9 +239,8 @@ def test_checkbox_filter_keeps_selected_boxes(page: Page) -> None:
     assert page.url.endswith("/settings/users/new/")
 
 
-def test_tag_selects_all_its_sites(page: Page, people: Cast) -> None:
-    people.host.status = HostStatus.UNREACHABLE  # so that plans do not ask it
-    people.host.save()
+def new_run_of_tagged_sites(page: Page, people: Cast) -> None:
+    """Open the page of a new run: two live sites have the tag eu, and the third one is ticked."""
     for name, tags in (("one", ["eu"]), ("two", ["eu"]), ("three", [])):
         site = made_shop(people, name)
         services.site_update(actor=people.owner, site=site, tags=tags)
@@ -249,6 +248,12 @@ def test_tag_selects_all_its_sites(page: Page, people: Cast) -> None:
     scenario_create(actor=people.admin, name="Front page", tool="ab", arguments={"requests": 10}, paths=["/"])
     page.goto("/benchmarks/new")
     page.get_by_label("three").check()
+
+
+def test_tag_selects_all_its_sites(page: Page, people: Cast) -> None:
+    people.host.status = HostStatus.UNREACHABLE  # so that plans do not ask it
+    people.host.save()
+    new_run_of_tagged_sites(page, people)
     page.get_by_label("Tag", exact=True).select_option("eu")
     expect(page.get_by_role("button", name="Select all 3")).to_be_visible()
     page.get_by_role("button", name="Select all 3").click()
@@ -258,13 +263,7 @@ def test_tag_selects_all_its_sites(page: Page, people: Cast) -> None:
 
 def test_boxes_ticked_during_a_search_stay_ticked(page: Page, people: Cast) -> None:
     """The response knows only the boxes that were ticked when the search began."""
-    for name, tags in (("one", ["eu"]), ("two", ["eu"]), ("three", [])):
-        site = made_shop(people, name)
-        services.site_update(actor=people.owner, site=site, tags=tags)
-        live(people, site)
-    scenario_create(actor=people.admin, name="Front page", tool="ab", arguments={"requests": 10}, paths=["/"])
-    page.goto("/benchmarks/new")
-    page.get_by_label("three").check()
+    new_run_of_tagged_sites(page, people)
     held: list[Route] = []
     page.route(re.compile("tag=eu"), lambda route: held.append(route))
     with page.expect_request(re.compile("tag=eu")):

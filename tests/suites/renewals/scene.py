@@ -41,7 +41,7 @@ class RenewalHost:
 
     def reloads(self) -> int:
         """Reloads that nginx itself logged."""
-        return (self.nginx.root / "log" / "error.log").read_text().count("(SIGHUP) received")
+        return self.nginx.reloads()
 
 
 @dataclass
