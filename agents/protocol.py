@@ -73,6 +73,7 @@ OPERATIONS = (
     "content",  # {"action": stage | look | switch | return | tidy, "folder", "roots"}: publish (agents/host/content.py)
     "challenge_put",  # {"folder", "roots", "files": {name: content}} -> {"files"}: files of ACME challenges
     "challenge_remove",  # {"folder", "roots", "names"} -> {"files"}
+    "keepalived",  # {"action": look | test | put, "text", "expected"}: virtual addresses (agents/host/keepalived.py)
     "resolve",  # {"names"} -> {"addresses", "refused"}: addresses of names, and forbidden ones with the reason
     "cancel",  # {"id": id of a running request}
 )

@@ -14,6 +14,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("deployments/", include("panel.deployments.urls")),
     path("rollouts/", include("panel.rollouts.urls")),
     path("placements/", include("panel.placements.urls")),
+    path("virtual-addresses/", include("panel.failover.urls")),
     path("content/", include("panel.publishing.urls")),
     path("previews/", include("panel.previews.urls")),
     path("benchmarks/", include("panel.benchmarks.urls")),

@@ -25,6 +25,7 @@ APPS = (
     "previews",
     "publishing",
     "placements",
+    "failover",
     "enrollments",
     "imports",
     "benchmarks",
@@ -49,6 +50,7 @@ MAY_IMPORT = {
     "certificates": {"core", "accounts", "audit", "hosts", "websites", "deployments", "rendering", "remote"},
     "rollouts": {"core", "accounts", "audit", "hosts", "websites", "deployments"},
     "placements": {"core", "accounts", "audit", "hosts", "websites", "deployments"},
+    "failover": {"core", "accounts", "audit", "hosts", "rendering", "remote", "agents"},
     "enrollments": {"core", "accounts", "audit", "hosts"},
     "publishing": {
         *("core", "accounts", "audit", "hosts", "websites", "deployments", "placements", "rendering", "remote"),
@@ -70,6 +72,7 @@ MAY_IMPORT = {
         "deployments",
         "certificates",
         "rollouts",
+        "failover",
         "benchmarks",
         "reports",
     },

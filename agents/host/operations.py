@@ -46,10 +46,13 @@ MODULES = {
     "content": "agents.host.content",
     "challenge_put": "agents.host.challenge_put",
     "challenge_remove": "agents.host.challenge_remove",
+    "keepalived": "agents.host.keepalived",
 }
 
 # A closing channel does not cancel these operations; they end complete or rolled back.
-UNINTERRUPTED = frozenset({"apply", "content", "recover", "rollback", "install", "service", "application"})
+UNINTERRUPTED = frozenset(
+    {"apply", "content", "recover", "rollback", "install", "service", "application", "keepalived"}
+)
 
 
 def find(name: str) -> Run | None:

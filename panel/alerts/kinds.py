@@ -20,6 +20,7 @@ SUBJECTS: dict[str, Text] = {
     "run": gettext_lazy("Benchmark run"),
     "server": gettext_lazy("Web server"),
     "site": gettext_lazy("Site"),
+    "virtual_address": gettext_lazy("Virtual address"),
 }
 
 

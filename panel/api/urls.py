@@ -21,6 +21,7 @@ from panel.deployments.api.sites import DeployableSites
 from panel.deployments.api.web_servers import DeployableWebServers
 from panel.deployments.api.windows import ChangeWindows
 from panel.enrollments.api import Enrollments
+from panel.failover.api import VirtualAddresses
 from panel.hosts.api import HostJobs, Hosts
 from panel.imports.api import Imports
 from panel.imports.edits.api import Drifts
@@ -53,6 +54,7 @@ router.register("drifts", Drifts, basename="drifts")
 router.register("hosts", Hosts, basename="hosts")
 router.register("imports", Imports, basename="imports")
 router.register("maintenance", Maintenances, basename="maintenance")
+router.register("virtual-addresses", VirtualAddresses, basename="virtual-addresses")
 router.register("web-servers", DeployableWebServers, basename="web-servers")
 router.register("locations", Locations, basename="locations")
 router.register("host-jobs", HostJobs, basename="host-jobs")

@@ -33,8 +33,8 @@ HANDLERS: dict[str, Handler] = {
     HostJobKind.PREPARE: jobs.prepare,
     HostJobKind.ROTATE_KEY: key_rotation.rotate,
 }
-# These only read; all others exclude deployments and benchmarks while they run.
-WITHOUT_LOCK = {HostJobKind.CHECK, HostJobKind.DRIFT}
+# The first two only read, the third locks all of its hosts itself; all others exclude deployments and benchmarks.
+WITHOUT_LOCK = {HostJobKind.CHECK, HostJobKind.DRIFT, HostJobKind.VIRTUAL_ADDRESS}
 
 
 def host_job_execute(uuid: UUID) -> Attempt:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from django.utils import timezone
 
 from agents.protocol import plain
@@ -18,6 +20,8 @@ from panel.remote.pool import Session
 
 FACTS_TIMEOUT_S = 60.0
 SERVICE_TIMEOUT_S = 60.0
+# Other apps register what else they read from a host at each look (failover: virtual addresses).
+OBSERVERS: list[Callable[[Host, Session], None]] = []
 LOOK_TIMEOUT_S = 8.0  # a host that is slower is tried again on a new connection
 PLAN_TIMEOUT_S, INSTALL_TIMEOUT_S = 400.0, 2000.0
 
@@ -39,7 +43,7 @@ def check(job: HostJob) -> dict[str, object]:
             engines = facts.pop("engines")
             facts["other_servers"] = web_servers_found(host, engines)
             running = [_observe(agent, web_server) for web_server in host.web_servers.all()]
-            resources_read(host, agent)
+            _observed(host, agent)
     except RemoteError as error:
         lost(host, error)
         raise
@@ -64,7 +68,13 @@ def _look(host: Host) -> None:
         agent.call("hello", timeout=LOOK_TIMEOUT_S)
         for web_server in host.web_servers.all():
             _observe(agent, web_server)
-        resources_read(host, agent)
+        _observed(host, agent)
+
+
+def _observed(host: Host, agent: Session) -> None:
+    resources_read(host, agent)
+    for observer in OBSERVERS:
+        observer(host, agent)
 
 
 def lost(host: Host, error: RemoteError) -> None:

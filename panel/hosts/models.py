@@ -182,6 +182,7 @@ class HostJobKind(models.TextChoices):
     INSTALL_NATIVE = "install_native", _("Install gallop")
     DRIFT = "drift", _("Check for drift")
     ROTATE_KEY = "rotate_key", _("Replace the SSH key")
+    VIRTUAL_ADDRESS = "virtual_address", _("Change a virtual address")  # params: name, action; replace (panel/failover)
     PREPARE = "prepare", _("Prepare an application")  # params: application; plan, the uuid of the plan to install
 
 

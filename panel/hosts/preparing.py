@@ -8,6 +8,7 @@ nothing.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -31,7 +32,7 @@ def services(packages: list[dict[str, str]]) -> tuple[list[str], list[str]]:
     return [item["name"] for item in found if not item["was"]], [item["name"] for item in found if item["was"]]
 
 
-def checked(host: Host, params: dict[str, Any]) -> dict[str, Any]:
+def checked(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
     """Validate parameters: {"application"} requests a plan; with {"plan"}, the uuid of a plan with packages, it is
     carried out. Raises ValidationError.
     """

@@ -205,9 +205,7 @@ def host_delete(*, actor: User, host: Host, confirm: str, expected_version: int 
             host.delete()
     except ProtectedError as error:
         kinds = sorted({str(item._meta.verbose_name) for item in error.protected_objects})
-        raise Conflict(
-            f"{name} cannot be deleted because {', '.join(kinds)} of sites on other hosts refer to it."
-        ) from None
+        raise Conflict(f"{name} cannot be deleted because these still use it: {', '.join(kinds)}.") from None
     transaction.on_commit(lambda: pool.forget(name), robust=True)
 
 

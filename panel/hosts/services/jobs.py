@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -19,15 +19,16 @@ from panel.hosts import preparing
 from panel.hosts.models import Host, HostJob, HostJobKind
 
 SERVICE_ACTIONS = ("start", "stop", "reload")
+Params = Mapping[str, Any]
 UNFINISHED = (JobStatus.QUEUED, JobStatus.RUNNING)
 
 
 @transaction.atomic
-def host_job_request(*, actor: User | None, host: Host, kind: str, params: dict[str, Any] | None = None) -> HostJob:
+def host_job_request(*, actor: User | None, host: Host, kind: str, params: Params | None = None) -> HostJob:
     """Queue a job and wake a worker. An equal job that still waits is returned instead.
 
-    `actor` None is the panel itself. SERVICE takes {"web_server": pk, "action": start|stop|reload}, PREPARE the
-    parameters of preparing.checked; other kinds take none. Raises PermissionDenied, ValidationError.
+    `actor` None is the panel itself. SERVICE takes {"web_server": pk, "action": start|stop|reload}, other kinds what
+    their function in PARAMS accepts, or nothing. Raises PermissionDenied, ValidationError.
     """
     if actor is not None:
         require(actor, Action.ADMINISTER)
@@ -65,13 +66,15 @@ def host_job_cancel(*, actor: User, job: HostJob) -> HostJob:
     return job
 
 
-def _checked(host: Host, kind: str, params: dict[str, Any]) -> dict[str, Any]:
-    if kind == HostJobKind.PREPARE:
-        return preparing.checked(host, params)
-    if kind != HostJobKind.SERVICE:
-        if params:
-            raise ValidationError({"params": f"{kind} takes no parameters."})
-        return {}
+def _checked(host: Host, kind: str, params: Params) -> Params:
+    if kind in PARAMS:
+        return PARAMS[kind](host, params)
+    if params:
+        raise ValidationError({"params": f"{kind} takes no parameters."})
+    return {}
+
+
+def _service_params(host: Host, params: Params) -> Params:
     if set(params) != {"web_server", "action"}:
         raise ValidationError({"params": "Set the web server (web_server) and the action (action)."})
     if params["action"] not in SERVICE_ACTIONS:
@@ -79,3 +82,10 @@ def _checked(host: Host, kind: str, params: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(params["web_server"], int) or not host.web_servers.filter(pk=params["web_server"]).exists():
         raise ValidationError({"web_server": f"{host.name} has no such web server."})
     return {"web_server": params["web_server"], "action": params["action"]}
+
+
+# Checks of parameters by kind; other apps register those of their own kinds (failover: virtual addresses).
+PARAMS: dict[str, Callable[[Host, Params], Params]] = {
+    HostJobKind.PREPARE: preparing.checked,
+    HostJobKind.SERVICE: _service_params,
+}

@@ -31,7 +31,7 @@ _ROUTES = {
         reports:detail reports:download comparisons:detail certificates:accounts certificates:live
         audit:list audit:export audit:detail rollouts:list rollouts:detail previews:detail
         publishing:content publishing:detail api:releases-list api:releases-detail
-        placements:list deployments:windows api:maintenance-detail
+        placements:list failover:list deployments:windows api:maintenance-detail
         certificates:dns_accounts certificates:calendar websites:access_lists websites:header_sets
         websites:directive_sets
         api:attention api:schema api:docs api:job api:job-events api:problems api:problem api:self-check
@@ -118,6 +118,8 @@ _ROUTES = {
         imports:delete websites:snippet_add websites:snippet websites:snippet_delete deployments:main-file
         deployments:pin-release api:hosts-list api:hosts-bulk api:hosts-detail api:hosts-adopt-server api:hosts-check
         api:hosts-install-native api:hosts-prepare api:hosts-trust-key api:hosts-sign-in api:hosts-replace-key
+        failover:add failover:detail failover:apply failover:withdraw failover:delete api:virtual-addresses-list
+        api:virtual-addresses-detail api:virtual-addresses-apply api:virtual-addresses-withdraw
         enrollments:list enrollments:revoke api:enrollments-list api:enrollments-detail
         deployments:window
         deployments:window-add deployments:window-delete api:change-windows-list api:change-windows-detail

@@ -69,11 +69,12 @@ def fill(route: str) -> str:
         uuid = world.PUBLICATION
     elif "previews/" in route and "previews/request/" not in route:
         uuid = world.PREVIEW
+    name = world.HOST if re.match(r"(api/v1/)?hosts/", route) else world.NAME
     values = {
         "pk": str(world.KEY),
         "id": str(world.KEY),
         "uuid": str(uuid),
-        "name": world.HOST if re.match(r"(api/v1/)?hosts/", route) else world.NAME,
+        "name": world.ADDRESS if "virtual-addresses/" in route else name,
         "host": world.HOST,
         "site": world.NAME,
         "number": "1",

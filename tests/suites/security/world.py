@@ -35,6 +35,7 @@ from panel.deployments.models import (
 )
 from panel.deployments.plan import FileAction, Plan, PlanFile, PlanSite
 from panel.enrollments.models import Enrollment
+from panel.failover.models import VirtualAddress, VirtualAddressHost
 from panel.hosts.models import Connection, Host, HostJob, WebServer
 from panel.imports.models import Import
 from panel.imports.reading import Fault
@@ -80,6 +81,7 @@ PREVIEW = UUID("70010000-0000-4000-8000-000000000009")
 PUBLICATION = UUID("70010000-0000-4000-8000-00000000000a")
 NAME = "zzz-owned"
 HOST = "zhost"
+ADDRESS = "entry-address"  # a virtual address; the teams of its hosts see it
 BCRYPT = "$2y$12$" + "SECRETbasicauth".ljust(53, "a")
 HOST_KEY = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
 SECRETS = {
@@ -182,6 +184,12 @@ def _rollout(owner: User) -> None:
     ends = _TIME + timedelta(days=1)
     Enrollment.objects.create(
         pk=KEY, digest="0" * 64, created_by=User.objects.get(username="ada"), expires_at=ends, tags=["nowhere"]
+    )
+    address = VirtualAddress.objects.create(
+        pk=KEY, name=ADDRESS, address="192.0.2.200/24", router_id=200, check_url="http://www.example/"
+    )
+    VirtualAddressHost.objects.create(
+        virtual_address=address, host=Host.objects.get(pk=KEY), address="192.0.2.1", position=0
     )
     Placement.objects.create(pk=KEY, site=Site.objects.get(name=NAME), tags=["nowhere"])
     change = {"kind": "status", "name": "", "before": "200", "after": "404"}

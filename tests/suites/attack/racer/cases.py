@@ -355,5 +355,6 @@ CASES: dict[str, list[Case]] = {
         Case("result", asks("challenge_remove", lambda world: challenge_remove(world.site)), challenged),
         Case("result", asks("challenge_remove", lambda world: challenge_remove(world.etc)), challenged),
     ],
+    "keepalived": [Case("result", asks("keepalived", lambda world: {"action": "look", "checks": [], "unused": []}))],
     "cancel": [Case("result", asks("cancel", lambda world: {"id": "9"}))],
 }

@@ -7,11 +7,16 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from django.urls import reverse
 from django.utils import timezone
 
+from panel.failover.models import KeepalivedHost, VirtualAddress, VirtualAddressHost
+from panel.failover.reading import digest
+from panel.failover.selectors import draft_of
 from panel.hosts.models import Connection, Host, HostJob
 from panel.hosts.resources.readings import reading_of
 from panel.hosts.resources.services import resources_record
+from panel.rendering.keepalived import host_file
 
 LONG_HOST = "web-frankfurt-07-production-behind-the-second-load-balancer"
 TAGS = ["eu-central", "env:production", "rack-7", "behind-the-second-load-balancer"]
@@ -91,3 +96,36 @@ def build() -> tuple[Host, Host]:
         offered_host_key=_public_key(),
     )
     return busy, new
+
+
+def virtual_addresses(hosts: list[Host]) -> list[str]:
+    """A virtual address whose second host has an edited file and a failing check; returns its pages."""
+    row = VirtualAddress.objects.create(
+        name="shop-entry", address="192.0.2.200/24", router_id=7, check_url="http://shop.example/health"
+    )
+    for position, host in enumerate(hosts):
+        VirtualAddressHost.objects.create(
+            virtual_address=row, host=host, address=f"192.0.2.{position + 1}", position=position
+        )
+    spec = draft_of(row)
+    VirtualAddress.objects.filter(pk=row.pk).update(applied=spec.as_json())
+    interfaces = {"192.0.2.1": "eth0", "192.0.2.2": "eth0"}
+    for host, problem in zip(hosts, ("", "status 503"), strict=True):
+        text = host_file([spec], host.name, interfaces)
+        own = "192.0.2.1" if not problem else "192.0.2.2"
+        seen = {
+            "version": "2.2.7",
+            "running": not problem,
+            "main": "ours",
+            "digest": digest(text if not problem else "edited"),
+            "addresses": {own: "eth0"} | ({"192.0.2.200": "eth0"} if not problem else {}),
+            "checks": {row.check_url: problem},
+            "neighbours": {},
+        }
+        KeepalivedHost.objects.create(host=host, text=text, seen=seen, seen_at=timezone.now())
+    return [
+        reverse("failover:list"),
+        reverse("failover:add"),
+        reverse("failover:detail", args=[row.name]),
+        reverse("failover:delete", args=[row.name]),
+    ]

@@ -1,0 +1,26 @@
+"""Alerts about virtual addresses that no host has, that several have, or that no other host could take over."""
+
+from __future__ import annotations
+
+from django.urls import reverse
+
+from panel.accounts.models import User
+from panel.alerts.kinds import Alert
+from panel.failover.selectors import states_of, virtual_addresses_visible
+
+
+def virtual_address_alerts(user: User, most: int) -> list[Alert]:
+    rows = list(virtual_addresses_visible(user).filter(applied__isnull=False))
+    found = [
+        Alert(
+            state.status,
+            state.label,
+            "virtual_address",
+            row.name,
+            state.detail,
+            reverse("failover:detail", args=[row.name]),
+        )
+        for row, state in zip(rows, states_of(rows), strict=True)
+        if state.status in ("failed", "unsure")
+    ]
+    return found[:most]

@@ -1,0 +1,239 @@
+"""Carries out a change of a virtual address: every host is looked at and tests its file first, then all use theirs.
+
+If a host refuses its file, or no host has the address afterwards, every host gets its former file back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from panel.core.errors import ApplicationError
+from panel.failover.models import KeepalivedHost, VirtualAddress
+from panel.failover.observing import keepalived_read
+from panel.failover.reading import Observation, digest, observation
+from panel.failover.selectors import applied_of, applied_on, draft_of, keepalived_of
+from panel.hosts.locks import HeldLocks, host_locks
+from panel.hosts.models import Host, HostJob
+from panel.hosts.services.hosts import refuse_paused
+from panel.hosts.targets import target_for
+from panel.remote import pool
+from panel.rendering.keepalived import AddressSpec, host_file
+
+PUT_TIMEOUT_S = 90.0
+SETTLE_S, FIRST_S, POLL_S = 20.0, 6.0, 0.3
+_NO_INTERFACE = gettext_lazy("No network interface has the address %s.")
+
+
+@dataclass
+class Change:
+    """One change: `draft` is the new configuration, None to withdraw the address; `former` the applied one.
+
+    `texts` are the new files by host, `replaced` the former ones of hosts that use the new file.
+    """
+
+    row: VirtualAddress
+    draft: AddressSpec | None
+    former: AddressSpec | None
+    replace: bool
+    hosts: list[Host]
+    texts: dict[Host, str] = field(default_factory=dict)
+    replaced: dict[Host, str] = field(default_factory=dict)
+
+    @property
+    def spec(self) -> AddressSpec:
+        spec = self.draft or self.former
+        assert spec is not None
+        return spec
+
+    @property
+    def is_new(self) -> bool:
+        """Return whether no host has the address yet."""
+        return self.draft is not None and (self.former is None or self.former.ip != self.draft.ip)
+
+    def uses(self, host: Host) -> bool:
+        return self.draft is not None and any(peer.host == host.name for peer in self.draft.peers)
+
+
+def virtual_address_job(job: HostJob) -> dict[str, object]:
+    """Handler of the job. Raises ApplicationError with the reason; every host has its former file then, or is named."""
+    row = VirtualAddress.objects.get(name=job.params["name"])
+    change = _change(row, withdraw=job.params["action"] == "withdraw", replace=job.params["replace"])
+    refuse_paused(change.hosts)
+    holder = f"virtual address {row.name} {job.uuid}"
+    with host_locks(dict.fromkeys(change.hosts, holder)) as locks:
+        _look(change)
+        locks.extend()
+        _each(change, _test)
+        locks.extend()
+        try:
+            _each(change, _put)
+            holder_name = _verified(change, locks)
+        except ApplicationError as error:
+            raise ApplicationError(f"{error.message}\n{_undone(change)}") from error
+    applied = change.draft.as_json() if change.draft else None
+    VirtualAddress.objects.filter(pk=row.pk).update(applied=applied)
+    return {"hosts": [host.name for host in change.hosts], "on": holder_name}
+
+
+def _change(row: VirtualAddress, *, withdraw: bool, replace: bool) -> Change:
+    draft, former = None if withdraw else draft_of(row), applied_of(row)
+    names = [peer.host for spec in (draft, former) if spec for peer in spec.peers]
+    order = {name: number for number, name in reversed(list(enumerate(names)))}
+    rows = Host.objects.filter(name__in=names).select_related("bastion")
+    return Change(row, draft, former, replace, sorted(rows, key=lambda host: order[host.name]))
+
+
+def _look(change: Change) -> None:
+    """Look at every host, and render its file. ApplicationError with all problems found."""
+    unused = [change.spec.ip] if change.is_new else []
+    others = [spec for spec in applied_on(change.hosts) if spec.name != change.row.name]
+    specs = [*others, change.draft] if change.draft else others
+    stored = keepalived_of(change.hosts)
+    found: dict[Host, Observation] = {}
+    problems: list[str] = []
+    for host in change.hosts:
+        text = stored[host.pk].text if host.pk in stored else ""
+        try:
+            with pool.session(target_for(host)) as agent:
+                checks = {spec.check_url for spec in specs}
+                seen = observation(keepalived_read(host, agent, checks=checks, unused=unused), text)
+        except ApplicationError as error:
+            problems.append(f"{host.name}: {error.message}")
+            continue
+        found[host] = seen
+        missing = [one for one in _own_addresses(specs, host) if one not in seen.addresses]
+        problems += [f"{host.name}: {_NO_INTERFACE % one}" for one in missing]
+        change.texts[host] = "" if missing else host_file(specs, host.name, seen.addresses)
+        problems += [f"{host.name}: {problem}" for problem in _problems(change, host, seen)]
+    _require_passing_check(change, found, problems)
+    if problems:
+        raise ApplicationError(_("Nothing was changed.") + "\n" + "\n".join(problems))
+
+
+def _own_addresses(specs: list[AddressSpec], host: Host) -> list[str]:
+    return [peer.address for spec in specs for peer in spec.peers if peer.host == host.name]
+
+
+def _problems(change: Change, host: Host, seen: Observation) -> list[str]:
+    problems = []
+    if change.uses(host) and not seen.version:
+        problems.append(_("keepalived is not installed. On Debian, run: apt-get install keepalived"))
+    if seen.main == "other":
+        problems.append(
+            _("/etc/keepalived/keepalived.conf is the host's own and does not include Paddock's file. Add the line: %s")
+            % "include /etc/keepalived/paddock.conf"
+        )
+    # A process that was killed may have written the new file already.
+    if seen.edited and not change.replace and seen.digest != digest(change.texts[host]):
+        problems.append(
+            _("/etc/keepalived/paddock.conf was edited on the host. Choose to replace it, or undo the edit there.")
+        )
+    for address, hardware in seen.neighbours.items():
+        words = _("Another host in the network has %(address)s already (%(hardware)s).")
+        problems.append(words % {"address": address, "hardware": hardware})
+    return problems
+
+
+def _require_passing_check(change: Change, found: Mapping[Host, Observation], problems: list[str]) -> None:
+    """Add a problem if the check passes on no host, because no host would take the address then."""
+    if change.draft is None:
+        return
+    url = change.draft.check_url
+    failing = {host.name: seen.checks[url] for host, seen in found.items() if change.uses(host) and seen.checks[url]}
+    if failing and len(failing) == len(change.draft.peers):
+        told = "; ".join(f"{name}: {problem}" for name, problem in failing.items())
+        problems.append(_("The check %(url)s passes on no host. %(hosts)s") % {"url": url, "hosts": told})
+
+
+def _each(change: Change, work: Callable[[Change, Host], None]) -> None:
+    """Standby hosts first, so that the address stays where it is as long as possible; the first host first if no host
+    has the address yet.
+    """
+    for host in change.hosts if change.is_new else reversed(change.hosts):
+        try:
+            work(change, host)
+        except ApplicationError as error:
+            raise ApplicationError(f"{host.name}: {error.message}") from error
+
+
+def _test(change: Change, host: Host) -> None:
+    if change.texts[host]:
+        _sent(host, "test", change.texts[host], None)
+
+
+def _put(change: Change, host: Host) -> None:
+    row, _created = KeepalivedHost.objects.get_or_create(host=host)
+    change.replaced[host] = row.text
+    expected = None if change.replace else [digest(row.text)]
+    _sent(host, "put", change.texts[host], expected)
+    KeepalivedHost.objects.filter(pk=row.pk).update(text=change.texts[host])
+    if change.is_new and host is change.hosts[0]:
+        _await_holder(change, host)
+
+
+def _await_holder(change: Change, host: Host) -> None:
+    """Let the first host take a new address before the others could. It goes on without it if its check fails."""
+    deadline = time.monotonic() + FIRST_S
+    while time.monotonic() < deadline and change.spec.ip not in _observed(change, host).addresses:
+        time.sleep(POLL_S)
+
+
+def _sent(host: Host, action: str, text: str, expected: list[str] | None) -> None:
+    args: dict[str, object] = {"action": action, "text": text}
+    if expected is not None:
+        args["expected"] = expected
+    with pool.session(target_for(host)) as agent:
+        agent.call("keepalived", args, timeout=PUT_TIMEOUT_S)
+
+
+def _verified(change: Change, locks: HeldLocks) -> str:
+    """Name of the host that has the address, "" once it is withdrawn. ApplicationError if that is not so in time."""
+    deadline = time.monotonic() + SETTLE_S
+    while True:
+        locks.extend()
+        found = {host: _observed(change, host) for host in change.hosts}
+        holders = [host.name for host, seen in found.items() if change.spec.ip in seen.addresses]
+        former = change.former.ip if change.former and change.former.ip != change.spec.ip else ""
+        left = [host.name for host, seen in found.items() if former in seen.addresses]
+        if len(holders) == (1 if change.draft else 0) and not left:
+            return "".join(holders)
+        if time.monotonic() > deadline:
+            raise ApplicationError(_unverified(change, holders, former if left else ""))
+        time.sleep(POLL_S)
+
+
+def _observed(change: Change, host: Host) -> Observation:
+    with pool.session(target_for(host)) as agent:
+        seen = keepalived_read(host, agent, checks=[change.spec.check_url])
+    return observation(seen, change.texts[host])
+
+
+def _unverified(change: Change, holders: list[str], left: str) -> str:
+    values = {"address": left or change.spec.ip, "seconds": int(SETTLE_S), "hosts": ", ".join(holders)}
+    if left or change.draft is None:
+        return _("A host still had %(address)s after %(seconds)d seconds.") % values
+    if not holders:
+        return _("No host took %(address)s within %(seconds)d seconds.") % values
+    return _("%(hosts)s had %(address)s at the same time, also after %(seconds)d seconds.") % values
+
+
+def _undone(change: Change) -> str:
+    """Give the changed hosts their former files back, in words."""
+    kept, lost = [], []
+    for host, text in change.replaced.items():
+        try:
+            _sent(host, "put", text, None)
+        except ApplicationError as error:
+            lost.append(f"{host.name}: {error.message}")
+        else:
+            KeepalivedHost.objects.filter(host=host).update(text=text)
+            kept.append(host.name)
+    words = [_("The former configuration is back on %s.") % ", ".join(kept)] if kept else []
+    if lost:
+        words += [_("These hosts may have the new configuration; apply the address again once they respond:"), *lost]
+    return "\n".join(words) or _("Nothing was changed.")

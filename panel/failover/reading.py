@@ -1,0 +1,123 @@
+"""Pure: what the hosts of a virtual address reported, judged."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from panel.core.ui import Text
+
+# Hosts are asked every 30 seconds; what is older is not said of the present.
+MAX_TEXT, MAX_VALUES = 200, 1000  # of a host's report
+CURRENT = dt.timedelta(minutes=3)
+
+
+@dataclass(frozen=True)
+class Observation:
+    """keepalived on one host, as it was at a time. `digest` is that of its file, `written` of the one that Paddock
+    wrote there; both "" for none.
+    """
+
+    version: str
+    is_running: bool
+    main: str
+    digest: str
+    written: str
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    checks: Mapping[str, str] = field(default_factory=dict)
+    neighbours: Mapping[str, str] = field(default_factory=dict)
+    at: dt.datetime | None = None
+
+    @property
+    def edited(self) -> bool:
+        return self.digest != self.written
+
+    def is_current(self, now: dt.datetime) -> bool:
+        return self.at is not None and now - self.at < CURRENT
+
+
+def digest(text: str) -> str:
+    """SHA-256 of a file as the agent reports it, "" for no file."""
+    return hashlib.sha256(text.encode()).hexdigest() if text else ""
+
+
+def cleaned(response: Mapping[str, Any]) -> dict[str, object]:
+    """The agent's response with only values of the expected types, of limited length: a hostile host can send any."""
+    return {
+        "version": _text(response.get("version")),
+        "running": response.get("running") is True,
+        "main": _text(response.get("main")),
+        "digest": _text(response.get("digest")),
+        "addresses": _texts(response.get("addresses")),
+        "checks": _texts(response.get("checks")),
+        "neighbours": _texts(response.get("neighbours")),
+    }
+
+
+def _text(value: object) -> str:
+    return value[:MAX_TEXT] if isinstance(value, str) else ""
+
+
+def _texts(value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        return {}
+    return {_text(key): _text(text) for key, text in list(value.items())[:MAX_VALUES]}
+
+
+def observation(seen: Mapping[str, Any], text: str, at: dt.datetime | None = None) -> Observation:
+    """The agent's response; `text` is the file that Paddock wrote to the host."""
+    return Observation(
+        seen["version"],
+        seen["running"],
+        seen["main"],
+        seen["digest"],
+        digest(text),
+        seen["addresses"],
+        seen["checks"],
+        seen["neighbours"],
+        at,
+    )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """State of a virtual address: `status` chooses its appearance."""
+
+    status: str
+    label: Text
+    detail: Text = ""
+
+
+def verdict(ip: str, check_url: str, hosts: Mapping[str, Observation | None]) -> Verdict:
+    """State of an applied address from current observations of its hosts; None: not known at present."""
+    holders = [name for name, seen in hosts.items() if seen is not None and ip in seen.addresses]
+    unknown = [name for name, seen in hosts.items() if seen is None]
+    if len(holders) > 1:
+        return Verdict("failed", _("On several hosts"), _("%s have the address at the same time.") % _joined(holders))
+    if not holders and unknown:
+        return Verdict("unsure", _("Unknown"), _("Not known at present: %s.") % _joined(unknown))
+    if not holders:
+        return Verdict("failed", _("On no host"), _("None of its hosts has the address: visitors cannot reach it."))
+    on = _("On %s.") % holders[0]
+    standby = [name for name in hosts if name not in holders]
+    if unready := [name for name in standby if not _is_ready(hosts[name], check_url)]:
+        words = _("Could not take the address over: %s.") % _joined(unready)
+        return Verdict("unsure", _("Without standby"), f"{on} {words}")
+    if edited := [name for name, seen in hosts.items() if seen is not None and seen.edited]:
+        words = _("The file of keepalived was edited on %s.") % _joined(edited)
+        return Verdict("unsure", _("File edited"), f"{on} {words}")
+    words = _("Ready to take it over: %s.") % _joined(standby)
+    return Verdict("succeeded", _("In use"), f"{on} {words}")
+
+
+def _is_ready(seen: Observation | None, check_url: str) -> bool:
+    return seen is not None and seen.is_running and not seen.checks.get(check_url)
+
+
+def _joined(names: Sequence[str]) -> str:
+    return ", ".join(names)

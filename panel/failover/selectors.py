@@ -1,0 +1,132 @@
+"""Reads of virtual addresses, and what their hosts reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db.models import Prefetch, QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from panel.accounts.models import User
+from panel.failover.models import KeepalivedHost, VirtualAddress, VirtualAddressHost
+from panel.failover.reading import Observation, Verdict, observation, verdict
+from panel.hosts.models import Host
+from panel.hosts.selectors import hosts_visible
+from panel.rendering.keepalived import AddressSpec, Peer, address_spec
+
+ACTIONS = ("apply", "withdraw")
+
+
+def virtual_addresses_visible(user: User) -> QuerySet[VirtualAddress]:
+    """Virtual addresses all of whose hosts the user can see."""
+    members = VirtualAddressHost.objects.select_related("host__keepalived")
+    rows = VirtualAddress.objects.prefetch_related(Prefetch("members", members))
+    if user.is_admin and user.is_active:
+        return rows
+    hidden = VirtualAddressHost.objects.exclude(host__in=hosts_visible(user).values("pk"))
+    return rows.exclude(pk__in=hidden.values("virtual_address")) if user.is_active else rows.none()
+
+
+def draft_of(row: VirtualAddress) -> AddressSpec:
+    """The address as it would be applied now."""
+    peers = tuple(Peer(member.host.name, member.address) for member in row.members.all())
+    return AddressSpec(row.name, row.address, row.router_id, row.check_url, row.returns, peers)
+
+
+def applied_of(row: VirtualAddress) -> AddressSpec | None:
+    return address_spec(row.applied) if row.applied else None
+
+
+def applied_on(hosts: Iterable[Host]) -> list[AddressSpec]:
+    """Applied configurations of virtual addresses that have one of these hosts."""
+    names = {host.name for host in hosts}
+    rows = VirtualAddress.objects.filter(applied__isnull=False)
+    specs = [address_spec(row.applied) for row in rows if row.applied]
+    return [spec for spec in specs if any(peer.host in names for peer in spec.peers)]
+
+
+def is_changed(row: VirtualAddress) -> bool:
+    """Return whether the hosts do not use the address as it is now."""
+    return row.applied != draft_of(row).as_json()
+
+
+def observed(host: Host) -> Observation | None:
+    """Last report of the host, None if there is none."""
+    found = getattr(host, "keepalived", None)
+    return observation(found.seen, found.text, found.seen_at) if found and found.seen else None
+
+
+def states_of(rows: Iterable[VirtualAddress]) -> list[Verdict]:
+    """States of these addresses as their hosts report them at present."""
+    specs = [applied_of(row) for row in rows]
+    names = {peer.host for spec in specs if spec for peer in spec.peers}
+    now = timezone.now()
+    current: dict[str, Observation] = {}
+    for host in Host.objects.filter(name__in=names).select_related("keepalived") if names else []:
+        seen = observed(host)
+        if seen is not None and seen.is_current(now):
+            current[host.name] = seen
+    return [_state(spec, current) for spec in specs]
+
+
+def _state(spec: AddressSpec | None, current: Mapping[str, Observation]) -> Verdict:
+    if spec is None:
+        return Verdict("planned", _("Not applied"), _("No host has the address before you apply it."))
+    return verdict(spec.ip, spec.check_url, {peer.host: current.get(peer.host) for peer in spec.peers})
+
+
+def state_of(row: VirtualAddress) -> Verdict:
+    return states_of([row])[0]
+
+
+@dataclass(frozen=True)
+class HostState:
+    """A host of a virtual address as its page shows it. `holds` is None if that is not known at present."""
+
+    member: VirtualAddressHost
+    seen: Observation | None
+    holds: bool | None
+    check: str  # "" passes
+    problem: str
+    text: str
+
+
+def hosts_of(row: VirtualAddress) -> list[HostState]:
+    """The hosts of the draft, in the order in which they take the address."""
+    now = timezone.now()
+    found = []
+    for member in row.members.all():
+        seen, stored = observed(member.host), getattr(member.host, "keepalived", None)
+        current = seen if seen and seen.is_current(now) else None
+        found.append(
+            HostState(
+                member,
+                seen,
+                row.ip in current.addresses if current else None,
+                seen.checks.get(row.check_url, "") if seen else "",
+                stored.problem if stored else "",
+                stored.text if stored else "",
+            )
+        )
+    return found
+
+
+def addresses_to_watch(host: Host) -> list[VirtualAddressHost]:
+    return list(VirtualAddressHost.objects.filter(host=host).select_related("virtual_address"))
+
+
+def keepalived_of(hosts: Iterable[Host]) -> dict[int, KeepalivedHost]:
+    return {row.host_id: row for row in KeepalivedHost.objects.filter(host__in=list(hosts))}
+
+
+def job_params(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Validated parameters of a job: {"name", "action": apply | withdraw, "replace"}. Raises ValidationError."""
+    if not {"name", "action"} <= set(params) <= {"name", "action", "replace"} or params["action"] not in ACTIONS:
+        raise ValidationError({"params": _("Set the name of the virtual address and the action: apply or withdraw.")})
+    if not VirtualAddress.objects.filter(name=params["name"], members__host=host).exists():
+        raise ValidationError({"name": _("%s has no virtual address of this name.") % host.name})
+    return {"name": params["name"], "action": params["action"], "replace": params.get("replace") is True}

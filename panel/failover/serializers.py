@@ -1,0 +1,90 @@
+"""Virtual addresses as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from panel.api.serializers import StrictModelSerializer, StrictSerializer, Truth
+from panel.failover.models import VirtualAddress
+from panel.failover.selectors import hosts_of, is_changed, state_of
+
+
+class MemberSerializer(StrictSerializer):
+    """A host and its own address, by default the one that Paddock connects to."""
+
+    host = serializers.CharField(max_length=63)
+    address = serializers.CharField(max_length=45, required=False, allow_blank=True, default="")
+
+    def validate(self, attrs: Any) -> Any:
+        if "host" not in attrs:  # in a change, whose own fields may be left out
+            raise serializers.ValidationError({"host": "Name the host."})
+        return attrs
+
+
+class MemberStateSerializer(serializers.Serializer[object]):
+    """A host with its last report. `has_address` is null if that is not known at present; `check` is empty if
+    the check passes.
+    """
+
+    host = serializers.CharField(source="member.host.name")
+    address = serializers.CharField(source="member.address")
+    has_address = serializers.BooleanField(source="holds", allow_null=True)
+    check = serializers.CharField()
+    problem = serializers.CharField()
+    observed_at = serializers.DateTimeField(source="seen.at", allow_null=True, default=None)
+
+
+class VirtualAddressSerializer(serializers.ModelSerializer[VirtualAddress]):
+    """An IP address that keepalived moves to another host when one fails.
+
+    `status` is planned (not applied), succeeded, unsure or failed, `status_text` the same in words. `is_changed`: the
+    hosts do not use the address as it is now.
+    """
+
+    hosts = serializers.SerializerMethodField()
+    status = serializers.SerializerMethodField()
+    status_text = serializers.SerializerMethodField()
+    is_changed = serializers.SerializerMethodField()
+
+    class Meta:
+        model = VirtualAddress
+        fields = [
+            *("name", "address", "check_url", "returns", "router_id", "hosts", "status", "status_text", "is_changed"),
+            *("created_at", "updated_at"),
+        ]
+
+    def get_hosts(self, row: VirtualAddress) -> list[Any]:
+        return list(MemberStateSerializer(hosts_of(row), many=True).data)
+
+    def get_status(self, row: VirtualAddress) -> str:
+        return state_of(row).status
+
+    def get_status_text(self, row: VirtualAddress) -> str:
+        state = state_of(row)
+        return f"{state.label}. {state.detail}"
+
+    def get_is_changed(self, row: VirtualAddress) -> bool:
+        return is_changed(row)
+
+
+class VirtualAddressInput(StrictModelSerializer):
+    """`hosts`: at least two, in the order in which they take the address."""
+
+    hosts = MemberSerializer(many=True)
+
+    class Meta:
+        model = VirtualAddress
+        fields = ["name", "address", "check_url", "returns", "hosts"]
+
+
+class VirtualAddressChange(VirtualAddressInput):
+    """Everything but the name."""
+
+    class Meta(VirtualAddressInput.Meta):
+        fields = ["address", "check_url", "returns", "hosts"]
+
+
+class ApplyInput(StrictSerializer):
+    replace = Truth(default=False, help_text="Replace files of keepalived that were edited on a host.")
