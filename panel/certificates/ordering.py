@@ -10,6 +10,7 @@ import datetime as dt
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -19,7 +20,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from panel.accounts.models import User
-from panel.certificates import acme_client, challenge_files, keys, scheduling, switching
+from panel.certificates import acme_client, challenge_files, keys, scheduling, sharing, switching
 from panel.certificates.acme_client import AcmeProblem, Authority, Binding, Endpoint
 from panel.certificates.choices import STEPS, AccountStatus, KeyType, OrderStep
 from panel.certificates.dns import caa, records
@@ -188,12 +189,26 @@ class Course:
         if self.account.paused_until and self.account.paused_until > timezone.now():
             raise Later("The certificate authority limits orders at the moment.", self.account.paused_until)
         live = live_revision(self.site)
-        if live is not None and (self.automatic.dns or spec_of(live).challenge_folder):
-            return
-        if self.is_renewal:
-            raise ApplicationError(f"The live revision of {self.site} does not serve challenges. Deploy the site once.")
-        self._carry_out(lambda: switching.draft_deploy(self.actor, self.site))
-        self.note("The site is deployed." if self.automatic.dns else "The web server serves challenges.")
+        if live is None or not (self.automatic.dns or sharing.serves_challenges(live)):
+            if self.is_renewal:
+                words = f"The live revision of {self.site} does not serve challenges. Deploy the site once."
+                raise ApplicationError(words)
+            self._carry_out(lambda: switching.draft_deploy(self.actor, self.site))
+            self.note("The site is deployed." if self.automatic.dns else "The web server serves challenges.")
+        if not self.automatic.dns and not self.is_renewal:
+            self._prepare_twins()
+
+    def _prepare_twins(self) -> None:
+        """Let the other hosts of the names serve challenges too, without other changes of their sites."""
+        for twin, live in sharing.twins_of(self.site):
+            if sharing.serves_challenges(live):
+                continue
+            if sharing.has_other_changes(twin, live):
+                words = f"{twin} does not serve the challenges, because its draft has other changes. Deploy it."
+                self.note(words, is_problem=True)
+                continue
+            self._carry_out(partial(switching.draft_deploy, self.actor, twin))
+            self.note(f"{twin} serves challenges on {live.web_server.host}.")
 
     def register(self) -> None:
         self.account.refresh_from_db()  # another order of the account may have registered it
@@ -257,7 +272,10 @@ class Course:
         if live is None:
             raise ApplicationError(f"{self.site} is not deployed.")
         self.save(tokens=sorted({*self.order.tokens, *(item.token for item in waiting)}))
-        challenge_files.put(live.web_server, {item.token: item.content for item in waiting})
+        files = {item.token: item.content for item in waiting}
+        challenge_files.put(live.web_server, files)
+        for words in sharing.twins_put(self.site, files):
+            self.note(words, is_problem=True)
         for item in waiting:
             problem = challenge_files.unanswered(
                 spec_of(live), live.web_server.host, item.name, item.token, item.content

@@ -17,7 +17,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from panel.certificates import acme_client, renewal, switching
+from panel.certificates import acme_client, renewal, sharing, switching
 from panel.certificates.acme_client import AcmeProblem, Endpoint
 from panel.certificates.choices import AccountStatus, OrderStep
 from panel.certificates.dns import records
@@ -95,6 +95,7 @@ def look() -> None:
     for pk in idle.filter(next_at__lte=now).order_by("next_at").values_list("pk", flat=True)[:AT_ONCE]:
         order_begin(pk, now)
     renewals_deploy()
+    sharing.certificates_share()
     tokens_clear()
     records.clear()
 

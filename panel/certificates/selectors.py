@@ -14,7 +14,7 @@ from panel.certificates.choices import STEPS, OrderStep
 from panel.certificates.models import AcmeAccount, AutomaticCertificate, DnsAccount, Order
 from panel.core.jobs import JobStatus
 from panel.hosts.models import Host
-from panel.websites.models import Certificate
+from panel.websites.models import Certificate, Site
 
 CALENDAR_DAYS = 120
 
@@ -34,6 +34,11 @@ def certificates_on_hosts() -> dict[Host, list[Certificate]]:
         assert row.host is not None
         found.setdefault(row.host, []).append(row)
     return found
+
+
+def automatic_elsewhere(user: User, site: Site) -> QuerySet[AutomaticCertificate]:
+    """Automatic certificates of other sites that server blocks of this site use."""
+    return automatic_visible(user).filter(certificate__blocks__site=site).exclude(site=site).distinct()
 
 
 def automatic_visible(user: User) -> QuerySet[AutomaticCertificate]:

@@ -18,6 +18,7 @@ from panel.certificates.choices import REASON_CODES, AccountStatus, Issuer, KeyT
 from panel.certificates.models import UNDER_WAY, AcmeAccount, AutomaticCertificate, DnsAccount, Order
 from panel.certificates.ordering import endpoint_of
 from panel.certificates.scheduling import replaces_of
+from panel.certificates.sharing import challenges_serve
 from panel.core.errors import ApplicationError, Conflict
 from panel.core.jobs import JobStatus
 from panel.core.messages import Task, task_send_on_commit
@@ -25,7 +26,6 @@ from panel.rendering import names as server_names
 from panel.websites.models import Site
 from panel.websites.services import certificate_revoked
 from panel.websites.services.base import remove, store
-from panel.websites.versions import version_count
 
 
 def account_create(*, actor: User, team: Team, name: str, **values: Any) -> AcmeAccount:
@@ -192,7 +192,7 @@ def automatic_enable(
     automatic = AutomaticCertificate(site=site, account=account, dns=dns, **values)
     automatic.full_clean()
     automatic.save()
-    _answer_challenges(site, dns is None)
+    challenges_serve(site, dns is None)
     audit_record(
         actor=actor,
         action="automatic_https.enable",
@@ -200,11 +200,6 @@ def automatic_enable(
         after=values | {"account": account.name, "dns": dns.name if dns else ""},
     )
     return _order(actor, automatic)
-
-
-def _answer_challenges(site: Site, answers: bool) -> None:
-    Site.objects.filter(pk=site.pk).update(answers_challenges=answers)
-    version_count(site)
 
 
 @transaction.atomic
@@ -218,7 +213,7 @@ def automatic_disable(*, actor: User, site: Site) -> None:
         raise Conflict(f"An order for {site} is running. Try again when it has ended.")
     audit_record(actor=actor, action="automatic_https.disable", target=site)
     automatic.delete()
-    _answer_challenges(site, False)
+    challenges_serve(site, False)
 
 
 @transaction.atomic

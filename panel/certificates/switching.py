@@ -7,7 +7,7 @@ from itertools import chain, count
 from typing import Any
 
 from panel.accounts.models import User
-from panel.certificates import challenge_files, handshakes
+from panel.certificates import challenge_files, handshakes, sharing
 from panel.certificates.listeners import exact_names, listeners_of, site_names, wildcard_names
 from panel.certificates.models import AutomaticCertificate, Order
 from panel.core.claims import Attempt
@@ -170,8 +170,11 @@ def take_back(order: Order) -> None:
 
 
 def tokens_remove(order: Order) -> None:
-    """Remove files of challenges from the host of the site. Raises RemoteError."""
-    live = live_revision(order.automatic.site)
-    web_server = live.web_server if live is not None else order.automatic.site.web_server
-    if web_server is not None and order.tokens:
-        challenge_files.remove(web_server, order.tokens)
+    """Remove files of challenges from every host of the site's names. Raises RemoteError."""
+    site = order.automatic.site
+    live = live_revision(site)
+    web_server = live.web_server if live is not None else site.web_server
+    twins = [revision.web_server for _twin, revision in sharing.twins_of(site)]
+    for one in (web_server, *twins) if order.tokens else ():
+        if one is not None:
+            challenge_files.remove(one, order.tokens)

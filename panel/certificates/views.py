@@ -15,6 +15,7 @@ from panel.certificates.forms import AccountForm, AutomaticForm, RevokeForm
 from panel.certificates.models import AcmeAccount, AutomaticCertificate
 from panel.certificates.selectors import (
     accounts_visible,
+    automatic_elsewhere,
     automatic_visible,
     dns_accounts_visible,
     renewal_days,
@@ -161,7 +162,9 @@ def site(request: Request, name: str) -> HttpResponse:
             if made is not None:
                 messages.success(request, _("Automatic HTTPS is on. Paddock orders the certificate now."))
                 return redirect("certificates:site", row.name)
-    context = {"form": form, "accounts": choices, "status_code": form_status(form), **_state(automatic)}
+    elsewhere = automatic_elsewhere(request.user, row)
+    context = {"form": form, "accounts": choices, "elsewhere": elsewhere, "status_code": form_status(form)}
+    context |= _state(automatic)
     return site_render(request, row, "tls", "certificates/site.html", **context)
 
 

@@ -5,6 +5,7 @@ The panel itself is the actor: permission was checked when the automatic certifi
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -20,13 +21,13 @@ from panel.websites import freeze
 from panel.websites.models import Certificate, Site
 
 
-def revision_renewed(site: Site, live: Revision, certificate: Certificate) -> Revision:
-    """The live revision with the certificate's present files in place of those that it has."""
-    paths = freeze.tls_files(site, live.web_server, certificate)
-    files = [
-        RenderedFile(paths.certificate_path, certificate.certificate_pem),
-        RenderedFile(paths.key_path, certificate.private_key_pem, mode=KEY_MODE, is_secret=True),
-    ]
+def revision_renewed(site: Site, live: Revision, *certificates: Certificate) -> Revision:
+    """The live revision with the present files of these certificates in place of those that it has."""
+    files = []
+    for certificate in certificates:
+        paths = freeze.tls_files(site, live.web_server, certificate)
+        files.append(RenderedFile(paths.certificate_path, certificate.certificate_pem))
+        files.append(RenderedFile(paths.key_path, certificate.private_key_pem, mode=KEY_MODE, is_secret=True))
     records = records_of(live.files)
     for record in blobs_keep({site.pk: files})[site.pk]:
         if record.path in records:
@@ -39,12 +40,14 @@ def certificates_deploy(host: Host, renewed: Sequence[tuple[Site, Certificate]])
 
     Raises Conflict when a site is being deployed, ApplicationError (code `drift`) when files were edited on the host.
     """
-    changes = []
+    changes, by_site = [], defaultdict(list)
     for site, certificate in renewed:
+        by_site[site].append(certificate)
+    for site, certificates in by_site.items():
         live = live_revision(site)
         if live is None:
             continue
-        new = revision_renewed(site, live, certificate)
+        new = revision_renewed(site, live, *certificates)
         if new.pk != live.pk:
             changes.append((host, Change(site, live, new)))
     return _deploy(changes)

@@ -1,0 +1,127 @@
+"""Other sites that have to do with the certificate of one: those that serve its names on other hosts, and those that
+use its certificate.
+
+All hosts of a name serve a challenge, because the authority may ask any of them (DNS with several addresses, or a
+virtual address). A renewed certificate is deployed for the site that ordered it first; the others follow once every
+listener of that site presents it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+
+from django.db.models import F, QuerySet
+from django.utils import timezone
+
+from panel.certificates import challenge_files
+from panel.certificates.listeners import site_names
+from panel.certificates.models import UNDER_WAY, AutomaticCertificate
+from panel.core.errors import ApplicationError, words_of
+from panel.deployments.certificates.services import certificates_deploy
+from panel.deployments.models import DEPLOYED, Deployment, DeploymentKind, DeploymentStatus, Revision
+from panel.deployments.planning.selectors import live_revision, live_revisions
+from panel.deployments.revisions.rendered import spec_of
+from panel.hosts.models import Host
+from panel.websites import freeze
+from panel.websites.models import Certificate, ServerBlock, Site
+from panel.websites.versions import versions_count
+
+logger = logging.getLogger(__name__)
+
+AGAIN_AFTER = dt.timedelta(hours=1)  # a deployment that failed on a host
+
+
+def twins_of(site: Site) -> list[tuple[Site, Revision]]:
+    """Live sites of the team that serve a name of this live site on another host, with their revisions."""
+    live = live_revision(site)
+    names = set(site_names(spec_of(live))) if live is not None else set()
+    if live is None or not names:
+        return []
+    rows = Site.objects.filter(team=site.team_id, blocks__names__name__in=names, enabled=True).exclude(pk=site.pk)
+    found = {row.pk: row for row in rows.select_related("team", "web_server__host").distinct()}
+    revisions = live_revisions(found.values())
+    return [
+        (found[pk], revision)
+        for pk, revision in sorted(revisions.items())
+        if revision.web_server.host_id != live.web_server.host_id and names & set(site_names(spec_of(revision)))
+    ]
+
+
+def challenges_serve(site: Site, serves: bool) -> None:
+    """Let the site and its twins serve challenges with their next deployment, or no longer. A twin with automatic HTTPS
+    of its own is left as it is.
+    """
+    twins = [twin for twin, _revision in twins_of(site) if not AutomaticCertificate.objects.filter(site=twin).exists()]
+    changed = [row.pk for row in (site, *twins) if row.answers_challenges != serves]
+    Site.objects.filter(pk__in=changed).update(answers_challenges=serves)
+    versions_count(changed)
+    site.refresh_from_db(fields=["answers_challenges", "version", "row_version", "updated_at"])
+
+
+def serves_challenges(revision: Revision) -> bool:
+    return bool(spec_of(revision).challenge_folder)
+
+
+def has_other_changes(site: Site, revision: Revision) -> bool:
+    """Return whether a deployment would change more of the live site than that it serves challenges."""
+    draft, live = freeze.site_spec(site, revision.web_server), spec_of(revision)
+    return site.web_server_id != revision.web_server_id or replace(draft, challenge_folder="") != replace(
+        live, challenge_folder=""
+    )
+
+
+def twins_put(site: Site, files: Mapping[str, str]) -> list[str]:
+    """Write files of challenges on the hosts of the twins. Returns what failed: the authority may still reach another
+    host, for example by a virtual address.
+    """
+    problems = []
+    for _twin, revision in twins_of(site):
+        if serves_challenges(revision):
+            try:
+                challenge_files.put(revision.web_server, files)
+            except ApplicationError as error:
+                problems.append(f"{revision.web_server.host}: {words_of(error)}")
+    return problems
+
+
+def certificates_share() -> None:
+    """Deploy renewed certificates for the other sites that use them: one deployment for each host with such sites."""
+    hosts: dict[Host, list[tuple[Site, Certificate]]] = defaultdict(list)
+    for block in _behind():
+        revision = block.site.state.revision
+        assert block.certificate is not None and revision is not None
+        hosts[revision.web_server.host].append((block.site, block.certificate))
+    for host, renewed in hosts.items():
+        if _is_waiting(host, [site for site, _certificate in renewed]):
+            continue
+        try:
+            certificates_deploy(host, list(dict.fromkeys(renewed)))
+        except ApplicationError as error:
+            logger.info("renewed certificates wait on %s: %s", host, words_of(error))
+
+
+def _behind() -> QuerySet[ServerBlock]:
+    """Server blocks of live sites with a certificate that another site ordered and whose listeners present it, if the
+    files of the live site end at another time. A new certificate may end earlier: there are profiles for six days.
+    """
+    rows = ServerBlock.objects.filter(
+        certificate__automatic__seen_at__isnull=False,
+        site__state__status__in=DEPLOYED,
+        site__state__revision__certificate_ends_at__isnull=False,
+    )
+    rows = rows.exclude(site=F("certificate__automatic__site"))
+    rows = rows.exclude(site__state__revision__certificate_ends_at=F("certificate__not_after"))
+    rows = rows.exclude(certificate__automatic__orders__status__in=UNDER_WAY)
+    return rows.select_related("site__state__revision__web_server__host", "certificate")
+
+
+def _is_waiting(host: Host, sites: list[Site]) -> bool:
+    """Return whether such a deployment is running, or failed a short time ago."""
+    last = Deployment.objects.filter(kind=DeploymentKind.CERTIFICATE, host=host, items__site__in=sites).first()
+    if last is None or last.status == DeploymentStatus.SUCCEEDED:
+        return False
+    return not last.is_finished or (last.finished_at or timezone.now()) > timezone.now() - AGAIN_AFTER
