@@ -20,6 +20,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
 from OpenSSL import SSL
 
+from panel.certificates.keys import is_address
 from panel.certificates.listeners import Listener
 
 TIMEOUT_S = 5.0
@@ -64,7 +65,8 @@ def _over_tcp(listener: Listener) -> Chain:
     with socket.create_connection((listener.address, listener.port), TIMEOUT_S) as plain:
         plain.settimeout(None)
         connection = SSL.Connection(context, plain)
-        connection.set_tlsext_host_name(listener.name.encode())
+        if not is_address(listener.name):  # an address is never sent as a name (RFC 6066 section 3)
+            connection.set_tlsext_host_name(listener.name.encode())
         connection.set_connect_state()
         plain.setblocking(False)
         _shake(connection, plain)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import dns.exception
 import dns.resolver
 
+from panel.certificates.keys import is_address
 from panel.core.resolvers import resolver
 
 
@@ -31,6 +32,8 @@ def forbidden(names: Iterable[str], identities: Sequence[str]) -> list[str]:
     """
     found: dict[str, None] = {}
     for name in names if identities else ():
+        if is_address(name):  # an address has no CAA records (RFC 8738 section 5)
+            continue
         bare = name.removeprefix("*.")
         place, rows = _relevant(bare)
         words = refusal(name, place, rows, identities)
