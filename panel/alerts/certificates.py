@@ -17,6 +17,7 @@ from panel.deployments.models import DEPLOYED, SiteState
 from panel.websites.certificates import EXPIRY_STEPS, expiry_step
 from panel.websites.models import Certificate, CertificateSource
 
+SHARING = dt.timedelta(minutes=30)
 REVOCATIONS_NOTICE = dt.timedelta(days=3)  # authorities publish lists for a day to a few weeks
 
 
@@ -75,6 +76,23 @@ def _expiry_label(days: int) -> str:
     return _("Expires within a day") if days == 1 else _("Expires within %d days") % days
 
 
+def fault_alerts(user: User, most: int) -> list[Alert]:
+    """Certificates of sites that browsers refuse although they are valid."""
+    used = Certificate.objects.filter(blocks__isnull=False, faults__isnull=False).exclude(faults=[])
+    rows = visible(used, user)
+    return [
+        Alert(
+            "different",
+            _("Refused by browsers"),
+            "certificate",
+            row.name,
+            " ".join(row.fault_words),
+            reverse("websites:certificate", args=[row.name]),
+        )
+        for row in rows.distinct().order_by("name")[:most]
+    ]
+
+
 def live_alerts(user: User, most: int) -> list[Alert]:
     """Live sites whose certificate expires soon although the draft has a later one, which is not deployed yet."""
     now = timezone.now()
@@ -87,8 +105,10 @@ def live_alerts(user: User, most: int) -> list[Alert]:
     for state in rows.select_related("site", "revision").order_by("revision__certificate_ends_at"):
         assert state.revision is not None and state.revision.certificate_ends_at is not None
         ends_at = state.revision.certificate_ends_at
-        # A certificate that the draft uses as well is named by `certificate_alerts`.
-        if Certificate.objects.filter(blocks__site=state.site_id, not_after=ends_at).exists():
+        # A certificate that the draft uses as well is named by `certificate_alerts`; one that was renewed for another
+        # site reaches this one within minutes.
+        known = Q(not_after=ends_at) | Q(automatic__seen_at__gt=now - SHARING)
+        if Certificate.objects.filter(known, blocks__site=state.site_id).exists():
             continue
         step = next((days for days in reversed(EXPIRY_STEPS) if ends_at < now + dt.timedelta(days=days)), None)
         is_over = ends_at <= now

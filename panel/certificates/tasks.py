@@ -7,6 +7,7 @@ from uuid import UUID
 from celery import shared_task
 
 from panel.certificates import host_files, ordering, scheduling
+from panel.websites.services.certificates import certificates_judge
 
 
 @shared_task
@@ -25,5 +26,6 @@ def sweep() -> None:
 
 @shared_task
 def read_host_files() -> None:
-    """Read the certificates that other programs renew on the hosts."""
+    """Read the certificates that other programs renew on the hosts, and look at those that nobody looked at yet."""
     host_files.look()
+    certificates_judge()

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_an
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from panel.core.errors import ApplicationError
+from panel.websites.certificate_faults import faults_of
 
 ServerKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey
 MIN_RSA_BITS = 2048  # OpenSSL's default security level rejects smaller keys, and the whole server with them
@@ -37,6 +38,7 @@ class Bundle:
     fingerprint: str
     not_before: datetime.datetime
     not_after: datetime.datetime
+    faults: list[str]  # certificate_faults.WORDS
 
 
 def bundle_read(certificate_pem: str, private_key_pem: str, *, now: datetime.datetime) -> Bundle:
@@ -188,6 +190,7 @@ def _bundle(chain: list[x509.Certificate], key: ServerKey | None) -> Bundle:
         fingerprint=leaf.fingerprint(hashes.SHA256()).hex(),
         not_before=leaf.not_valid_before_utc,
         not_after=leaf.not_valid_after_utc,
+        faults=faults_of(chain),
     )
 
 

@@ -20,6 +20,7 @@ from panel.core.tags import TagsField
 from panel.hosts.models import Engine, Host, WebServer
 from panel.rendering import claims, maintenance
 from panel.websites import rules, shapes, shared, validators
+from panel.websites.certificate_faults import words_of_faults
 
 PORT = [MinValueValidator(1), MaxValueValidator(65535)]
 
@@ -96,6 +97,8 @@ class Certificate(BaseModel):
     fingerprint = models.CharField(max_length=64)  # SHA-256 of the leaf's DER, hex
     not_before = models.DateTimeField()
     not_after = models.DateTimeField(db_index=True)
+    # why browsers refuse it although it is valid (certificate_faults); null: not looked at yet
+    faults = models.JSONField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)  # browsers and clients may refuse it since
 
     class Meta:
@@ -103,6 +106,10 @@ class Certificate(BaseModel):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def fault_words(self) -> list[str]:
+        return words_of_faults(self.faults or [])
 
 
 class SharedSetting(BaseModel):

@@ -15,6 +15,12 @@ class CertificateSerializer(serializers.ModelSerializer[Certificate]):
         source="host.name", read_only=True, allow_null=True, default=None, help_text="Host of the file, if it is one"
     )
     certificate_path = serializers.CharField(read_only=True, help_text="Path of that file on the host")
+    faults = serializers.ListField(
+        source="fault_words",
+        child=serializers.CharField(),
+        read_only=True,
+        help_text="Reasons why browsers refuse it although it is valid",
+    )
 
     class Meta:
         model = Certificate
@@ -30,6 +36,7 @@ class CertificateSerializer(serializers.ModelSerializer[Certificate]):
             "fingerprint",
             "not_before",
             "not_after",
+            "faults",
             "certificate_pem",
             "created_at",
             "updated_at",

@@ -19,6 +19,7 @@ from panel.websites.services.base import at, described, fresh, remove, store
 from panel.websites.versions import certificate_count, plans_outdate
 
 MIN_EXPORT_PASSWORD = 12
+JUDGED_AT_ONCE = 1000
 
 
 def _values(
@@ -158,6 +159,13 @@ def _certificate_name(name: str) -> str:
         return name
     prefix = "*." if name.startswith("*.") else ""
     return prefix + validators.domain_normalized(name.removeprefix("*."))
+
+
+def certificates_judge() -> None:
+    """Record the faults of certificates that were stored before faults were looked for."""
+    for row in Certificate.objects.filter(faults__isnull=True).only("pk", "certificate_pem")[:JUDGED_AT_ONCE]:
+        found = certificates.public_read(row.certificate_pem).faults
+        Certificate.objects.filter(pk=row.pk).update(faults=found)
 
 
 @transaction.atomic
