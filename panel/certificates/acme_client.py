@@ -203,7 +203,10 @@ class Authority:
             ]
             is_known = "renewalInfo" in acme.directory.to_partial_json()
             new = _NewOrder(identifiers=found, profile=profile or None, replaces=replaces if is_known else None)
-            return str(self._post(acme.directory["newOrder"], new).headers["Location"])
+            try:
+                return str(self._post(acme.directory["newOrder"], new).headers["Location"])
+            except errors.ConflictError as conflict:  # RFC 9773 section 5: another order named it, even a failed one
+                raise AcmeProblem("Another order replaces this certificate.", code="alreadyReplaced") from conflict
 
         try:
             return self._told(call)

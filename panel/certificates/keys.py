@@ -7,8 +7,11 @@ import ipaddress
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from django.utils import timezone
 
 from panel.certificates.choices import KeyType
+from panel.core.errors import ApplicationError
+from panel.websites.certificates import bundle_read
 
 Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
@@ -50,3 +53,12 @@ def request_make(names: list[str], key_pem: str) -> x509.CertificateSigningReque
     builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([]))
     builder = builder.add_extension(x509.SubjectAlternativeName(found), critical=True)
     return builder.sign(key_read(key_pem), hashes.SHA256())
+
+
+def chain_check(chain: str, key_pem: str) -> None:
+    """Raise ApplicationError unless this is a valid chain for the key, as an authority should have sent it."""
+    try:
+        bundle_read(chain, key_pem, now=timezone.now())
+    except ApplicationError as error:
+        words = "The certificate authority sent a certificate that cannot be used"
+        raise ApplicationError(f"{words}: {error.message}") from error

@@ -186,8 +186,7 @@ class Course:
 
     def prepare(self) -> None:
         """Make the site serve challenges from its host's folder, which needs a deployment the first time only."""
-        if self.account.paused_until and self.account.paused_until > timezone.now():
-            raise Later("The certificate authority limits orders at the moment.", self.account.paused_until)
+        self._await_limit()
         live = live_revision(self.site)
         if live is None or not (self.automatic.dns or sharing.serves_challenges(live)):
             if self.is_renewal:
@@ -197,6 +196,11 @@ class Course:
             self.note("The site is deployed." if self.automatic.dns else "The web server serves challenges.")
         if not self.automatic.dns and not self.is_renewal:
             self._prepare_twins()
+
+    def _await_limit(self) -> None:
+        """Ask for nothing before the time that the authority named, whichever order of the account it told."""
+        if self.account.paused_until and self.account.paused_until > timezone.now():
+            raise Later("The certificate authority limits orders at the moment.", self.account.paused_until)
 
     def _prepare_twins(self) -> None:
         """Let the other hosts of the names serve challenges too, without other changes of their sites."""
@@ -233,6 +237,7 @@ class Course:
             self.save(key_pem=keys.key_make(KeyType(self.automatic.key_type)))
         if self.order.url:
             return
+        self._await_limit()
         with acme_client.session(endpoint_of(self.account)) as authority:
             forbidden = caa.forbidden(self.order.names, authority.caa_identities())
             if forbidden:
@@ -299,6 +304,7 @@ class Course:
             chain = acme_client.wait_until(lambda: self._issued(authority, request), timeout_s=ISSUE_TIMEOUT_S)
         if chain is None:
             raise Later("The certificate authority is still issuing the certificate.")
+        keys.chain_check(chain, self.order.key_pem)
         self.save(certificate_pem=chain)
         self.note("Received the certificate.")
 
@@ -350,7 +356,7 @@ class Course:
     def check(self) -> None:
         """Done means seen: each listener presents the new leaf and chain for each name, or the old state returns."""
         seen = acme_client.wait_until(self._seen, timeout_s=20.0) or self.order.seen
-        bad = wrong(seen)
+        bad = switching.wrong(seen)
         if not bad:
             return
         words = "; ".join(f"{item['listener']} for {item['name']}: {item['problem']}" for item in bad[:5])
@@ -363,9 +369,7 @@ class Course:
     def _seen(self) -> list[dict[str, str]] | None:
         found = switching.presented(self.order)
         self.save(seen=found)
-        return (
-            None if any(item["problem"] and not item["problem"].startswith("not checked") for item in found) else found
-        )
+        return None if switching.wrong(found) else found
 
     def _carry_out(self, begin: Callable[[], Any]) -> None:
         """Begin a deployment once, and wait until it ended."""
@@ -389,11 +393,6 @@ STEP: dict[OrderStep, Callable[[Course], None]] = {
     OrderStep.DEPLOY: Course.deploy,
     OrderStep.CHECK: Course.check,
 }
-
-
-def wrong(seen: list[dict[str, str]]) -> list[dict[str, str]]:
-    """The listeners that were asked and do not present the certificate."""
-    return [item for item in seen if item["problem"] and not item["problem"].startswith("not checked")]
 
 
 def endpoint_of(account: AcmeAccount) -> Endpoint:

@@ -142,6 +142,11 @@ def presented(order: Order) -> list[dict[str, str]]:
     return handshakes.problems(found, certificate.certificate_pem)
 
 
+def wrong(seen: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The listeners that were asked and do not present the certificate."""
+    return [item for item in seen if item["problem"] and not item["problem"].startswith("not checked")]
+
+
 def row_restore(order: Order) -> None:
     """The certificate's row as it was before this order."""
     certificate = order.automatic.certificate

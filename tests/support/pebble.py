@@ -117,6 +117,10 @@ class Pebble:
         body = json.dumps({"host": f"{name}.", "addresses": [address]}).encode()
         urllib.request.urlopen(f"http://127.0.0.1:{self.dns_management}/add-a", body, timeout=10).close()
 
+    def resolve_as_usual(self, name: str) -> None:
+        body = json.dumps({"host": f"{name}."}).encode()
+        urllib.request.urlopen(f"http://127.0.0.1:{self.dns_management}/clear-a", body, timeout=10).close()
+
     def orders(self) -> int:
         """How many orders were placed since it started."""
         return self._authority.said().count("to new order") + self._authority.said().count("Added order")
