@@ -10,7 +10,7 @@ from panel.failover.selectors import states_of, virtual_addresses_visible
 
 
 def virtual_address_alerts(user: User, most: int) -> list[Alert]:
-    rows = list(virtual_addresses_visible(user).filter(applied__isnull=False))
+    rows = list(virtual_addresses_visible(user))
     found = [
         Alert(
             state.status,

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from django.db.models import Q
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -22,7 +23,7 @@ from panel.hosts.models import Host, HostJob
 from panel.hosts.services.hosts import refuse_paused
 from panel.hosts.targets import target_for
 from panel.remote import pool
-from panel.rendering.keepalived import AddressSpec, host_file
+from panel.rendering.keepalived import AddressSpec, host_file, instance_line
 
 PUT_TIMEOUT_S = 90.0
 SETTLE_S, FIRST_S, POLL_S = 20.0, 6.0, 0.3
@@ -33,7 +34,8 @@ _NO_INTERFACE = gettext_lazy("No network interface has the address %s.")
 class Change:
     """One change: `draft` is the new configuration, None to withdraw the address; `former` the applied one.
 
-    `texts` are the new files by host, `replaced` the former ones of hosts that use the new file.
+    `texts` are the new files by host, `formers` the ones to return to, `begun` the hosts that may use the new file, and
+    `silent` those that lose the address but do not respond: they are left as they are.
     """
 
     row: VirtualAddress
@@ -42,13 +44,14 @@ class Change:
     replace: bool
     hosts: list[Host]
     texts: dict[Host, str] = field(default_factory=dict)
-    replaced: dict[Host, str] = field(default_factory=dict)
+    formers: dict[Host, str] = field(default_factory=dict)
+    begun: list[Host] = field(default_factory=list)
+    silent: list[Host] = field(default_factory=list)
 
     @property
     def spec(self) -> AddressSpec:
-        spec = self.draft or self.former
-        assert spec is not None
-        return spec
+        """The address that this change is about; the draft if it is cleaned from hosts that lost it before."""
+        return self.draft or self.former or draft_of(self.row)
 
     @property
     def is_new(self) -> bool:
@@ -77,15 +80,18 @@ def virtual_address_job(job: HostJob) -> dict[str, object]:
             raise ApplicationError(f"{error.message}\n{_undone(change)}") from error
     applied = change.draft.as_json() if change.draft else None
     VirtualAddress.objects.filter(pk=row.pk).update(applied=applied)
-    return {"hosts": [host.name for host in change.hosts], "on": holder_name}
+    silent = {"without_response": [host.name for host in change.silent]} if change.silent else {}
+    return {"hosts": [host.name for host in change.hosts], "on": holder_name, **silent}
 
 
 def _change(row: VirtualAddress, *, withdraw: bool, replace: bool) -> Change:
     draft, former = None if withdraw else draft_of(row), applied_of(row)
     names = [peer.host for spec in (draft, former) if spec for peer in spec.peers]
     order = {name: number for number, name in reversed(list(enumerate(names)))}
-    rows = Host.objects.filter(name__in=names).select_related("bastion")
-    return Change(row, draft, former, replace, sorted(rows, key=lambda host: order[host.name]))
+    wanted = Q(name__in=names) | Q(keepalived__text__contains=instance_line(row.name))
+    rows = Host.objects.filter(wanted).select_related("bastion")
+    found = sorted(rows, key=lambda host: (order.get(host.name, len(order)), host.name))
+    return Change(row, draft, former, replace, found)
 
 
 def _look(change: Change) -> None:
@@ -103,16 +109,46 @@ def _look(change: Change) -> None:
                 checks = {spec.check_url for spec in specs}
                 seen = observation(keepalived_read(host, agent, checks=checks, unused=unused), text)
         except ApplicationError as error:
-            problems.append(f"{host.name}: {error.message}")
+            if change.uses(host):
+                problems.append(f"{host.name}: {error.message}")
+            else:
+                change.silent.append(host)
             continue
         found[host] = seen
         missing = [one for one in _own_addresses(specs, host) if one not in seen.addresses]
         problems += [f"{host.name}: {_NO_INTERFACE % one}" for one in missing]
         change.texts[host] = "" if missing else host_file(specs, host.name, seen.addresses)
+        change.formers[host] = _former(change, others, host, seen) or text
         problems += [f"{host.name}: {problem}" for problem in _problems(change, host, seen)]
+    change.hosts = [host for host in change.hosts if host not in change.silent]
+    problems += _taken(change, found)
     _require_passing_check(change, found, problems)
-    if problems:
-        raise ApplicationError(_("Nothing was changed.") + "\n" + "\n".join(problems))
+    if problems or not change.hosts:
+        raise ApplicationError("\n".join([_("Nothing was changed."), *(problems or [_("No host responds.")])]))
+
+
+def _former(change: Change, others: list[AddressSpec], host: Host, seen: Observation) -> str | None:
+    """The file before this change, also after an attempt that was killed; None if it cannot be rendered."""
+    specs = [*others, change.former] if change.former else others
+    if any(one not in seen.addresses for one in _own_addresses(specs, host)):
+        return None
+    return host_file(specs, host.name, seen.addresses)
+
+
+def _taken(change: Change, found: Mapping[Host, Observation]) -> list[str]:
+    """Problems if another host in the network has the new address, unless an attempt that was killed gave it to one of
+    these hosts.
+    """
+    for host, seen in found.items():
+        text = change.texts[host]
+        if text and change.spec.ip in seen.addresses and seen.digest == digest(text):
+            return []
+    words = _("Another host in the network has %(address)s already (%(hardware)s).")
+    return [
+        f"{host.name}: {words % {'address': address, 'hardware': hardware}}"
+        for host, seen in found.items()
+        for address, hardware in seen.neighbours.items()
+    ]
 
 
 def _own_addresses(specs: list[AddressSpec], host: Host) -> list[str]:
@@ -133,9 +169,6 @@ def _problems(change: Change, host: Host, seen: Observation) -> list[str]:
         problems.append(
             _("/etc/keepalived/paddock.conf was edited on the host. Choose to replace it, or undo the edit there.")
         )
-    for address, hardware in seen.neighbours.items():
-        words = _("Another host in the network has %(address)s already (%(hardware)s).")
-        problems.append(words % {"address": address, "hardware": hardware})
     return problems
 
 
@@ -168,7 +201,7 @@ def _test(change: Change, host: Host) -> None:
 
 def _put(change: Change, host: Host) -> None:
     row, _created = KeepalivedHost.objects.get_or_create(host=host)
-    change.replaced[host] = row.text
+    change.begun.append(host)
     expected = None if change.replace else [digest(row.text)]
     _sent(host, "put", change.texts[host], expected)
     KeepalivedHost.objects.filter(pk=row.pk).update(text=change.texts[host])
@@ -225,7 +258,8 @@ def _unverified(change: Change, holders: list[str], left: str) -> str:
 def _undone(change: Change) -> str:
     """Give the changed hosts their former files back, in words."""
     kept, lost = [], []
-    for host, text in change.replaced.items():
+    for host in change.begun:
+        text = change.formers[host]
         try:
             _sent(host, "put", text, None)
         except ApplicationError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from panel.failover.models import KeepalivedHost, VirtualAddress, VirtualAddress
 from panel.failover.reading import Observation, Verdict, observation, verdict
 from panel.hosts.models import Host
 from panel.hosts.selectors import hosts_visible
-from panel.rendering.keepalived import AddressSpec, Peer, address_spec
+from panel.rendering.keepalived import AddressSpec, Peer, address_spec, instance_line
 
 ACTIONS = ("apply", "withdraw")
 
@@ -60,7 +60,7 @@ def observed(host: Host) -> Observation | None:
     return observation(found.seen, found.text, found.seen_at) if found and found.seen else None
 
 
-def states_of(rows: Iterable[VirtualAddress]) -> list[Verdict]:
+def states_of(rows: Sequence[VirtualAddress]) -> list[Verdict]:
     """States of these addresses as their hosts report them at present."""
     specs = [applied_of(row) for row in rows]
     names = {peer.host for spec in specs if spec for peer in spec.peers}
@@ -70,10 +70,22 @@ def states_of(rows: Iterable[VirtualAddress]) -> list[Verdict]:
         seen = observed(host)
         if seen is not None and seen.is_current(now):
             current[host.name] = seen
-    return [_state(spec, current) for spec in specs]
+    written = KeepalivedHost.objects.exclude(text="").values_list("host__name", "text")
+    texts = dict(written) if rows else {}
+    return [_state(spec, current, _left_over(row, spec, texts)) for row, spec in zip(rows, specs, strict=True)]
 
 
-def _state(spec: AddressSpec | None, current: Mapping[str, Observation]) -> Verdict:
+def _left_over(row: VirtualAddress, spec: AddressSpec | None, texts: Mapping[str, str]) -> list[str]:
+    """Hosts that have lost the address, but did not respond when it was applied or withdrawn."""
+    names = {peer.host for peer in spec.peers} if spec else set()
+    line = instance_line(row.name)
+    return sorted(name for name, text in texts.items() if name not in names and line in text)
+
+
+def _state(spec: AddressSpec | None, current: Mapping[str, Observation], left_over: list[str]) -> Verdict:
+    if left_over:
+        words = _("These hosts have its configuration still. Once they respond, apply or withdraw it again: %s.")
+        return Verdict("unsure", _("Left on a host"), words % ", ".join(left_over))
     if spec is None:
         return Verdict("planned", _("Not applied"), _("No host has the address before you apply it."))
     return verdict(spec.ip, spec.check_url, {peer.host: current.get(peer.host) for peer in spec.peers})

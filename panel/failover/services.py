@@ -16,7 +16,7 @@ from panel.audit.services import audit_record
 from panel.core.errors import ApplicationError, Conflict
 from panel.core.models import version_bump
 from panel.failover.models import MAX_ROUTER_ID, VirtualAddress, VirtualAddressHost
-from panel.failover.selectors import draft_of
+from panel.failover.selectors import draft_of, state_of
 from panel.hosts.models import Host, HostJob, HostJobKind
 from panel.hosts.services.jobs import UNFINISHED, host_job_request
 
@@ -87,7 +87,7 @@ def virtual_address_apply(*, actor: User, row: VirtualAddress, replace: bool = F
 
 def virtual_address_withdraw(*, actor: User, row: VirtualAddress, replace: bool = False) -> HostJob:
     """Take the address from its hosts; nobody has it afterwards."""
-    if not row.applied:
+    if not row.applied and state_of(row).status == "planned":
         raise Conflict(_("%s is not in use on any host.") % row.name)
     return _requested(actor, row, "withdraw", replace)
 

@@ -75,6 +75,11 @@ def host_file(specs: Iterable[AddressSpec], host: str, interfaces: Mapping[str, 
     return print_tree("keepalived", _line, "paddock.conf.j2", nodes=nodes)
 
 
+def instance_line(name: str) -> str:
+    """The line of a host's file that begins the virtual address of this name."""
+    return f"vrrp_instance {name} {{"
+
+
 def _nodes(spec: AddressSpec, host: str, interfaces: Mapping[str, str]) -> list[Node]:
     own = spec.peer(host)
     others = [peer.address for peer in spec.peers if peer is not own]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from panel.failover import execution, services
 from panel.failover.models import KeepalivedHost, VirtualAddress
 from panel.failover.selectors import is_changed, state_of, virtual_addresses_visible
 from panel.hosts.execution import host_job_execute
-from panel.hosts.models import HostJob
+from panel.hosts.models import Host, HostJob
 from panel.hosts.watching import host_look
 from panel.remote import pool
 from tests.suites.benchmark_suites.suite_runner import administrator, ssh_host
@@ -176,12 +177,13 @@ def test_address_that_no_host_takes_is_taken_back(pair: Pair, monkeypatch: pytes
     monkeypatch.setattr(execution, "SETTLE_S", 4.0)
     monkeypatch.setattr(execution, "FIRST_S", 0.0)
     original = execution._require_passing_check
-    monkeypatch.setattr(execution, "_require_passing_check", lambda *rest: (original(*rest), stop_nginx())[0])
 
-    def stop_nginx() -> None:
+    def and_stop_nginx(*rest: Any) -> None:
+        original(*rest)
         for machine in pair.machines:
             machine.kill_nginx()
 
+    monkeypatch.setattr(execution, "_require_passing_check", and_stop_nginx)
     refused = pair.applied()
     assert refused.status == JobStatus.FAILED
     assert f"No host took {pair.ip} within 4 seconds" in refused.error
@@ -210,3 +212,49 @@ def test_address_that_a_host_was_given_by_hand_is_not_taken_from_it(pair: Pair) 
     refused = pair.applied()
     assert refused.status == JobStatus.FAILED
     assert f"{pair.ip} already" in refused.error
+
+
+class Killed(BaseException):
+    """The end of a worker between two hosts."""
+
+
+def test_change_goes_on_after_its_worker_was_killed_between_the_hosts(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = execution._sent
+
+    def dying(host: Host, action: str, text: str, expected: list[str] | None) -> None:
+        if action == "put" and host == pair.rows[1]:
+            raise Killed
+        sent(host, action, text, expected)
+
+    with monkeypatch.context() as first:
+        first.setattr(execution, "_sent", dying)
+        with pytest.raises(Killed):
+            pair.applied()
+    assert pair.holders() == ["web-1"] and not pair.reloaded().applied
+    HostJob.objects.update(status=JobStatus.QUEUED)  # what the sweep does with jobs of dead workers
+    job = HostJob.objects.get()
+    host_job_execute(job.uuid)
+    job.refresh_from_db()
+    assert (job.status, job.error) == (JobStatus.SUCCEEDED, "")
+    assert pair.holders() == ["web-1"] and not is_changed(pair.reloaded())
+
+
+def test_lost_host_is_replaced_and_cleaned_once_it_responds(pair: Pair) -> None:
+    assert pair.applied().error == ""
+    pair.machines[0].unplug()
+    pool.close()
+    assert eventually(lambda: asked(pair.ip) == "web-2", timeout_s=15)
+    spare = Host.objects.create(name="spare", address=f"{pair.prefix}.99", username="root", status="ready")
+    hosts = [(pair.rows[1], ""), (spare, "")]
+    services.virtual_address_change(actor=pair.admin, row=pair.reloaded(), values={}, hosts=hosts)
+    refused = pair.applied()
+    assert refused.status == JobStatus.FAILED and refused.error.splitlines()[1].startswith("spare: ")
+    assert pair.withdrawn().result == {"hosts": ["web-2"], "on": "", "without_response": ["web-1"]}
+    assert asked(pair.ip) == "" and state_of(pair.row).label == "Left on a host"
+    assert [alert.detail for alert in virtual_address_alerts(pair.admin, 6)] == [state_of(pair.row).detail]
+    pair.machines[0].plug_in()
+    assert eventually(lambda: asked(pair.ip) == "web-1", timeout_s=15)  # it has the file still
+    assert pair.withdrawn().result == {"hosts": ["web-1"], "on": ""}
+    assert pair.holders() == [] and state_of(pair.row).label == "Not applied"
