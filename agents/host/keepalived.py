@@ -45,8 +45,9 @@ _DISCARD_PORT = 9
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     """{"action": "look", "checks": [URLs], "unused": [addresses]} -> {"version", "running", "main": missing | ours |
-    includes | other, "digest": SHA-256 of paddock.conf, "" for none or an empty one, "addresses": {address: interface},
-    "checks": {URL: problem, "" if it passes}, "neighbours": {address: hardware address of the machine that has it}}.
+    includes | other | elsewhere (keepalived runs with another file), "digest": SHA-256 of paddock.conf, "" for none or
+    an empty one, "addresses": {address: interface}, "checks": {URL: problem, "" if it passes}, "neighbours":
+    {address: hardware address of the machine that has it}}.
 
     {"action": "test" | "put", "text", "expected": [digests]}: test paddock.conf, or test and use it; "" removes it.
     Refusal (`drift`) if the existing file has none of the digests; without "expected" any file is replaced. Both return
@@ -105,12 +106,25 @@ def _path(name: str) -> str:
 
 
 def _main_state() -> str:
+    if _used_file() not in ("", _path(MAIN)):
+        return "elsewhere"
     text = processes.read(_path(MAIN)).decode("utf-8", "replace")
     if not text.strip():
         return "missing"
     if text == MAIN_TEXT:
         return "ours"
     return "includes" if _INCLUDES.search(text) else "other"
+
+
+def _used_file() -> str:
+    """The file with which keepalived was started, "" for its default or if it does not run."""
+    words = processes.read("/proc/%d/cmdline" % _pid()).decode("utf-8", "replace").split("\0")
+    for number, word in enumerate(words[:-1]):
+        if word in ("-f", "--use-file"):
+            return words[number + 1]
+        if word.startswith("--use-file="):
+            return word.partition("=")[2]
+    return ""
 
 
 def _digest() -> str:
@@ -150,6 +164,8 @@ def _require_program() -> None:
         raise Refusal("refused", "keepalived needs root; let the agent run as root or by sudo")
     if not commands.find("keepalived"):
         raise Refusal("missing", "keepalived is not installed. On Debian: apt-get install keepalived")
+    if _main_state() == "elsewhere":
+        raise Refusal("refused", "keepalived runs with %s instead of %s" % (_used_file(), _path(MAIN)))
     if _main_state() == "other":
         words = "%s does not include the file of Paddock. Add this line to it: include %s"
         raise Refusal("refused", words % (_path(MAIN), _path(OURS)), path=_path(MAIN))

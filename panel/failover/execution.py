@@ -164,6 +164,8 @@ def _problems(change: Change, host: Host, seen: Observation) -> list[str]:
             _("/etc/keepalived/keepalived.conf is the host's own and does not include Paddock's file. Add the line: %s")
             % "include /etc/keepalived/paddock.conf"
         )
+    if seen.main == "elsewhere":
+        problems.append(_("keepalived runs with another file than /etc/keepalived/keepalived.conf."))
     # A process that was killed may have written the new file already.
     if seen.edited and not change.replace and seen.digest != digest(change.texts[host]):
         problems.append(

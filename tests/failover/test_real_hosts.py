@@ -258,3 +258,15 @@ def test_lost_host_is_replaced_and_cleaned_once_it_responds(pair: Pair) -> None:
     assert eventually(lambda: asked(pair.ip) == "web-1", timeout_s=15)  # it has the file still
     assert pair.withdrawn().result == {"hosts": ["web-1"], "on": ""}
     assert pair.holders() == [] and state_of(pair.row).label == "Not applied"
+
+
+def test_keepalived_with_a_file_of_its_own_elsewhere_is_left_alone(pair: Pair) -> None:
+    own = pair.machines[1].root / "own.conf"
+    own.write_text("global_defs {\n    router_id own\n}\n")
+    pair.machines[1].inside("keepalived", "--use-file", str(own))
+    assert eventually(pair.machines[1].keepalived_runs)
+    refused = pair.applied()
+    assert refused.status == JobStatus.FAILED
+    assert "web-2: keepalived runs with another file than /etc/keepalived/keepalived.conf." in refused.error
+    assert pair.holders() == [] and pair.machines[1].keepalived_runs()
+    assert [list(machine.configuration.iterdir()) for machine in pair.machines] == [[], []]
