@@ -23,6 +23,7 @@ from agents.host.operations import Emit
 
 FOLDER = "/etc/keepalived"
 PID_FILE = "/run/keepalived.pid"
+_PYTHON = "/usr/bin/python3"
 MAIN, OURS, CHECK = "keepalived.conf", "paddock.conf", "paddock-check"
 _NEW, _NEW_MAIN, _TEST_LOG = ".paddock-new.conf", ".paddock-new-main.conf", ".paddock-test.log"
 MAIN_TEXT = """# Written by Paddock. Add your own directives here: Paddock does not change an edited file.
@@ -203,7 +204,9 @@ def _tested(text: str) -> str:
 def _check_program() -> bytes:
     source = pkgutil.get_data("agents.host", "keepalived_check.py")
     assert source is not None
-    return b"#!%s -IS\n%s" % (os.fsencode(sys.executable), source)
+    # The check runs as another account, which may not reach an interpreter in a folder of root's.
+    python = _PYTHON if os.path.exists(_PYTHON) else sys.executable
+    return b"#!%s -IS\n%s" % (os.fsencode(python), source)
 
 
 def _put(text: str) -> None:

@@ -6,6 +6,7 @@ from django.urls import reverse
 
 from panel.accounts.models import User
 from panel.alerts.kinds import Alert
+from panel.failover.models import VirtualAddress
 from panel.failover.selectors import states_of, virtual_addresses_visible
 
 
@@ -21,6 +22,11 @@ def virtual_address_alerts(user: User, most: int) -> list[Alert]:
             reverse("failover:detail", args=[row.name]),
         )
         for row, state in zip(rows, states_of(rows), strict=True)
-        if state.status in ("failed", "unsure")
+        if state.status == "failed" or (state.status == "unsure" and not _is_paused(row))
     ]
     return found[:most]
+
+
+def _is_paused(row: VirtualAddress) -> bool:
+    """Return whether a host of the address is in maintenance, and so is not observed."""
+    return any(member.host.is_paused for member in row.members.all())

@@ -204,8 +204,9 @@ class Course:
 
     def _prepare_twins(self) -> None:
         """Let the other hosts of the names serve challenges too, without other changes of their sites."""
+        sharing.challenges_serve(self.site, True)  # the site may not have been live when the switch was turned on
         for twin, live in sharing.twins_of(self.site):
-            if sharing.serves_challenges(live):
+            if sharing.serves_challenges(live) or not twin.answers_challenges:
                 continue
             if sharing.has_other_changes(twin, live):
                 words = f"{twin} does not serve the challenges, because its draft has other changes. Deploy it."

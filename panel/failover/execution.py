@@ -258,7 +258,7 @@ def _unverified(change: Change, holders: list[str], left: str) -> str:
 
 
 def _undone(change: Change) -> str:
-    """Give the changed hosts their former files back, in words."""
+    """Restore the former files of the changed hosts. Returns a sentence about the result."""
     kept, lost = [], []
     for host in change.begun:
         text = change.formers[host]

@@ -12,7 +12,7 @@ import pytest
 from django.utils import timezone
 
 from panel.certificates import challenge_files
-from panel.certificates.models import AutomaticCertificate, Order
+from panel.certificates.models import AutomaticCertificate, DnsAccount, Order
 from panel.deployments.models import Deployment, DeploymentKind
 from panel.hosts.models import Connection, Engine, Host, HostStatus, Layout, WebServer
 from panel.remote.errors import RemoteError
@@ -191,3 +191,24 @@ def test_site_with_two_renewed_certificates_gets_them_in_one_deployment(twins: T
     assert [(row.status, row.items.count()) for row in renewals] == [("succeeded", 1)]
     for name in ("shop.example", "blog.example"):
         assert presented(world.https_port, name) == presented(twins.https_port, name)
+
+
+def test_site_that_is_new_on_its_host_lets_the_others_serve_challenges(twins: Twins) -> None:
+    other = twins.second.web_server
+    assert other is not None
+    known = twins.world.machine.site("known", other, domains=["new.example"], port=twins.http_port)
+    twins.world.machine.deploy(known)
+    account = twins.world.authority(twins.http_port)
+    order = twins.world.run(twins.world.enable(twins.world.site("new"), account))
+    assert order.status == "succeeded", order.error
+    assert order.records.filter(text="known serves challenges on node-2.").exists()
+
+
+def test_twin_that_proves_its_names_by_dns_is_left_as_it_is(twins: Twins) -> None:
+    account = twins.world.authority()
+    dns = DnsAccount.objects.create(name="dns", team=twins.world.people.team, kind="rfc2136")
+    AutomaticCertificate.objects.create(site=twins.second, account=account, dns=dns)
+    order = twins.world.run(twins.world.enable(twins.first, account))
+    assert order.status == "succeeded", order.error
+    twins.second.refresh_from_db()
+    assert not twins.second.answers_challenges

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from panel.accounts.models import Team
+from panel.accounts.models import Team, User
+from panel.alerts.virtual_addresses import virtual_address_alerts
 from panel.failover.models import KeepalivedHost, VirtualAddress
 from panel.failover.reading import CURRENT, cleaned
 from panel.failover.selectors import draft_of, state_of, virtual_addresses_visible
@@ -166,6 +167,10 @@ def test_state_is_what_the_hosts_reported_within_three_minutes(caller: Caller, h
     assert said([], []) == "On no host"
     assert said(["192.0.2.200"], ["192.0.2.200"]) == "On several hosts"
     assert said(["192.0.2.200"], [], age=CURRENT) == "Unknown"
+    administrator = User.objects.get(username="ada")
+    assert len(virtual_address_alerts(administrator, 6)) == 1
+    Host.objects.update(is_paused=True)  # maintenance: nobody looks at the hosts
+    assert virtual_address_alerts(administrator, 6) == []
 
 
 @pytest.mark.parametrize("report", [{}, {"addresses": 7, "checks": [], "version": {}}, {"addresses": {"a": {}}}])
