@@ -26,6 +26,7 @@ from panel.core import claims
 from panel.core.errors import ApplicationError, Conflict, words_of
 from panel.core.jobs import JobStatus
 from panel.deployments.certificates.services import certificates_deploy
+from panel.hosts.models import Host
 from panel.remote.errors import RemoteError
 
 logger = logging.getLogger(__name__)
@@ -170,12 +171,21 @@ def _deploy_together(orders: list[Order]) -> None:
     mine = Order.objects.filter(pk__in=pks, status=JobStatus.QUEUED, deployment=None)
     if mine.update(retry_at=now + dt.timedelta(seconds=20)) != len(pks):
         return
-    renewed = [(order.automatic.site, order.automatic.certificate) for order in ready if order.automatic.certificate]
+    _deploy(web_server.host, ready)
+
+
+def _deploy(host: Host, orders: list[Order]) -> None:
+    pks = [order.pk for order in orders]
+    renewed = [(order.automatic.site, order.automatic.certificate) for order in orders if order.automatic.certificate]
     try:
-        deployment = certificates_deploy(web_server.host, renewed)
+        deployment = certificates_deploy(host, renewed)
     except ApplicationError as error:
+        if error.code == "drift" and len(orders) > 1:  # the edited files of one site stop no other
+            for order in orders:
+                _deploy(host, [order])
+            return
         pause = BUSY_PAUSE if isinstance(error, Conflict) else PAUSE
-        Order.objects.filter(pk__in=pks).update(progress=words_of(error)[:200], retry_at=now + pause)
+        Order.objects.filter(pk__in=pks).update(progress=words_of(error)[:200], retry_at=timezone.now() + pause)
         return
     Order.objects.filter(pk__in=pks, status=JobStatus.QUEUED).update(deployment=deployment, retry_at=None)
 

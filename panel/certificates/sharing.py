@@ -98,10 +98,18 @@ def certificates_share() -> None:
     for host, renewed in hosts.items():
         if _is_waiting(host, [site for site, _certificate in renewed]):
             continue
-        try:
-            certificates_deploy(host, list(dict.fromkeys(renewed)))
-        except ApplicationError as error:
-            logger.info("renewed certificates wait on %s: %s", host, words_of(error))
+        _deploy(host, list(dict.fromkeys(renewed)))
+
+
+def _deploy(host: Host, renewed: list[tuple[Site, Certificate]]) -> None:
+    try:
+        certificates_deploy(host, renewed)
+    except ApplicationError as error:
+        if error.code == "drift" and len(renewed) > 1:  # the edited files of one site stop no other
+            for one in renewed:
+                _deploy(host, [one])
+            return
+        logger.info("renewed certificates wait on %s: %s", host, words_of(error))
 
 
 def _behind() -> QuerySet[ServerBlock]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import socket
+import ssl
 import threading
 from pathlib import Path
 
@@ -23,6 +25,16 @@ from tests.support.http_client import ask
 
 def stamp(when: dt.datetime) -> str:
     return when.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def presented(port: int, name: str) -> bytes:
+    """The certificate that a listener presents for a name, as DER."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with context.wrap_socket(socket.create_connection(("127.0.0.1", port), 5), server_hostname=name) as secure:
+        found = secure.getpeercert(binary_form=True)
+    assert found
+    return found
 
 
 def due(site: Site) -> None:
@@ -131,3 +143,27 @@ def leave_old_server(world: World, files: list[Path]) -> None:
         f"server {{ listen {world.https_port} ssl; server_name shop.example;"
         f" ssl_certificate {root}/old.crt; ssl_certificate_key {root}/old.key; return 200 old; }}"
     )
+
+
+@pytest.mark.parametrize(("what", "shop"), [("sites-available/*shop*", "succeeded"), ("paddock/shop/*.crt", "queued")])
+def test_edited_file_of_one_site_stops_no_other_renewal(world: World, what: str, shop: str) -> None:
+    """A renewal leaves an edited configuration as it is, and never replaces an edited certificate."""
+    account = world.authority()
+    sites = [world.site(name) for name in ("shop", "blog")]
+    for site in sites:
+        order = world.run(world.enable(site, account))
+        assert order.status == "succeeded", order.error
+    before = presented(world.https_port, "blog.example")
+    (edited,) = world.machine.root.glob(what)
+    text = edited.read_text() + "\n# an edit by hand\n"
+    edited.write_text(text)
+    for site in sites:
+        due(site)
+    world.turn()
+    assert presented(world.https_port, "blog.example") != before
+    assert edited.read_text() == text
+    orders = Order.objects.filter(automatic__seen_at__isnull=False).order_by("-pk")[:2]
+    assert {order.automatic.site.name: order.status for order in orders} == {"shop": shop, "blog": "succeeded"}
+    waiting = [order.progress for order in orders if order.status == "queued"]
+    assert all(words.startswith("Edited on the host") for words in waiting)
+    assert not Deployment.objects.filter(status="planned").exists()

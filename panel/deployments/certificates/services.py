@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
+from panel.core.errors import ApplicationError
 from panel.deployments.confirmation.services import deployments_confirm_themselves
 from panel.deployments.models import Deployment, DeploymentKind, Revision
 from panel.deployments.planning.changes import Change
@@ -65,5 +66,9 @@ def _deploy(changes: Sequence[tuple[Host, Change]]) -> Deployment | None:
     if not changes:
         return None
     (plan,) = changes_plan(DeploymentKind.CERTIFICATE, changes)
-    deployments_confirm_themselves([plan])
+    try:
+        deployments_confirm_themselves([plan])
+    except ApplicationError:
+        plan.delete()  # nobody is to confirm it
+        raise
     return plan

@@ -81,6 +81,7 @@ class _Draft:
         self.items = [item for row in group for item in items[row.pk]]
         self.changes = [Change(item.site, item.previous, item.revision) for item in self.items]
         self.is_of_main = self.deployment.kind == DeploymentKind.MAIN
+        self.is_renewal = self.deployment.kind == DeploymentKind.CERTIFICATE
         self.planned = [file for row in group for file in row.plan.files]
         self.files: list[PlanFile] = [file for file in self.planned if file.site or self.is_of_main]
         self.stand: dict[int, list[FileRecord]] = {}
@@ -94,7 +95,8 @@ class _Draft:
         shown = {file.path: file for file in self.planned if not file.site}
         for web_server in self.web_servers:
             self.stand[web_server.pk] = [entry.new for entry in entries[web_server.pk] if entry.new]
-            self.files += [entry.as_file(shown.get(entry.path)) for entry in entries[web_server.pk]]
+            wanted = [entry for entry in entries[web_server.pk] if entry.old != entry.new or not self.is_renewal]
+            self.files += [entry.as_file(shown.get(entry.path)) for entry in wanted]
 
     def _compared(self, taking: Collection[int]) -> list[Probe]:
         """Requests to sites that replace parts of the host's own files, before and after."""

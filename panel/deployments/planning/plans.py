@@ -33,9 +33,9 @@ Log = tuple[str, str, str]  # site, name of the server block, path of its access
 LOOKS_AT_ONCE = 64  # hosts; nearly all of the time is waiting
 
 
-def plans_make(hosts: Mapping[Host, Sequence[Change]]) -> list[Plan]:
+def plans_make(hosts: Mapping[Host, Sequence[Change]], *, only_changes: bool = False) -> list[Plan]:
     """Plans for the hosts, in order, with a constant number of queries. All reachable hosts are queried at the same
-    time.
+    time. With `only_changes`, files that stay the same are left out, and so are their edits on the host.
     """
     drafts = [_Draft(host, changes) for host, changes in hosts.items()]
     groups = {web_server: draft.changes for draft in drafts for web_server in draft.web_servers}
@@ -45,6 +45,8 @@ def plans_make(hosts: Mapping[Host, Sequence[Change]]) -> list[Plan]:
     for draft in drafts:
         draft.take([row for web_server in draft.web_servers for row in taken.get(web_server.pk, ())])
         draft.entries += [entry for web_server in draft.web_servers for entry in entries[web_server.pk]]
+        if only_changes:
+            draft.entries = [entry for entry in draft.entries if entry.old != entry.new]
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
         answers = _ask_all(drafts, threads)
         names = [threads.submit(names_elsewhere, draft.host, new_names(draft.changes)) for draft in drafts]

@@ -88,7 +88,8 @@ def _allowed(actor: User, sites: Iterable[Site], *actions: Action) -> list[Site]
 def _plan_and_store(
     actor: User | None, hosts: Mapping[Host, Sequence[Change]], kind: DeploymentKind, batch: UUID, then: Then
 ) -> list[Deployment]:
-    plans = plans_make(hosts)
+    # A renewed certificate neither needs nor overwrites a file that somebody edited.
+    plans = plans_make(hosts, only_changes=kind == DeploymentKind.CERTIFICATE)
     with transaction.atomic():
         sites_lock(change.site.pk for changes in hosts.values() for change in changes)
         rows = Deployment.objects.bulk_create(
