@@ -26,6 +26,7 @@ from panel.core import claims
 from panel.core.errors import ApplicationError, Conflict, words_of
 from panel.core.jobs import JobStatus
 from panel.deployments.certificates.services import certificates_deploy
+from panel.deployments.models import DEPLOYED
 from panel.hosts.models import Host
 from panel.remote.errors import RemoteError
 
@@ -88,7 +89,9 @@ def renewal_plan(automatic: AutomaticCertificate) -> None:
 def look() -> None:
     """One round. Safe to call at any time, from several workers at once."""
     now = timezone.now()
-    idle = AutomaticCertificate.objects.exclude(orders__status__in=UNDER_WAY)
+    # A site that is disabled or removed from its host presents nothing; its renewal waits until it is deployed again.
+    wanted = Q(seen_at=None) | Q(site__state__status__in=DEPLOYED)
+    idle = AutomaticCertificate.objects.filter(wanted).exclude(orders__status__in=UNDER_WAY)
     for row in idle.filter(ari_at__lte=now, failures=0).select_related("account", "certificate")[:AT_ONCE]:
         mine = AutomaticCertificate.objects.filter(pk=row.pk, ari_at=row.ari_at)
         if mine.update(ari_at=now + renewal.ASK_AGAIN):

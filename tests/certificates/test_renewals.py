@@ -12,9 +12,11 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from panel.alerts.certificates import order_alerts
 from panel.certificates import scheduling, services
 from panel.certificates.models import AutomaticCertificate, Order
 from panel.deployments.models import Deployment, DeploymentKind
+from panel.deployments.planning.services import deployment_plan
 from panel.websites import services as websites
 from panel.websites.models import Certificate, Site
 from panel.websites.versions import IS_PENDING
@@ -167,3 +169,22 @@ def test_edited_file_of_one_site_stops_no_other_renewal(world: World, what: str,
     waiting = [order.progress for order in orders if order.status == "queued"]
     assert all(words.startswith("Edited on the host") for words in waiting)
     assert not Deployment.objects.filter(status="planned").exists()
+
+
+def test_disabled_site_is_renewed_once_it_is_deployed_again(world: World) -> None:
+    site = world.site()
+    order = world.run(world.enable(site, world.authority()))
+    assert order.status == "succeeded", order.error
+    site.refresh_from_db()
+    (plan,) = deployment_plan(actor=world.people.owner, sites=[site], kind=DeploymentKind.DISABLE)
+    assert world.machine.run(plan).status == "succeeded"
+    due(site)
+    world.turn()
+    assert Order.objects.count() == 1 and order_alerts(world.people.owner, 6) == []
+    before = fingerprints()
+    site.refresh_from_db()
+    websites.site_enable(actor=world.people.owner, site=site, enabled=True)
+    world.machine.deploy(site)
+    world.turn()
+    assert Order.objects.count() == 2 and fingerprints() != before
+    assert trusted(world)
