@@ -33,7 +33,8 @@ def has_systemd() -> bool:
     return os.path.isdir("/run/systemd/system")
 
 
-def _unit(*names: str) -> str:
+def unit_of(*names: str) -> str:
+    """The first of these systemd units that the host has, "" without one or without systemd."""
     if has_systemd():
         for name in names:
             if any(os.path.exists(os.path.join(folder, name)) for folder in UNIT_FOLDERS):
@@ -138,7 +139,7 @@ def _nginx() -> list[dict[str, Any]]:
     if os.path.exists(config):
         named = sorted({*modules, *_loaded(config)})
         made = _made("nginx", "default", version, named, _nginx_paths(binary, prefix, config, options))
-        unit = _unit("nginx.service")
+        unit = unit_of("nginx.service")
         found.append(dict(made, unit=unit, control="systemd") if unit else made)
     for pid, argv in _mains("nginx"):
         own_prefix = _argument(argv, "-p") or prefix
@@ -191,7 +192,7 @@ def _apache() -> list[dict[str, Any]]:
     if os.path.exists(config):
         paths = _apache_paths(binary, root, config, built)
         made = _made("apache", "default", version, _apache_modules(binary, root, config), paths)
-        unit = _unit("apache2.service", "httpd.service")
+        unit = unit_of("apache2.service", "httpd.service")
         found.append(dict(made, unit=unit, control="systemd") if unit else made)
     for pid, argv in _mains(os.path.basename(binary)):
         own_root = _argument(argv, "-d") or root
@@ -256,7 +257,7 @@ def _openlitespeed() -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for root in LITESPEED:
         if os.path.exists(os.path.join(root, "bin", "openlitespeed")):
-            unit = _unit("lsws.service", "lshttpd.service") if not found else ""
+            unit = unit_of("lsws.service", "lshttpd.service") if not found else ""
             made = _litespeed(root, PID_FILE, "default" if not found else _label(os.path.join(root, "conf")))
             found.append(dict(made, unit=unit, control="systemd" if unit else "direct"))
     for pid, _ in _mains("openlitespeed"):

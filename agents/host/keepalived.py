@@ -23,6 +23,7 @@ from agents.host.operations import Emit
 
 FOLDER = "/etc/keepalived"
 PID_FILE = "/run/keepalived.pid"
+_UNIT = "keepalived.service"
 _PYTHON = "/usr/bin/python3"
 MAIN, OURS, CHECK = "keepalived.conf", "paddock.conf", "paddock-check"
 _NEW, _NEW_MAIN, _TEST_LOG = ".paddock-new.conf", ".paddock-new-main.conf", ".paddock-test.log"
@@ -260,7 +261,9 @@ def _follow(needed: bool) -> None:
         os.kill(pid, signal.SIGHUP)
     else:
         start = ["systemctl", "enable", "--now", "keepalived"]
-        said = commands.run(start if _has_unit() else ["keepalived", "--use-file", _path(MAIN)], timeout_s=30.0)
+        said = commands.run(
+            start if detect.unit_of(_UNIT) else ["keepalived", "--use-file", _path(MAIN)], timeout_s=30.0
+        )
         if said.exit_code != 0:
             raise Refusal("failed", "keepalived did not start:\n%s" % said.output)
     if needed:
@@ -268,17 +271,12 @@ def _follow(needed: bool) -> None:
 
 
 def _stop(pid: int) -> None:
-    if _has_unit():
+    if detect.unit_of(_UNIT):
         commands.run(["systemctl", "disable", "--now", "keepalived"], timeout_s=30.0)
     elif pid:
         os.kill(pid, signal.SIGTERM)
     if pid:
         processes.wait_ended([pid], _START_S)
-
-
-def _has_unit() -> bool:
-    units = (os.path.join(folder, "keepalived.service") for folder in detect.UNIT_FOLDERS)
-    return detect.has_systemd() and any(os.path.exists(path) for path in units)
 
 
 def _await_running() -> None:

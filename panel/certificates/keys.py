@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import ipaddress
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from django.utils import timezone
 
 from panel.certificates.choices import KeyType
 from panel.core.errors import ApplicationError
@@ -55,10 +55,10 @@ def request_make(names: list[str], key_pem: str) -> x509.CertificateSigningReque
     return builder.sign(key_read(key_pem), hashes.SHA256())
 
 
-def chain_check(chain: str, key_pem: str) -> None:
+def chain_check(chain: str, key_pem: str, *, now: dt.datetime) -> None:
     """Raise ApplicationError unless this is a valid chain for the key, as an authority should have sent it."""
     try:
-        bundle_read(chain, key_pem, now=timezone.now())
+        bundle_read(chain, key_pem, now=now)
     except ApplicationError as error:
         words = "The certificate authority sent a certificate that cannot be used"
         raise ApplicationError(f"{words}: {error.message}") from error

@@ -305,7 +305,7 @@ class Course:
             chain = acme_client.wait_until(lambda: self._issued(authority, request), timeout_s=ISSUE_TIMEOUT_S)
         if chain is None:
             raise Later("The certificate authority is still issuing the certificate.")
-        keys.chain_check(chain, self.order.key_pem)
+        keys.chain_check(chain, self.order.key_pem, now=timezone.now())
         self.save(certificate_pem=chain)
         self.note("Received the certificate.")
 

@@ -55,8 +55,9 @@ def challenges_serve(site: Site, serves: bool) -> None:
     """Let the site and its twins serve challenges with their next deployment, or no longer. A twin with automatic HTTPS
     of its own is left as it is.
     """
-    twins = [twin for twin, _revision in twins_of(site) if not AutomaticCertificate.objects.filter(site=twin).exists()]
-    changed = [row.pk for row in (site, *twins) if row.answers_challenges != serves]
+    twins = [twin for twin, _revision in twins_of(site)]
+    own = set(AutomaticCertificate.objects.filter(site__in=twins).values_list("site", flat=True))
+    changed = [row.pk for row in (site, *twins) if row.pk not in own and row.answers_challenges != serves]
     Site.objects.filter(pk__in=changed).update(answers_challenges=serves)
     versions_count(changed)
     site.refresh_from_db(fields=["answers_challenges", "version", "row_version", "updated_at"])

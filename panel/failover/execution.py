@@ -118,7 +118,8 @@ def _look(change: Change) -> None:
         missing = [one for one in _own_addresses(specs, host) if one not in seen.addresses]
         problems += [f"{host.name}: {_NO_INTERFACE % one}" for one in missing]
         change.texts[host] = "" if missing else host_file(specs, host.name, seen.addresses)
-        change.formers[host] = _former(change, others, host, seen) or text
+        former = _former(change, others, host, seen)
+        change.formers[host] = text if former is None else former
         problems += [f"{host.name}: {problem}" for problem in _problems(change, host, seen)]
     change.hosts = [host for host in change.hosts if host not in change.silent]
     problems += _taken(change, found)

@@ -44,9 +44,8 @@ def applied_of(row: VirtualAddress) -> AddressSpec | None:
 def applied_on(hosts: Iterable[Host]) -> list[AddressSpec]:
     """Applied configurations of virtual addresses that have one of these hosts."""
     names = {host.name for host in hosts}
-    rows = VirtualAddress.objects.filter(applied__isnull=False)
-    specs = [address_spec(row.applied) for row in rows if row.applied]
-    return [spec for spec in specs if any(peer.host in names for peer in spec.peers)]
+    specs = [applied_of(row) for row in VirtualAddress.objects.filter(applied__isnull=False)]
+    return [spec for spec in specs if spec and any(peer.host in names for peer in spec.peers)]
 
 
 def is_changed(row: VirtualAddress) -> bool:

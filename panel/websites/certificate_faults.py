@@ -28,7 +28,7 @@ WORDS: dict[str, Text] = {
     "too_long": _("It is valid for more than 398 days, which browsers refuse."),
     "no_sct": _("It has no proof of certificate transparency (SCT), which Chrome and Safari require."),
 }
-MIN_RSA_BITS = 2048
+MIN_RSA_BITS = 2048  # OpenSSL's default security level rejects smaller keys, and the whole server with them
 LONGEST = dt.timedelta(days=398)  # of certificates of public authorities, since 2020-09-01
 _WEAK = (hashes.SHA1, hashes.MD5)
 

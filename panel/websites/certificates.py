@@ -15,11 +15,9 @@ from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_an
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from panel.core.errors import ApplicationError
-from panel.websites.certificate_faults import faults_of
+from panel.websites.certificate_faults import MIN_RSA_BITS, faults_of
 
 ServerKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey
-MIN_RSA_BITS = 2048  # OpenSSL's default security level rejects smaller keys, and the whole server with them
-
 
 # Days before the end at which a certificate is named; those longer than a third of its lifetime do not count.
 EXPIRY_STEPS = (30, 14, 7, 3, 1)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import socket
-import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,21 +19,11 @@ from panel.websites.models import Site
 from panel.websites.versions import IS_PENDING
 from tests.certificates.conftest import World
 from tests.certificates.test_orders import trusted
-from tests.certificates.test_renewals import due
+from tests.certificates.test_renewals import due, presented
 from tests.support.cast import signed_in
 from tests.support.http_client import ask
 from tests.support.nginx import NginxInstance
 from tests.support.ports import free_port
-
-
-def presented(port: int, name: str) -> bytes:
-    """The certificate that a listener presents for a name, as DER."""
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with context.wrap_socket(socket.create_connection(("127.0.0.1", port), 5), server_hostname=name) as secure:
-        found = secure.getpeercert(binary_form=True)
-    assert found
-    return found
 
 
 class Twins:

@@ -173,9 +173,7 @@ def test_refused_file_leaves_both_hosts_as_they_were(pair: Pair) -> None:
     assert pair.holders() == ["web-1"] and is_changed(pair.row)
 
 
-def test_address_that_no_host_takes_is_taken_back(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution, "SETTLE_S", 4.0)
-    monkeypatch.setattr(execution, "FIRST_S", 0.0)
+def stop_nginx_after_the_check(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     original = execution._require_passing_check
 
     def and_stop_nginx(*rest: Any) -> None:
@@ -184,6 +182,12 @@ def test_address_that_no_host_takes_is_taken_back(pair: Pair, monkeypatch: pytes
             machine.kill_nginx()
 
     monkeypatch.setattr(execution, "_require_passing_check", and_stop_nginx)
+
+
+def test_address_that_no_host_takes_is_taken_back(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "SETTLE_S", 4.0)
+    monkeypatch.setattr(execution, "FIRST_S", 0.0)
+    stop_nginx_after_the_check(pair, monkeypatch)
     refused = pair.applied()
     assert refused.status == JobStatus.FAILED
     assert f"No host took {pair.ip} within 4 seconds" in refused.error
@@ -218,9 +222,8 @@ class Killed(BaseException):
     """The end of a worker between two hosts."""
 
 
-def test_change_goes_on_after_its_worker_was_killed_between_the_hosts(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def kill_before_second_host(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Apply the address, and end the worker before the second host has its file."""
     sent = execution._sent
 
     def dying(host: Host, action: str, text: str, expected: list[str] | None) -> None:
@@ -232,6 +235,12 @@ def test_change_goes_on_after_its_worker_was_killed_between_the_hosts(
         first.setattr(execution, "_sent", dying)
         with pytest.raises(Killed):
             pair.applied()
+
+
+def test_change_goes_on_after_its_worker_was_killed_between_the_hosts(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kill_before_second_host(pair, monkeypatch)
     assert pair.holders() == ["web-1"] and not pair.reloaded().applied
     HostJob.objects.update(status=JobStatus.QUEUED)  # what the sweep does with jobs of dead workers
     job = HostJob.objects.get()
@@ -270,3 +279,19 @@ def test_keepalived_with_a_file_of_its_own_elsewhere_is_left_alone(pair: Pair) -
     assert "web-2: keepalived runs with another file than /etc/keepalived/keepalived.conf." in refused.error
     assert pair.holders() == [] and pair.machines[1].keepalived_runs()
     assert [list(machine.configuration.iterdir()) for machine in pair.machines] == [[], []]
+
+
+def test_second_attempt_after_a_killed_worker_takes_a_new_address_back(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kill_before_second_host(pair, monkeypatch)
+    monkeypatch.setattr(execution, "SETTLE_S", 4.0)
+    monkeypatch.setattr(execution, "FIRST_S", 0.0)
+    stop_nginx_after_the_check(pair, monkeypatch)
+    HostJob.objects.update(status=JobStatus.QUEUED)
+    job = HostJob.objects.get()
+    host_job_execute(job.uuid)
+    job.refresh_from_db()
+    assert job.status == JobStatus.FAILED and f"No host took {pair.ip}" in job.error
+    assert [list(machine.configuration.iterdir()) for machine in pair.machines] == [[], []]
+    assert not KeepalivedHost.objects.exclude(text="").exists()
