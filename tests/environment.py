@@ -21,6 +21,8 @@ WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 HOME = Path(_given or tempfile.mkdtemp(prefix="paddock-test-")) / WORKER
 (HOME / "static").mkdir(parents=True, exist_ok=True)
 os.environ["PADDOCK_HOME"] = str(HOME)
+if "PADDOCK_REDIS_URL" in os.environ and WORKER:  # and its own database in Redis, which some tests clear
+    os.environ["PADDOCK_REDIS_URL"] = os.environ["PADDOCK_REDIS_URL"].rpartition("/")[0] + f"/{WORKER.lstrip('gw')}"
 os.environ.setdefault("PADDOCK_LOCAL_HOST_FOLDER", str(HOME / "host"))  # otherwise root's is below /var/lib
 os.environ.setdefault("PADDOCK_STATIC_MANIFEST", "0")
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "panel.settings")

@@ -109,8 +109,8 @@ class _Site:
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     """{"action", "folder", "roots"} and, by action:
 
-    stage: {"release", "source", "sha256", "bytes"} -> {"files"}: unpack an uploaded archive beside the folder, and
-        remove the upload.
+    stage: {"release", "source", "sha256", "bytes"} -> {"files"}: unpack an uploaded archive beside the folder. The
+        upload is removed, also when that fails.
     look: {"own": {path: SHA-256}, "keep": [paths]} -> {"current", "strange", "count"}: files that were not published,
         without those of `own` (the placeholder page) and `keep`; at most MOST_SHOWN are named.
     switch: {"release", "keep"} -> {"replaced", "atomic"}: exchange the folders, and move the kept paths.
@@ -136,6 +136,13 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 
 
 def _stage(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
+    try:
+        return _staged(site, args)
+    finally:
+        _forget_upload(str(args.get("source")))
+
+
+def _staged(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
     release, size = _release(args), args.get("bytes")
     if not isinstance(size, int) or size < 0:
         raise Refusal("invalid", "bytes is the size of the unpacked files")
@@ -175,7 +182,6 @@ def _unpacked(site: _Site, release: str, args: Dict[str, Any]) -> None:
         finally:
             os.close(tree)
             place.unlink(archive)
-    _forget_upload(str(args.get("source")))
 
 
 def _forget_upload(source: str) -> None:

@@ -226,7 +226,9 @@ class _HostWork:
     def stage(self, release: Release, archive: Path) -> None:
         """Unpack the files beside the folder. ApplicationError if it has files that nobody published."""
         with pool.session(target_for(self.place.host)) as agent:
-            source = agent.upload(archive, f"content-{release.sha256}")
+            # The agent removes its upload, so another publication of the same files needs its own.
+            own = hashlib.sha256(f"{self.work.publication.uuid} {release.sha256}".encode()).hexdigest()
+            source = agent.upload(archive, f"content-{own}")
             sizes = {"source": source, "sha256": release.sha256, "bytes": release.unpacked_size}
             agent.call("content", self._args("stage", **sizes), timeout=STAGE_TIMEOUT_S)
         if not self.work.publication.replace:

@@ -56,7 +56,7 @@ def test_all_hosts_get_the_same_files(copied: Copied) -> None:
 
 
 def test_no_host_is_changed_while_one_cannot_take_the_files(copied: Copied) -> None:
-    copied.shop.publish({"index.html": "one"}, replace=True)
+    assert copied.shop.publish({"index.html": "one"}, replace=True).error == ""
     (copied.folder / "by-hand.txt").write_text("x")
     done = copied.shop.publish({"index.html": "two"})
     assert done.status == JobStatus.FAILED and "web-2: " in done.error and "by-hand.txt" in done.error
@@ -65,7 +65,7 @@ def test_no_host_is_changed_while_one_cannot_take_the_files(copied: Copied) -> N
 
 
 def test_every_host_gets_its_former_files_when_one_site_responds_worse(copied: Copied) -> None:
-    copied.shop.publish({"index.html": "one"}, replace=True)
+    assert copied.shop.publish({"index.html": "one"}, replace=True).error == ""
     Site.objects.filter(pk=copied.copy.pk).update(health_path="/", health_text="one")
     done = copied.shop.publish({"index.html": "two"})
     assert done.status == JobStatus.FAILED and done.error.startswith("Nothing was published. web-2: ")
@@ -93,7 +93,7 @@ def test_response_that_is_lost_during_the_exchange_leaves_no_host_with_other_fil
     copied: Copied, monkeypatch: pytest.MonkeyPatch, is_gone: bool
 ) -> None:
     """The second host exchanges its folders, but its response is lost; afterwards it responds again, or never."""
-    copied.shop.publish({"index.html": "one"}, replace=True)
+    assert copied.shop.publish({"index.html": "one"}, replace=True).error == ""
     call = _HostWork._call
 
     def lost(self: _HostWork, action: str, **values: object) -> Message:

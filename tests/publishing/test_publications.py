@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import time
+from io import BytesIO
+from pathlib import Path
 
 import pytest
 from django.core.exceptions import PermissionDenied
+from pytest import MonkeyPatch
 
 from agents.host import content_tree
 from panel.core.errors import ApplicationError, Conflict
@@ -15,6 +18,7 @@ from panel.core.jobs import JobStatus
 from panel.hosts.models import Engine
 from panel.publishing.models import Publication, Release
 from panel.publishing.services import publication_cancel, publication_request
+from panel.remote import pool
 from panel.websites.models import Site
 from tests.publishing.conftest import Published, tarred, zipped
 from tests.support.waiting import eventually
@@ -57,6 +61,28 @@ def test_no_request_finds_neither_version(shop: Published) -> None:
     over.set()
     asking.join()
     assert seen <= {(200, "first"), (200, "v0"), (200, "v1"), (200, "v2")}
+
+
+@NGINX
+def test_two_sites_of_a_host_get_the_same_files_at_the_same_time(shop: Published, monkeypatch: MonkeyPatch) -> None:
+    """The second publication begins and ends between the upload of the first one and its use."""
+    other = Published.__new__(Published)
+    other.machine, other.site = shop.machine, shop.machine.site("other", shop.web_server)
+    shop.machine.deploy(other.site)
+    archive = zipped({"index.html": "same"}).getvalue()
+    upload, ended = pool.Session.upload, []
+
+    def uploaded(session: pool.Session, path: Path, name: str) -> str:
+        found = upload(session, path, name)
+        if not ended:
+            ended.append(True)
+            done = other.run(other.request(BytesIO(archive), replace=True))
+            assert (done.status, done.error) == (JobStatus.SUCCEEDED, "")
+        return found
+
+    monkeypatch.setattr(pool.Session, "upload", uploaded)
+    done = shop.run(shop.request(BytesIO(archive), replace=True))
+    assert (done.status, done.error) == (JobStatus.SUCCEEDED, "") and ended
 
 
 @NGINX

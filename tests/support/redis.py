@@ -14,7 +14,7 @@ class Redis:
         root.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
         argv = [tool("redis-server"), "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(root)]
-        argv += ["--save", "", "--appendonly", "no"]
+        argv += ["--save", "", "--appendonly", "no", "--databases", "256"]
         self.process = ServerProcess(argv, root / "redis.log")
 
     @property
