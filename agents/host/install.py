@@ -41,7 +41,10 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 
 
 # Features of newer versions of gallop: name, and a directive that uses the feature.
-_NEWER = (("confine_files", "http { confine_files off; }"),)
+_NEWER = (
+    ("confine_files", "http { confine_files off; }"),
+    ("acme_tls_challenges", "http { acme_tls_challenges /run; }"),
+)
 
 
 def modules(path: str) -> list[str]:

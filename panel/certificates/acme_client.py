@@ -22,12 +22,14 @@ from acme import challenges, client, errors, jws, messages
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from josepy.errors import Error as JoseError
-from josepy.json_util import field
+from josepy.json_util import decode_b64jose, field
 from josepy.jwa import ES256, RS256
 from josepy.jwk import JWKEC, JWKRSA
 
+from panel.certificates.choices import ChallengeKind
 from panel.certificates.keys import is_address, key_read
 from panel.certificates.renewal import Window
+from panel.rendering.challenges import tls_file, tls_name
 
 USER_AGENT = "Paddock"
 TIMEOUT_S = 20
@@ -76,13 +78,15 @@ class Binding:
 
 @dataclass(frozen=True)
 class Challenge:
-    """One name's challenge. HTTP-01: the file `token` has to hold `content`. DNS-01: `content` is the TXT value."""
+    """One name's challenge. HTTP-01 and TLS-ALPN-01: the file `file` has to contain `content`. DNS-01: `content` is the
+    TXT value."""
 
+    kind: ChallengeKind
     name: str
     authorization: str
     url: str
-    token: str
     content: str
+    file: str = ""
 
 
 class _NewOrder(messages.NewOrder):
@@ -222,17 +226,17 @@ class Authority:
 
         return self._told(call)
 
-    def challenges(self, url: str, *, by_dns: bool = False) -> list[Challenge]:
+    def challenges(self, url: str, kind: ChallengeKind) -> list[Challenge]:
         """The challenges of the order that wait for an answer. AcmeProblem where an authorization failed."""
 
         def call() -> list[Challenge]:
             order = messages.Order.from_json(self._post(url, None).json())
-            found = [self._challenge(item, by_dns) for item in order.authorizations]
+            found = [self._challenge(item, kind) for item in order.authorizations]
             return [item for item in found if item is not None]
 
         return self._told(call)
 
-    def _challenge(self, url: str, by_dns: bool) -> Challenge | None:
+    def _challenge(self, url: str, kind: ChallengeKind) -> Challenge | None:
         body = messages.Authorization.from_json(self._post(url, None).json())
         name = body.identifier.value
         if body.status == messages.STATUS_VALID:
@@ -243,19 +247,22 @@ class Authority:
         if body.status != messages.STATUS_PENDING:
             raise AcmeProblem(f"The authorization of {name} is {body.status.name}.", code="unauthorized")
         for item in body.challenges:
-            if by_dns and isinstance(item.chall, challenges.DNS01):
-                return Challenge(name, url, item.uri, "", item.chall.validation(self._net.key))
-            if not by_dns and isinstance(item.chall, challenges.HTTP01):
-                token = item.chall.encode("token")
-                content = item.chall.key_authorization(self._net.key)
-                return Challenge(name, url, item.uri, token, content)
-        kind = "DNS" if by_dns else "HTTP"
+            found = item.chall.to_partial_json()
+            if found["type"] == kind:
+                content, file = self._proof(kind, str(found["token"]), name)
+                return Challenge(kind, name, url, item.uri, content, file)
         raise AcmeProblem(f"The certificate authority offers no {kind} challenge for {name}.", code="unsupported")
 
+    def _proof(self, kind: ChallengeKind, token: str, name: str) -> tuple[str, str]:
+        """Content and file of a challenge. All kinds have the same key authorization (RFC 8555 section 8.1)."""
+        if kind == ChallengeKind.DNS:
+            return challenges.DNS01(token=decode_b64jose(token)).validation(self._net.key), ""
+        content = challenges.HTTP01(token=decode_b64jose(token)).key_authorization(self._net.key)
+        return content, tls_file(tls_name(name)) if kind == ChallengeKind.TLS else token
+
     def answer(self, challenge: Challenge) -> None:
-        """Say that the file or the record is in place."""
-        response = challenges.HTTP01Response() if challenge.token else challenges.DNS01Response()
-        self._told(lambda: self._post(challenge.url, response))
+        """Say that the file or the record is in place. The message is the same for all kinds."""
+        self._told(lambda: self._post(challenge.url, challenges.HTTP01Response()))
 
     def finalize(self, url: str, request: x509.CertificateSigningRequest) -> None:
         self._told(lambda: self._post(url, messages.CertificateRequest(csr=request)))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 from collections.abc import Iterable, Mapping
 
-from panel.certificates.listeners import reached
+from panel.certificates import handshakes
+from panel.certificates.acme_client import Challenge
+from panel.certificates.choices import ChallengeKind
+from panel.certificates.listeners import Listener, reached
 from panel.hosts.models import Connection, Host, WebServer
 from panel.hosts.targets import target_for
 from panel.remote import pool
@@ -38,30 +42,47 @@ def host_address(host: Host) -> str:
     return "" if host.connection == Connection.LOCAL else host.address
 
 
-def unanswered(spec: SiteSpec, host: Host, name: str, token: str, content: str) -> str:
-    """Reason why the site's web server does not serve the challenge of `name` to the panel; "" if it does, or if the
-    site has no plain listener on port 80 that the panel could ask.
+def unanswered(spec: SiteSpec, host: Host, challenge: Challenge) -> str:
+    """Reason why the site's web server does not show the challenge to the panel; "" if it does, or if the site has no
+    listener of its kind that the panel could ask.
     """
+    is_tls, asked = (
+        challenge.kind == ChallengeKind.TLS,
+        _asked_over_tls if challenge.kind == ChallengeKind.TLS else _asked,
+    )
     for block in spec.blocks:
+        if is_tls:
+            block = challenges.with_tls_listener(block, spec.tls_challenge_port)
         for listen in block.listens:
-            if listen.tls or name not in {item.lower().removeprefix(".") for item in block.names}:
+            if listen.tls != is_tls or challenge.name not in {item.lower().removeprefix(".") for item in block.names}:
                 continue
             address = reached(listen.address, host_address(host))
-            if address and (problem := _asked(address, listen.port, name, token, content)):
-                return f"{name} on port {listen.port} of {host}: {problem}"
+            if address and (problem := asked(address, listen.port, challenge)):
+                return f"{challenge.name} on port {listen.port} of {host}: {problem}"
     return ""
 
 
-def _asked(address: str, port: int, name: str, token: str, content: str) -> str:
+def _asked_over_tls(address: str, port: int, challenge: Challenge) -> str:
+    listener = Listener(challenges.tls_name(challenge.name), address, port, False, "")
+    try:
+        shown = handshakes.challenge_shown(listener)
+    except handshakes.HandshakeFailed as error:
+        return f"the web server does not show the challenge ({error})"
+    if shown != hashlib.sha256(challenge.content.encode()).digest():
+        return "the web server shows another certificate instead of the challenge"
+    return ""
+
+
+def _asked(address: str, port: int, challenge: Challenge) -> str:
     connection = http.client.HTTPConnection(address, port, timeout=ASK_TIMEOUT_S)
     try:
-        connection.request("GET", challenges.PREFIX + token, headers={"Host": name})
+        connection.request("GET", challenges.PREFIX + challenge.file, headers={"Host": challenge.name})
         answer = connection.getresponse()
         body = answer.read(1000).decode("latin-1")
     except (OSError, http.client.HTTPException) as error:
         return f"the web server does not respond to the challenge ({type(error).__name__})"
     finally:
         connection.close()
-    if answer.status != 200 or body.strip() != content:
+    if answer.status != 200 or body.strip() != challenge.content:
         return f"the web server responds to the challenge with status {answer.status} instead of the file"
     return ""

@@ -22,6 +22,12 @@ DIRECTORIES = {
 }
 
 
+class ChallengeKind(models.TextChoices):
+    HTTP = "http-01", _("HTTP (port 80)")
+    TLS = "tls-alpn-01", _("TLS (port 443)")
+    DNS = "dns-01", _("DNS")
+
+
 class AccountStatus(models.TextChoices):
     NEW = "new", _("Not registered yet")
     VALID = "valid", _("Registered")

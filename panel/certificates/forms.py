@@ -13,6 +13,7 @@ from panel.certificates.choices import RevocationReason
 from panel.certificates.dns.providers import PROVIDERS, Setting
 from panel.certificates.models import AcmeAccount, AutomaticCertificate, DnsAccount
 from panel.core.forms import InWords, leave_to_model
+from panel.hosts.models import Engine
 from panel.websites.forms.base import PartForm, offer_teams
 
 
@@ -48,10 +49,11 @@ class AccountForm(PartForm[AcmeAccount]):
 class AutomaticForm(PartForm[AutomaticCertificate]):
     class Meta:
         model = AutomaticCertificate
-        fields = ("account", "dns", "key_type", "profile", "https_port", "http3", "hsts_max_age_s")
+        fields = ("account", "dns", "tls_challenges", "key_type", "profile", "https_port", "http3", "hsts_max_age_s")
         labels = {
             "account": _("Account"),
             "dns": _("DNS account"),
+            "tls_challenges": _("Prove the names over TLS"),
             "key_type": _("Key type"),
             "profile": _("Profile"),
             "https_port": _("HTTPS port"),
@@ -60,6 +62,7 @@ class AutomaticForm(PartForm[AutomaticCertificate]):
         }
         help_texts = {
             "dns": _("Proves the names by DNS records, which wildcard names need. Leave empty to use HTTP."),
+            "tls_challenges": _("With gallop only: the certificate authority needs port 443 instead of port 80."),
             "profile": _("A profile of the authority, for example `shortlived`. Leave empty for its default."),
             "hsts_max_age_s": _(
                 "Browsers refuse plain HTTP for this time after each visit, even if HTTPS is turned off. Start with "
@@ -73,6 +76,9 @@ class AutomaticForm(PartForm[AutomaticCertificate]):
     ) -> None:
         super().__init__(*args, **kwargs)
         leave_to_model(self)
+        web_server = self.instance.site.web_server
+        if web_server is None or web_server.engine != Engine.NATIVE:
+            del self.fields["tls_challenges"]
         dns = self.fields["dns"]
         assert isinstance(dns, forms.ModelChoiceField)
         dns.queryset, dns.empty_label = dns_accounts, _("None")

@@ -10,9 +10,9 @@ import contextlib
 import select
 import socket
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 from aioquic.asyncio.client import connect
 from aioquic.quic.configuration import QuicConfiguration
@@ -25,6 +25,9 @@ from panel.certificates.listeners import Listener
 
 TIMEOUT_S = 5.0
 AT_ONCE = 16
+CHALLENGE_PROTOCOL = b"acme-tls/1"  # RFC 8737 section 6.2
+CHALLENGE_OID = x509.ObjectIdentifier("1.3.6.1.5.5.7.1.31")
+T = TypeVar("T")
 Chain = list[str]  # SHA-256 of each certificate's DER in hex, the leaf first
 
 
@@ -42,8 +45,12 @@ def _digests(certificates: Iterable[x509.Certificate]) -> Chain:
 
 def presented(listener: Listener) -> Chain:
     """The chain that the listener presents for its name. Raises HandshakeFailed."""
+    return _in_words(lambda: _over_quic(listener) if listener.is_quic else _digests(_certificates(listener)))
+
+
+def _in_words(call: Callable[[], T]) -> T:
     try:
-        return _over_quic(listener) if listener.is_quic else _over_tcp(listener)
+        return call()
     except HandshakeFailed:
         raise
     except SSL.Error as error:
@@ -59,9 +66,25 @@ def _reason(error: SSL.Error) -> str:
     return str(parts[0][-1]) if isinstance(parts, list) and parts else "the connection was closed"
 
 
-def _over_tcp(listener: Listener) -> Chain:
+def challenge_shown(listener: Listener) -> bytes:
+    """The digest that the listener shows for a TLS-ALPN-01 challenge (RFC 8737 section 3); b"" for another certificate.
+    Raises HandshakeFailed.
+    """
+    chain = _in_words(lambda: _certificates(listener, [CHALLENGE_PROTOCOL]))
+    if not chain:
+        return b""
+    try:
+        extension = chain[0].extensions.get_extension_for_oid(CHALLENGE_OID).value
+    except x509.ExtensionNotFound:
+        return b""
+    return extension.value[2:] if isinstance(extension, x509.UnrecognizedExtension) else b""
+
+
+def _certificates(listener: Listener, protocols: Sequence[bytes] = ()) -> list[x509.Certificate]:
     context = SSL.Context(SSL.TLS_CLIENT_METHOD)
     context.set_verify(SSL.VERIFY_NONE)
+    if protocols:
+        context.set_alpn_protos(list(protocols))
     with socket.create_connection((listener.address, listener.port), TIMEOUT_S) as plain:
         plain.settimeout(None)
         connection = SSL.Connection(context, plain)
@@ -73,7 +96,7 @@ def _over_tcp(listener: Listener) -> Chain:
         found = connection.get_peer_cert_chain() or []
         with contextlib.suppress(SSL.Error):
             connection.shutdown()
-    return _digests(item.to_cryptography() for item in found)
+    return [item.to_cryptography() for item in found]
 
 
 def _shake(connection: SSL.Connection, plain: socket.socket) -> None:

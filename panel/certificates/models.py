@@ -94,7 +94,8 @@ class DnsAccount(BaseModel):
 class AutomaticCertificate(BaseModel):
     """The switch *HTTPS: automatic* of one site. `certificate` is what its server blocks name, once there is one.
 
-    With a DNS account, names are proven by DNS-01, and wildcard names are possible; without one by HTTP-01.
+    With a DNS account, names are proven by DNS-01, and wildcard names are possible; without one by HTTP-01, or by
+    TLS-ALPN-01.
     """
 
     site = models.OneToOneField(Site, on_delete=models.CASCADE, related_name="automatic")
@@ -103,6 +104,7 @@ class AutomaticCertificate(BaseModel):
     certificate = models.OneToOneField(
         Certificate, null=True, editable=False, on_delete=models.SET_NULL, related_name="automatic"
     )
+    tls_challenges = models.BooleanField(default=False)
     key_type = models.CharField(max_length=8, choices=KeyType.choices, default=KeyType.P256)
     profile = models.CharField(max_length=64, blank=True, validators=[validators.validate_line])
     https_port = models.PositiveIntegerField(
@@ -125,6 +127,11 @@ class AutomaticCertificate(BaseModel):
 
     def __str__(self) -> str:
         return self.site.name
+
+    @property
+    def tls_port(self) -> int:
+        """The port on which challenges are shown over TLS; 0: they are not."""
+        return self.https_port if self.tls_challenges else 0
 
 
 class Order(Job):

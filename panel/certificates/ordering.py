@@ -20,9 +20,9 @@ from django.db.models import F
 from django.utils import timezone
 
 from panel.accounts.models import User
-from panel.certificates import acme_client, challenge_files, keys, scheduling, sharing, switching
+from panel.certificates import acme_client, keys, proving, scheduling, sharing, switching
 from panel.certificates.acme_client import AcmeProblem, Authority, Binding, Endpoint
-from panel.certificates.choices import STEPS, AccountStatus, KeyType, OrderStep
+from panel.certificates.choices import STEPS, AccountStatus, ChallengeKind, KeyType, OrderStep
 from panel.certificates.dns import caa, records
 from panel.certificates.models import AcmeAccount, Order, OrderRecord
 from panel.core.claims import Attempt, Claim
@@ -30,7 +30,6 @@ from panel.core.errors import ApplicationError, Conflict, words_of
 from panel.core.jobs import JobStatus
 from panel.deployments.models import DeploymentStatus
 from panel.deployments.planning.selectors import live_revision
-from panel.deployments.revisions.rendered import spec_of
 from panel.remote.errors import RemoteError
 from panel.websites.services import certificate_issue
 
@@ -187,26 +186,29 @@ class Course:
     def prepare(self) -> None:
         """Make the site serve challenges from its host's folder, which needs a deployment the first time only."""
         self._await_limit()
-        live = live_revision(self.site)
-        if live is None or not (self.automatic.dns or sharing.serves_challenges(live)):
+        live, kind = live_revision(self.site), proving.kind_wanted(self.automatic)
+        if live is None or not sharing.serves_challenges(live, kind):
             if self.is_renewal:
                 words = f"The live revision of {self.site} does not serve challenges. Deploy the site once."
                 raise ApplicationError(words)
             self._carry_out(lambda: switching.draft_deploy(self.actor, self.site))
             self.note("The site is deployed." if self.automatic.dns else "The web server serves challenges.")
+        if self.automatic.tls_challenges and kind == ChallengeKind.HTTP:
+            self.note("The site's web server does not prove names over TLS, so they are proven over HTTP (port 80).")
         if not self.automatic.dns and not self.is_renewal:
-            self._prepare_twins()
+            self._prepare_twins(kind)
 
     def _await_limit(self) -> None:
         """Ask for nothing before the time that the authority named, whichever order of the account it told."""
         if self.account.paused_until and self.account.paused_until > timezone.now():
             raise Later("The certificate authority limits orders at the moment.", self.account.paused_until)
 
-    def _prepare_twins(self) -> None:
+    def _prepare_twins(self, kind: ChallengeKind) -> None:
         """Let the other hosts of the names serve challenges too, without other changes of their sites."""
-        sharing.challenges_serve(self.site, True)  # the site may not have been live when the switch was turned on
+        # The site may not have been live when the switch was turned on.
+        sharing.challenges_serve(self.site, True, self.automatic.tls_port)
         for twin, live in sharing.twins_of(self.site):
-            if sharing.serves_challenges(live) or not twin.answers_challenges:
+            if sharing.serves_challenges(live, kind) or not twin.answers_challenges:
                 continue
             if sharing.has_other_changes(twin, live):
                 words = f"{twin} does not serve the challenges, because its draft has other changes. Deploy it."
@@ -256,7 +258,7 @@ class Course:
         self.note("The certificate authority accepted every challenge.")
 
     def _waiting(self, authority: Authority) -> list[acme_client.Challenge]:
-        return authority.challenges(self.order.url, by_dns=self.automatic.dns is not None)
+        return authority.challenges(self.order.url, proving.kind_wanted(self.automatic))
 
     def _write_records(self, waiting: list[acme_client.Challenge]) -> None:
         """The records of all names, seen on every authoritative server before the authority looks."""
@@ -277,17 +279,9 @@ class Course:
         live = live_revision(self.site)
         if live is None:
             raise ApplicationError(f"{self.site} is not deployed.")
-        self.save(tokens=sorted({*self.order.tokens, *(item.token for item in waiting)}))
-        files = {item.token: item.content for item in waiting}
-        challenge_files.put(live.web_server, files)
-        for words in sharing.twins_put(self.site, files):
+        self.save(tokens=sorted({*self.order.tokens, *(item.file for item in waiting)}))
+        for words in proving.files_put(self.automatic, live, waiting):
             self.note(words, is_problem=True)
-        for item in waiting:
-            problem = challenge_files.unanswered(
-                spec_of(live), live.web_server.host, item.name, item.token, item.content
-            )
-            if problem:
-                raise ApplicationError(problem)
 
     def _answer(self, authority: Authority, waiting: list[acme_client.Challenge]) -> None:
         for item in waiting:

@@ -152,6 +152,7 @@ class AutomaticHttpsSerializer(serializers.ModelSerializer[AutomaticCertificate]
             "site",
             "account",
             "dns",
+            "tls_challenges",
             "certificate",
             "key_type",
             "profile",
@@ -178,6 +179,7 @@ class AutomaticHttpsInput(StrictSerializer):
     site = serializers.CharField(max_length=63)
     account = serializers.CharField(max_length=63)
     dns = serializers.CharField(max_length=63, default="", allow_blank=True)
+    tls_challenges = Truth(default=False)
     key_type = serializers.ChoiceField(choices=KeyType.choices, default=KeyType.P256)
     profile = serializers.CharField(max_length=64, default="", allow_blank=True)
     https_port = serializers.IntegerField(default=443, min_value=1, max_value=65535)

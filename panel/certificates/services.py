@@ -19,10 +19,11 @@ from panel.certificates.keys import is_address
 from panel.certificates.models import UNDER_WAY, AcmeAccount, AutomaticCertificate, DnsAccount, Order
 from panel.certificates.ordering import endpoint_of
 from panel.certificates.scheduling import replaces_of
-from panel.certificates.sharing import challenges_serve
+from panel.certificates.sharing import challenges_serve, supports_tls_challenges
 from panel.core.errors import ApplicationError, Conflict
 from panel.core.jobs import JobStatus
 from panel.core.messages import Task, task_send_on_commit
+from panel.hosts.models import Engine, WebServer
 from panel.rendering import names as server_names
 from panel.websites.models import Site
 from panel.websites.services import certificate_revoked
@@ -158,6 +159,20 @@ def _refuse_names(site: Site, dns: DnsAccount | None) -> None:
         raise ApplicationError(f"{site} has no domain name. Add one to a server block first.", field="names")
 
 
+def _refuse_tls(web_server: WebServer, dns: DnsAccount | None, tls_challenges: bool) -> None:
+    if not tls_challenges:
+        return
+    if dns is not None:
+        message = "The names are proven over TLS or by DNS records. Choose no DNS account, or turn this off."
+        raise ApplicationError(message, field="tls_challenges")
+    if web_server.engine != Engine.NATIVE:
+        message = f"Only gallop proves names over TLS, and {web_server} is {web_server.get_engine_display()}."
+        raise ApplicationError(f"{message} Turn this off.", field="tls_challenges")
+    if not supports_tls_challenges(web_server):
+        message = f"The version of {web_server} does not prove names over TLS. Install gallop again on its host first."
+        raise ApplicationError(message, field="tls_challenges")
+
+
 def _refuse_accounts(site: Site, account: AcmeAccount, dns: DnsAccount | None) -> None:
     if account.team_id != site.team_id:
         raise ApplicationError("This account belongs to another team. Choose one of the site's team.", field="account")
@@ -179,6 +194,7 @@ def automatic_enable(
     http3: bool = True,
     hsts_max_age_s: int | None = None,
     dns: DnsAccount | None = None,
+    tls_challenges: bool = False,
 ) -> Order:
     """Turn automatic HTTPS on: order a certificate, deploy it with HTTPS, and renew it from then on.
 
@@ -190,14 +206,15 @@ def automatic_enable(
     if site.web_server is None or not site.enabled:
         raise ApplicationError(f"{site} has no web server, or is disabled. Change that first.", field="site")
     _refuse_names(site, dns)
+    _refuse_tls(site.web_server, dns, tls_challenges)
     if AutomaticCertificate.objects.filter(site=site).exists():
         raise Conflict(f"Automatic HTTPS of {site} is already on.")
     values: dict[str, object] = {"key_type": key_type, "profile": profile, "https_port": https_port}
-    values |= {"http3": http3, "hsts_max_age_s": hsts_max_age_s}
+    values |= {"http3": http3, "hsts_max_age_s": hsts_max_age_s, "tls_challenges": tls_challenges}
     automatic = AutomaticCertificate(site=site, account=account, dns=dns, **values)
     automatic.full_clean()
     automatic.save()
-    challenges_serve(site, dns is None)
+    challenges_serve(site, dns is None, automatic.tls_port)
     audit_record(
         actor=actor,
         action="automatic_https.enable",

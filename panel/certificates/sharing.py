@@ -12,12 +12,12 @@ import datetime as dt
 import logging
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import replace
 
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from panel.certificates import challenge_files
+from panel.certificates.choices import ChallengeKind
 from panel.certificates.listeners import site_names
 from panel.certificates.models import UNDER_WAY, AutomaticCertificate
 from panel.core.errors import ApplicationError, words_of
@@ -25,10 +25,13 @@ from panel.deployments.certificates.services import certificates_deploy
 from panel.deployments.models import DEPLOYED, Deployment, DeploymentKind, DeploymentStatus, Revision
 from panel.deployments.planning.selectors import live_revision, live_revisions
 from panel.deployments.revisions.rendered import spec_of
-from panel.hosts.models import Host
+from panel.hosts.models import Engine, Host, WebServer
+from panel.rendering.challenges import shows_over_tls, without
+from panel.rendering.nginx.scope import Dialect
 from panel.websites import freeze
 from panel.websites.models import Certificate, ServerBlock, Site
 from panel.websites.versions import versions_count
+from panel.websites.web_server_specs import web_server_spec
 
 logger = logging.getLogger(__name__)
 
@@ -51,37 +54,48 @@ def twins_of(site: Site) -> list[tuple[Site, Revision]]:
     ]
 
 
-def challenges_serve(site: Site, serves: bool) -> None:
-    """Let the site and its twins serve challenges with their next deployment, or no longer. A twin with automatic HTTPS
-    of its own is left as it is.
+def challenges_serve(site: Site, serves: bool, tls_port: int = 0) -> None:
+    """Let the site and its twins serve challenges with their next deployment, or no longer; with a port, over TLS too.
+    A twin with automatic HTTPS of its own is left as it is.
     """
     twins = [twin for twin, _revision in twins_of(site)]
     own = set(AutomaticCertificate.objects.filter(site__in=twins).values_list("site", flat=True))
-    changed = [row.pk for row in (site, *twins) if row.pk not in own and row.answers_challenges != serves]
-    Site.objects.filter(pk__in=changed).update(answers_challenges=serves)
+    wanted = {"answers_challenges": serves, "tls_challenge_port": tls_port}
+    changed = [
+        row.pk
+        for row in (site, *twins)
+        if row.pk not in own and wanted != {name: getattr(row, name) for name in wanted}
+    ]
+    Site.objects.filter(pk__in=changed).update(**wanted)
     versions_count(changed)
-    site.refresh_from_db(fields=["answers_challenges", "version", "row_version", "updated_at"])
+    site.refresh_from_db(fields=[*wanted, "version", "row_version", "updated_at"])
 
 
-def serves_challenges(revision: Revision) -> bool:
-    return bool(spec_of(revision).challenge_folder)
+def serves_challenges(revision: Revision, kind: ChallengeKind) -> bool:
+    """Return whether the live site serves challenges of this kind: DNS-01 needs no web server."""
+    spec = spec_of(revision)
+    if kind == ChallengeKind.TLS:
+        return shows_over_tls(spec) and supports_tls_challenges(revision.web_server)
+    return kind == ChallengeKind.DNS or bool(spec.challenge_folder)
+
+
+def supports_tls_challenges(web_server: WebServer) -> bool:
+    return web_server.engine == Engine.NATIVE and Dialect.of(web_server_spec(web_server)).tls_challenges
 
 
 def has_other_changes(site: Site, revision: Revision) -> bool:
     """Return whether a deployment would change more of the live site than that it serves challenges."""
     draft, live = freeze.site_spec(site, revision.web_server), spec_of(revision)
-    return site.web_server_id != revision.web_server_id or replace(draft, challenge_folder="") != replace(
-        live, challenge_folder=""
-    )
+    return site.web_server_id != revision.web_server_id or without(draft) != without(live)
 
 
-def twins_put(site: Site, files: Mapping[str, str]) -> list[str]:
+def twins_put(site: Site, kind: ChallengeKind, files: Mapping[str, str]) -> list[str]:
     """Write files of challenges on the hosts of the twins. Returns what failed: the authority may still reach another
     host, for example by a virtual address.
     """
     problems = []
     for _twin, revision in twins_of(site):
-        if serves_challenges(revision):
+        if serves_challenges(revision, kind):
             try:
                 challenge_files.put(revision.web_server, files)
             except ApplicationError as error:

@@ -14,7 +14,7 @@ from agents.protocol import TestbedRequest, TestbedServer
 from panel.benchmarks.suites.definitions import Settings, Setup
 from panel.benchmarks.testbeds import main_files
 from panel.previews.asking import Listener
-from panel.rendering import render, render_web_server
+from panel.rendering import challenges, render, render_web_server
 from panel.rendering.apache.modules import mpm
 from panel.rendering.spec import Listen, Location, RenderedFile, ServerBlock, SiteSpec, TlsFiles, WebServerSpec
 
@@ -94,7 +94,7 @@ def private(spec: SiteSpec, ports: Mapping[Listener, int], place: str) -> SiteSp
     """The site on private ports, with files in the folder `place`."""
     taken: set[int] = set()
     blocks = tuple(_block(block, ports, place, taken) for block in spec.blocks)
-    return replace(spec, blocks=blocks, challenge_folder="")
+    return challenges.without(replace(spec, blocks=blocks))
 
 
 def _block(block: ServerBlock, ports: Mapping[Listener, int], place: str, taken: set[int]) -> ServerBlock:

@@ -1,14 +1,20 @@
-"""ACME HTTP-01 challenges (RFC 8555 section 8.3): the location that serves them in every server block of a site.
+"""ACME challenges in every server block of a site. Their files can change without a reload.
 
-The location is an ordinary location for files, so each engine renders it like the site's own. It comes before
-redirects, rewrites, access control, and proxies. Its files can change without a reload.
+HTTP-01 (RFC 8555 section 8.3): a location, which is an ordinary location for files, so each engine renders it like the
+site's own. It comes before redirects, rewrites, access control, and proxies.
+
+TLS-ALPN-01 (RFC 8737), with gallop: handshakes of certificate authorities. Blocks without TLS get a listener that
+rejects all other handshakes.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import ipaddress
 from dataclasses import replace
 
-from panel.rendering.spec import Location, ServerBlock, SiteSpec
+from panel.rendering.spec import Listen, Location, ServerBlock, SiteSpec
 
 PREFIX = "/.well-known/acme-challenge/"
 PATHS = r"^/\.well-known/acme-challenge/[A-Za-z0-9_-]+$"  # regular expression for the paths of challenges
@@ -18,6 +24,39 @@ FOLDER = "_acme-challenge"  # no site has this name, so no site's own folder doe
 def folder_of(config_root: str) -> str:
     """Folder of challenge files on a host: the agent's own folder, readable by web servers."""
     return f"{config_root.rstrip('/')}/paddock/{FOLDER}"
+
+
+def tls_name(name: str) -> str:
+    """The name that a certificate authority sends in the handshake for a domain name or an IP address (RFC 8738
+    section 6).
+    """
+    try:
+        return ipaddress.ip_address(name).reverse_pointer
+    except ValueError:
+        return name.lower()
+
+
+def tls_file(name: str) -> str:
+    """Name of the file with the key authorization for `tls_name`, as gallop reads it."""
+    return base64.urlsafe_b64encode(hashlib.sha256(name.encode()).digest()).decode().rstrip("=")
+
+
+def without(spec: SiteSpec) -> SiteSpec:
+    """The site as it is without challenges."""
+    return replace(spec, challenge_folder="", tls_challenge_port=0)
+
+
+def shows_over_tls(spec: SiteSpec) -> bool:
+    """Return whether the site shows challenges over TLS, on a web server that can."""
+    return bool(spec.challenge_folder and spec.tls_challenge_port)
+
+
+def with_tls_listener(block: ServerBlock, port: int) -> ServerBlock:
+    """The block with a TLS listener for challenges on each of its addresses; unchanged if it has one."""
+    if not block.listens or any(listen.tls for listen in block.listens):
+        return block
+    addresses = dict.fromkeys(listen.address for listen in block.listens)
+    return replace(block, listens=(*block.listens, *(Listen(port, address, tls=True) for address in addresses)))
 
 
 def location(folder: str) -> Location:

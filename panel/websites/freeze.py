@@ -103,6 +103,7 @@ def spec_of_fetched(site: Site, web_server: WebServer) -> spec.SiteSpec:
         ),
         cache_mb=site.cache_mb,
         challenge_folder=challenges.folder_of(web_server.paths["config_root"]) if site.answers_challenges else "",
+        tls_challenge_port=site.tls_challenge_port if site.answers_challenges else 0,
         maintenance=maintenance_of(site),
     )
 

@@ -48,6 +48,8 @@ class Site(BaseModel):
     )
     # Whether its server blocks serve ACME challenges from the host's challenge folder; set by certificates.services.
     answers_challenges = models.BooleanField(default=False, editable=False)
+    # Port on which they show the challenges over TLS too, where the web server can; 0: on none.
+    tls_challenge_port = models.PositiveIntegerField(default=0, editable=False)
     notes = models.TextField(blank=True, validators=[validators.validate_text])
     tags = TagsField()
     # number of changes of the draft; every service that changes a site's files calls websites.versions

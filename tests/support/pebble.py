@@ -24,8 +24,8 @@ def program(name: str) -> str:
 
 
 class Pebble:
-    """`http_port` is where it looks for challenges, by the address 127.0.0.1 for every name. `dns` is another server to
-    ask for names.
+    """`http_port` and `tls_port` are where it looks for challenges, by the address 127.0.0.1 for every name. `dns` is
+    another server to ask for names.
     """
 
     def __init__(
@@ -37,6 +37,7 @@ class Pebble:
         lifetime_s: int = 7776000,
         eab: dict[str, str] | None = None,
         dns: str = "",
+        tls_port: int = 0,
     ) -> None:
         self.root = root / "pebble"
         self.root.mkdir(parents=True, exist_ok=True)
@@ -48,7 +49,7 @@ class Pebble:
             "certificate": str(self.root / "server.crt"),
             "privateKey": str(self.root / "server.key"),
             "httpPort": http_port,
-            "tlsPort": free_port(),
+            "tlsPort": tls_port or free_port(),
             "ocspResponderURL": "",
             "externalAccountBindingRequired": bool(eab),
             "externalAccountMACKeys": eab or {},

@@ -20,6 +20,10 @@ const CONTEXTS: [(u32, &str); 9] = [
 const NOTES: &[(&str, &str)] = &[
     ("accept_mutex", NO_EFFECT),
     ("accept_mutex_delay", NO_EFFECT),
+    (
+        "acme_tls_challenges",
+        "gallop's own: the folder with the key authorizations of TLS-ALPN-01 challenges (RFC 8737); each file's name is the SHA-256 of the domain name in base64url.",
+    ),
     ("aio", NO_EFFECT),
     ("aio_write", NO_EFFECT),
     ("brotli", BROTLI),

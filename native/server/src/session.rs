@@ -5,12 +5,12 @@ use crate::h2;
 use crate::idle::Idle;
 use crate::reuse::Reusable;
 use crate::tls::{
-    client as handshaking, describe, session_id, sigalg_name, Alpn, HandshakeError, Hello, Secure,
-    Store, TlsStream, SESSION_ID,
+    challenge, client as handshaking, describe, session_id, sigalg_name, Alpn, HandshakeError,
+    Hello, Secure, Store, TlsStream, SESSION_ID,
 };
 use crate::transport::{Plain, Transport};
 use crate::worker::{Busy, ConnectionCount};
-use gallop_conf::model::{Level, Server};
+use gallop_conf::model::{Endpoint, Level, Server};
 use gallop_engine::exchange::ProxyProtocol;
 use gallop_engine::{Conn, Worker};
 use gallop_http::proxy_protocol;
@@ -242,6 +242,11 @@ async fn shake(
         .server_name()
         .map(|name| endpoint.hosts.choose(&name).server.clone());
     let server = named.as_ref().unwrap_or(&endpoint.hosts.default);
+    if hello.is_challenge() {
+        if let Some((name, proof)) = challenge(&hello, endpoint) {
+            return Err(hello.show(name, &proof).await);
+        }
+    }
     let alpn = if endpoint.http2 || speaks_http2(server) {
         Alpn::Http2
     } else {
@@ -260,7 +265,7 @@ async fn shake(
         handshaking(conn.moved(conn.peer()), server, known)
     };
     let context = context.for_client(client);
-    let stream = hello.finish(&context).await?;
+    let stream = hello.finish(context.config()).await?;
     let session = stream.session();
     let mut info = describe(session, session.server_name(), &context);
     if let (Some(inquiry), "SUCCESS") = (&context.ocsp, info.client_verify.as_str()) {
@@ -275,6 +280,17 @@ async fn shake(
     let signed = stream.signed();
     (info.sigalg, info.client_sigalg) = (sigalg_name(signed.own), sigalg_name(signed.client));
     Ok((stream, named, info))
+}
+
+/// The name and the key authorization of the challenge that a certificate authority validates.
+/// The block that serves the name also names the folder.
+fn challenge(hello: &Hello, endpoint: &Endpoint) -> Option<(String, Vec<u8>)> {
+    let name = hello.server_name()?;
+    let served = challenge::served_name(&name);
+    let server = endpoint.hosts.choose(&served).server;
+    let folder = server.conf.acme_tls_challenges.as_ref()?;
+    let proof = challenge::key_authorization(folder, &name)?;
+    Some((name, proof))
 }
 
 fn failed(worker: &Worker, conn: &Conn, error: &HandshakeError) {

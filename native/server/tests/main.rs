@@ -15,6 +15,7 @@ mod site;
 
 mod attacks;
 mod cache;
+mod challenges;
 mod command_line;
 mod confined;
 mod drop_in;

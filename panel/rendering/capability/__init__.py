@@ -40,4 +40,6 @@ def differs(what: str, nearest: str, when: Callable[[Context], bool] = lambda co
     return Verdict("different", what, nearest, when)
 
 
+TLS_CHALLENGES = missing("only gallop proves domain names over TLS", "they are proven over HTTP (port 80)")
+
 Row = dict[str, tuple[Verdict, ...]]  # engine -> differences; engines without an entry behave like nginx

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from panel.rendering.apache.modules import mpm
 from panel.rendering.apache.rewriting import encodes_queries, is_checked_first
 from panel.rendering.caching import caches, locations
-from panel.rendering.capability import Context, Verdict, differs, missing
+from panel.rendering.capability import TLS_CHALLENGES, Context, Verdict, differs, missing
 from panel.rendering.errors import NotExpressible
 from panel.rendering.handlers import REDIRECTS, asks_access
 from panel.rendering.locations import locations_of
@@ -144,6 +144,7 @@ _OF_PHP = missing(
 _LISTING = differs("the file listing looks different", "the page of mod_autoindex", lambda context: True)
 
 APACHE: dict[str, tuple[Verdict, ...]] = {
+    "SiteSpec.tls_challenge_port": (TLS_CHALLENGES,),
     "Listen.http2": (
         missing("Apache's prefork MPM does not support HTTP/2", "HTTP/1.1; use the event or worker MPM for HTTP/2",
                 lambda context: mpm(context.web_server) == "mpm_prefork"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from panel.rendering.capability import Context, Verdict, differs, missing
+from panel.rendering.capability import TLS_CHALLENGES, Context, Verdict, differs, missing
 from panel.rendering.checks import version_of
 from panel.rendering.nginx.scope import Dialect
 
@@ -25,6 +25,7 @@ def _port_wide(context: Context) -> bool:
 
 
 NGINX: dict[str, tuple[Verdict, ...]] = {
+    "SiteSpec.tls_challenge_port": (TLS_CHALLENGES,),
     "Listen.http3": (
         missing("HTTP/3 needs nginx 1.25 or later with the HTTP/3 module", "HTTP/2 stays on", _old),
         differs(

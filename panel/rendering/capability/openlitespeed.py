@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from panel.rendering import reach, variables
 from panel.rendering.caching import locations
-from panel.rendering.capability import Context, Verdict, differs, missing
+from panel.rendering.capability import TLS_CHALLENGES, Context, Verdict, differs, missing
 from panel.rendering.capability.apache import APACHE
 from panel.rendering.choice import choose
 from panel.rendering.errors import NotExpressible
@@ -120,6 +120,7 @@ def _leads_to_itself(context: Context) -> bool:
 
 
 OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
+    "SiteSpec.tls_challenge_port": (TLS_CHALLENGES,),
     "ServerBlock.names": (
         missing("OpenLiteSpeed does not support regular expressions in server names", "the name is ignored; use *.name",
                 lambda context: any(name.startswith("~") for name in context.owner.names)),

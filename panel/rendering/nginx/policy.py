@@ -174,6 +174,7 @@ REFUSED = reasons(
         "it can run commands and read other sites' responses": "ssi ssi_*",
         "a stylesheet or entity can read any file and address": "xslt_* xml_entities xml_external_entities",
         "Paddock sets the folders that a site's files must be in": "confine_files",
+        "automatic HTTPS sets it": "acme_tls_challenges",
         "it lets visitors write files": "dav_* create_full_put_path min_delete_depth",
         FILES: "{proxy,fastcgi,uwsgi,scgi}_store {proxy,fastcgi,uwsgi,scgi}_store_access client_body_temp_path "
         "{proxy,fastcgi,uwsgi,scgi}_temp_path client_body_in_file_only",

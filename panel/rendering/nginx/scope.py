@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from panel.rendering import logformats
+from panel.rendering import challenges, logformats
 from panel.rendering.checks import version_of
 from panel.rendering.nginx.quoting import Dollars, prefix, variable
 from panel.rendering.spec import SiteSpec, WebServerSpec
@@ -19,12 +19,14 @@ class Dialect:
     http3: bool  # since 1.25.0, if the module is built in
     brotli: bool  # built into gallop; in nginx if the module ngx_brotli is present
     confine_files: bool  # some versions of gallop only
+    tls_challenges: bool  # some versions of gallop only
 
     @classmethod
     def of(cls, web_server: WebServerSpec) -> Dialect:
         if web_server.engine == "native":
             confines = "confine_files" in web_server.modules
-            return cls(http2_directive=True, http3=True, brotli=True, confine_files=confines)
+            shows = "acme_tls_challenges" in web_server.modules
+            return cls(http2_directive=True, http3=True, brotli=True, confine_files=confines, tls_challenges=shows)
         version = version_of(web_server)
         known = not web_server.modules or any("v3" in module for module in web_server.modules)
         return cls(
@@ -32,6 +34,7 @@ class Dialect:
             http3=version >= (1, 25, 0) and known,
             brotli=any("brotli" in module for module in web_server.modules),
             confine_files=False,
+            tls_challenges=False,
         )
 
 
@@ -40,6 +43,7 @@ class Scope:
         self.spec = spec
         self.web_server = web_server
         self.dialect = Dialect.of(web_server)
+        self.shows_challenges = self.dialect.tls_challenges and challenges.shows_over_tls(spec)
         self.dollars = Dollars(spec.name)
         self.zones: list[Directive] = []
         self.maps: list[Directive] = []

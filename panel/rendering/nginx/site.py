@@ -33,6 +33,8 @@ def site(spec: SiteSpec, web_server: WebServerSpec) -> tuple[Node, ...]:
     scope = Scope(spec, web_server)
     servers: list[Node] = []
     for number, server_block in enumerate(spec.blocks):
+        if scope.shows_challenges:
+            server_block = challenges.with_tls_listener(server_block, spec.tls_challenge_port)
         servers += _servers(scope, server_block, f"/blocks/{number}")
     upstreams = [_upstream(scope, upstream, f"/upstreams/{n}") for n, upstream in enumerate(spec.upstreams)]
     return (*scope.shared(), *upstreams, *servers)
@@ -63,7 +65,7 @@ def _servers(scope: Scope, server_block: ServerBlock, at: str) -> list[Node]:
         raise NotExpressible(f"{at}/listens", "has no port; add one")
     secure = tuple(listen for listen in server_block.listens if listen.tls)
     plain = tuple(listen for listen in server_block.listens if not listen.tls)
-    if secure and server_block.tls is None:
+    if secure and server_block.tls is None and not scope.shows_challenges:
         raise NotExpressible(f"{at}/tls", "uses TLS but has no certificate; choose one")
     if not (server_block.redirect_to_https and plain):
         return [_server(scope, server_block, at)]
@@ -94,6 +96,9 @@ def _server(scope: Scope, source: ServerBlock, at: str) -> Node:
     body = [*_listens(scope, source.listens, at), *_names(source, at), *_counted(scope), *_files(source, at)]
     if source.tls is not None and any(listen.tls for listen in source.listens):
         body += [*_tls(source.tls, at), *_client_certificates(source.client_certificates, at)]
+    if scope.shows_challenges and any(listen.tls for listen in source.listens):
+        body.append(directive("acme_tls_challenges", scope.spec.challenge_folder, gap=True))
+        body += [directive("ssl_reject_handshake", "on")] if source.tls is None else []
     body += [
         *confining.folders(scope, source, at),
         *_logs(scope, source, at),

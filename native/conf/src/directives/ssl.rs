@@ -172,6 +172,12 @@ pub const TABLE: &[Spec] = &[
     ),
     with("ssl_conf_command", HS, Arity(2, 2), conf_command),
     simple(
+        "acme_tls_challenges",
+        HS,
+        ONE,
+        Setter::ConfPath(|b| &mut b.srv().acme_tls_challenges),
+    ),
+    simple(
         "ssl_reject_handshake",
         HS,
         ONE,

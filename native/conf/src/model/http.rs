@@ -240,6 +240,7 @@ inherited! {
         ssl_stapling_responder: String,
         ssl_stapling_verify: bool,
         ssl_early_data: bool,
+        acme_tls_challenges: PathBuf,
         ssl_reject_handshake: bool,
         ssl_certificate_compression: bool,
         ssl_conf_command: Arc<Vec<SslCommand>>,

@@ -5,6 +5,7 @@
 //! silently.
 
 mod certificates;
+pub mod challenge;
 mod ciphers;
 mod client_settings;
 mod context;

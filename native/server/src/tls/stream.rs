@@ -1,13 +1,14 @@
 //! A TLS connection over a non-blocking socket.
 
 use super::sigalg::Noted;
-use super::{Context as TlsContext, Offered};
+use super::{challenge, Offered};
 use gallop_runtime::Sock;
 use rustls::server::{Accepted, Acceptor};
-use rustls::{ConnectionCommon, ServerConnection, SideData};
+use rustls::{ConnectionCommon, ServerConfig, ServerConnection, SideData};
 use std::future::poll_fn;
 use std::io::{self, IoSlice, Read, Write};
 use std::ops::DerefMut;
+use std::sync::Arc;
 use std::task::{ready, Context, Poll, Waker};
 
 /// The most sealed bytes waiting for the socket before no more plain bytes are taken.
@@ -34,6 +35,8 @@ pub enum HandshakeError {
     Tls(rustls::Error),
     /// The server block rejects handshakes (`ssl_reject_handshake`).
     Rejected,
+    /// A certificate authority has seen the challenge of a name, which ends the connection.
+    Challenged(String),
 }
 
 impl std::fmt::Display for HandshakeError {
@@ -42,6 +45,7 @@ impl std::fmt::Display for HandshakeError {
             HandshakeError::Io(e) => write!(f, "{e}"),
             HandshakeError::Tls(e) => write!(f, "SSL_do_handshake() failed ({e})"),
             HandshakeError::Rejected => f.write_str("handshake rejected"),
+            HandshakeError::Challenged(name) => write!(f, "ACME challenge of \"{name}\" shown"),
         }
     }
 }
@@ -113,6 +117,30 @@ impl Hello {
         Offered::new(&self.accepted.client_hello())
     }
 
+    /// Whether the client is a certificate authority that validates a challenge (RFC 8737,
+    /// section 3).
+    pub fn is_challenge(&self) -> bool {
+        let hello = self.accepted.client_hello();
+        hello
+            .alpn()
+            .is_some_and(|names| names.eq([challenge::PROTOCOL]))
+    }
+
+    /// Show the challenge of a name, which ends the connection.
+    ///
+    /// # Errors
+    /// Always: the connection has ended.
+    pub async fn show(self, name: String, key_authorization: &[u8]) -> HandshakeError {
+        let config = match challenge::config(&name, key_authorization) {
+            Ok(config) => config,
+            Err(e) => return HandshakeError::Io(io::Error::other(e)),
+        };
+        match self.finish(&config).await {
+            Ok(_) => HandshakeError::Challenged(name),
+            Err(e) => e,
+        }
+    }
+
     /// Reject the name that the client asks for.
     pub fn reject(self) -> HandshakeError {
         // The handshake has ended, whether or not the client receives the alert.
@@ -120,15 +148,15 @@ impl Hello {
         HandshakeError::Rejected
     }
 
-    /// Complete the handshake with the context of a server block.
+    /// Complete the handshake with a configuration.
     ///
     /// # Errors
     /// The connection failed, or the sides do not agree; an alert was sent.
-    pub async fn finish(self, context: &TlsContext) -> Result<TlsStream, HandshakeError> {
+    pub async fn finish(self, config: &Arc<ServerConfig>) -> Result<TlsStream, HandshakeError> {
         let Self { sock, accepted } = self;
         // Discard the records of a failed earlier handshake.
         Noted::forget();
-        let tls = match accepted.into_connection(context.config().clone()) {
+        let tls = match accepted.into_connection(config.clone()) {
             Ok(tls) => tls,
             Err((error, mut alert)) => {
                 let mut bytes = Vec::new();
