@@ -181,6 +181,11 @@ CELERY_BEAT_SCHEDULE = {
     "sweep-runs": {"task": "panel.benchmarks.tasks.sweep", "schedule": 15.0},
     "sweep-certificates": {"task": "panel.certificates.tasks.sweep", "schedule": 5.0},
     "read-host-certificates": {"task": "panel.certificates.tasks.read_host_files", "schedule": 3600.0},
+    "watch-certificates": {
+        "task": "panel.certificates.tasks.watch_listeners",
+        "schedule": 3600.0,
+        "options": {"expires": 3600},
+    },
     "sweep-comparisons": {"task": "panel.comparisons.tasks.sweep", "schedule": 15.0},
     "sweep-schedules": {"task": "panel.reports.tasks.sweep", "schedule": 15.0},
     "forget-deployments": {"task": "panel.deployments.tasks.forget", "schedule": 600.0},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -12,11 +12,13 @@ from django.utils.translation import gettext as _
 from panel.accounts.models import User
 from panel.accounts.permissions import visible
 from panel.alerts.kinds import Alert
+from panel.certificates.models import CertificateWatch
 from panel.certificates.selectors import automatic_visible
 from panel.deployments.models import DEPLOYED, SiteState
 from panel.websites.certificates import EXPIRY_STEPS, expiry_step
 from panel.websites.models import Certificate, CertificateSource
 
+SHOWN = 3  # problems of one site
 SHARING = dt.timedelta(minutes=30)
 REVOCATIONS_NOTICE = dt.timedelta(days=3)  # authorities publish lists for a day to a few weeks
 
@@ -91,6 +93,45 @@ def fault_alerts(user: User, most: int) -> list[Alert]:
         )
         for row in rows.distinct().order_by("name")[:most]
     ]
+
+
+def presented_alerts(user: User, most: int) -> list[Alert]:
+    """Live sites that present another certificate than the deployed one, or one that is not valid for a name."""
+    rows = _watched(user).filter(problems_since__isnull=False).order_by("problems_since")
+    return [
+        Alert(
+            "failing",
+            _("Wrong certificate"),
+            "site",
+            row.site.name,
+            " ".join(f"{item['name']} ({item['listener']}): {item['problem']}" for item in row.problems[:SHOWN]),
+            reverse("websites:tls", args=[row.site.name]),
+            row.problems_since,
+        )
+        for row in rows[:most]
+    ]
+
+
+def permission_alerts(user: User, most: int) -> list[Alert]:
+    """Automatic certificates whose next renewal CAA records forbid."""
+    rows = _watched(user).filter(site__automatic__isnull=False).exclude(forbidden=[])
+    return [
+        Alert(
+            "refused",
+            _("Renewal forbidden by CAA records"),
+            "site",
+            row.site.name,
+            " ".join(row.forbidden[:SHOWN]),
+            reverse("certificates:site", args=[row.site.name]),
+            row.site.automatic.next_at,
+        )
+        for row in rows.order_by("site__name")[:most]
+    ]
+
+
+def _watched(user: User) -> QuerySet[CertificateWatch]:
+    rows = visible(CertificateWatch.objects.all(), user, team_path="site__team")
+    return rows.filter(site__state__status__in=DEPLOYED).select_related("site__automatic")
 
 
 def live_alerts(user: User, most: int) -> list[Alert]:

@@ -14,7 +14,15 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, may, visible
-from panel.alerts.certificates import certificate_alerts, fault_alerts, live_alerts, order_alerts, revocation_alerts
+from panel.alerts.certificates import (
+    certificate_alerts,
+    fault_alerts,
+    live_alerts,
+    order_alerts,
+    permission_alerts,
+    presented_alerts,
+    revocation_alerts,
+)
 from panel.alerts.kinds import Alert, Source
 from panel.alerts.resources import reboot_alerts, trouble_alerts
 from panel.alerts.virtual_addresses import virtual_address_alerts
@@ -63,7 +71,8 @@ def alerts(user: User, most: int = PER_KIND) -> list[Alert]:
 def mailed_alerts(user: User, most: int) -> list[Alert]:
     """Alerts for users who are not looking at the panel. Schedules report their runs separately."""
     hosts = (_hosts, virtual_address_alerts, _stopped, _failing, trouble_alerts)
-    certificates = (order_alerts, certificate_alerts, live_alerts, revocation_alerts, fault_alerts)
+    presented = (presented_alerts, live_alerts, revocation_alerts, fault_alerts)
+    certificates = (order_alerts, permission_alerts, certificate_alerts, *presented)
     return _of((*hosts, _failures, _rollouts, _drifts, _names, *certificates), user, most)
 
 

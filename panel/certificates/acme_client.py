@@ -184,8 +184,8 @@ class Authority:
         """Domains by which CAA records allow this authority (RFC 8659); empty if it does not publish them."""
 
         def call() -> list[str]:
-            meta = self._connected().directory.to_partial_json().get("meta") or {}
-            return [str(item).lower() for item in dict(meta).get("caaIdentities") or ()]
+            meta = self._connected().directory.to_partial_json().get("meta")
+            return [str(item).lower() for item in getattr(meta, "caa_identities", None) or ()]
 
         return self._told(call)
 

@@ -28,24 +28,28 @@ AT_ONCE = 16
 CHALLENGE_PROTOCOL = b"acme-tls/1"  # RFC 8737 section 6.2
 CHALLENGE_OID = x509.ObjectIdentifier("1.3.6.1.5.5.7.1.31")
 T = TypeVar("T")
-Chain = list[str]  # SHA-256 of each certificate's DER in hex, the leaf first
+Digests = list[str]  # SHA-256 of each certificate's DER in hex, the leaf first
 
 
 class HandshakeFailed(Exception):
-    """The reason in words."""
+    """The reason in words. `is_tls`: the listener was reached and refused the TLS handshake."""
+
+    def __init__(self, words: str, *, is_tls: bool = False) -> None:
+        super().__init__(words)
+        self.is_tls = is_tls
 
 
-def chain_of(pem: str) -> Chain:
+def chain_of(pem: str) -> Digests:
     return _digests(x509.load_pem_x509_certificates(pem.encode()))
 
 
-def _digests(certificates: Iterable[x509.Certificate]) -> Chain:
+def _digests(certificates: Iterable[x509.Certificate]) -> Digests:
     return [item.fingerprint(SHA256()).hex() for item in certificates]
 
 
-def presented(listener: Listener) -> Chain:
+def presented(listener: Listener) -> list[x509.Certificate]:
     """The chain that the listener presents for its name. Raises HandshakeFailed."""
-    return _in_words(lambda: _over_quic(listener) if listener.is_quic else _digests(_certificates(listener)))
+    return _in_words(lambda: _over_quic(listener) if listener.is_quic else _certificates(listener))
 
 
 def _in_words(call: Callable[[], T]) -> T:
@@ -54,7 +58,7 @@ def _in_words(call: Callable[[], T]) -> T:
     except HandshakeFailed:
         raise
     except SSL.Error as error:
-        raise HandshakeFailed(f"the TLS handshake failed: {_reason(error)}") from error
+        raise HandshakeFailed(f"the TLS handshake failed: {_reason(error)}", is_tls=True) from error
     except TimeoutError as error:
         raise HandshakeFailed("no response within 5 s") from error
     except OSError as error:
@@ -115,17 +119,17 @@ def _shake(connection: SSL.Connection, plain: socket.socket) -> None:
             raise TimeoutError
 
 
-def _over_quic(listener: Listener) -> Chain:
+def _over_quic(listener: Listener) -> list[x509.Certificate]:
     configuration = QuicConfiguration(is_client=True, alpn_protocols=["h3"], server_name=listener.name)
     configuration.verify_mode = 0  # ssl.CERT_NONE: what is presented is compared, not trusted
     configuration.idle_timeout = TIMEOUT_S
 
-    async def shake() -> Chain:
+    async def shake() -> list[x509.Certificate]:
         async with asyncio.timeout(TIMEOUT_S):
             try:
                 async with connect(listener.address, listener.port, configuration=configuration) as session:
                     tls: Any = session._quic.tls
-                    return _digests([tls._peer_certificate, *tls._peer_certificate_chain])
+                    return [tls._peer_certificate, *tls._peer_certificate_chain]
             except ConnectionError as error:
                 raise HandshakeFailed("the QUIC handshake failed") from error
 
@@ -143,11 +147,11 @@ def problems(listeners: Sequence[Listener], pem: str) -> list[dict[str, str]]:
     ]
 
 
-def _problem(listener: Listener, wanted: Chain) -> str:
+def _problem(listener: Listener, wanted: Digests) -> str:
     if not listener.address:
         return "not checked: it is a loopback address of another host"
     try:
-        chain = presented(listener)
+        chain = _digests(presented(listener))
     except HandshakeFailed as error:
         return str(error)
     if not chain:

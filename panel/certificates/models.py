@@ -205,3 +205,25 @@ class OrderRecord(models.Model):
 
     def __str__(self) -> str:
         return self.text
+
+
+class CertificateWatch(models.Model):
+    """Observations of a live site: the certificates that its TLS listeners presented to the panel (watching.py).
+
+    `problems` lists {"listener", "name", "problem"}; `forbidden` has sentences about CAA records that forbid the
+    authority of the next renewal.
+    """
+
+    site = models.OneToOneField(Site, on_delete=models.CASCADE, related_name="certificate_watch")
+    looked_at = models.DateTimeField(db_index=True)
+    problems = models.JSONField(default=list)
+    problems_since = models.DateTimeField(null=True, db_index=True)
+    forbidden = models.JSONField(default=list)
+    permission_at = models.DateTimeField(null=True)  # when CAA records were last looked up
+
+    class Meta:
+        verbose_name = _("watch of certificates")
+        verbose_name_plural = _("watches of certificates")
+
+    def __str__(self) -> str:
+        return f"{self.site}: {len(self.problems)} problems"

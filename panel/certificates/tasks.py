@@ -6,7 +6,7 @@ from uuid import UUID
 
 from celery import shared_task
 
-from panel.certificates import host_files, ordering, scheduling
+from panel.certificates import host_files, ordering, scheduling, watching
 from panel.websites.services.certificates import certificates_judge
 
 
@@ -29,3 +29,9 @@ def read_host_files() -> None:
     """Read the certificates that other programs renew on the hosts, and look at those that nobody looked at yet."""
     host_files.look()
     certificates_judge()
+
+
+@shared_task
+def watch_listeners() -> None:
+    """Look at the certificates that live sites present."""
+    watching.look()

@@ -170,7 +170,8 @@ def _check_order(chain: list[x509.Certificate]) -> None:
             ) from error
 
 
-def _names(leaf: x509.Certificate) -> list[str]:
+def names_of(leaf: x509.Certificate) -> list[str]:
+    """Domain names and addresses of a certificate."""
     try:
         names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -183,7 +184,7 @@ def _bundle(chain: list[x509.Certificate], key: ServerKey | None) -> Bundle:
     return Bundle(
         certificate_pem="".join(item.public_bytes(serialization.Encoding.PEM).decode() for item in chain),
         private_key_pem=_key_pem(key) if key else "",
-        names=_names(leaf),
+        names=names_of(leaf),
         issuer=(leaf.issuer.rfc4514_string() or "no name")[:300],
         fingerprint=leaf.fingerprint(hashes.SHA256()).hex(),
         not_before=leaf.not_valid_before_utc,

@@ -7,6 +7,7 @@ import os
 import ssl
 import subprocess
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -38,6 +39,7 @@ class Pebble:
         eab: dict[str, str] | None = None,
         dns: str = "",
         tls_port: int = 0,
+        caa_identities: Sequence[str] = (),
     ) -> None:
         self.root = root / "pebble"
         self.root.mkdir(parents=True, exist_ok=True)
@@ -54,6 +56,7 @@ class Pebble:
             "externalAccountBindingRequired": bool(eab),
             "externalAccountMACKeys": eab or {},
             "retryAfter": {"authz": 1, "order": 1},
+            "caaIdentities": list(caa_identities),
             "keyAlgorithm": "ecdsa",
             "profiles": {
                 "default": {"description": "usual", "validityPeriod": 7776000},

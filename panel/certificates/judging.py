@@ -1,0 +1,53 @@
+"""Judge the certificates that a listener presents, ours or not. Pure."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+from cryptography import x509
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from panel.websites.certificate_faults import faults_of, words_of_faults
+from panel.websites.certificates import covers, names_of
+
+MOST_NAMES = 3
+
+
+def problem_of(
+    chain: Sequence[x509.Certificate], deployed: Sequence[x509.Certificate], name: str, now: dt.datetime
+) -> str:
+    """A sentence about what visitors of `name` get instead of the deployed certificate, or why they refuse it; "" if
+    it is as deployed and valid for the name. `deployed` is empty if its content is not known here.
+
+    The faults of the deployed certificate itself have alerts of their own, and so has its end.
+    """
+    if not chain:
+        return _("No certificate is presented.")
+    leaf = chain[0]
+    problems = []
+    if deployed and leaf != deployed[0]:
+        names = ", ".join(names_of(leaf)[:MOST_NAMES]) or leaf.subject.rfc4514_string()
+        words = _("Another certificate than the deployed one is presented: for %(names)s, valid until %(end)s.")
+        problems.append(words % {"names": names, "end": f"{leaf.not_valid_after_utc:%Y-%m-%d}"})
+    elif deployed and list(chain) != list(deployed):
+        problems.append(_chain_words(len(chain) - 1, len(deployed) - 1))
+    if not covers(names_of(leaf), name):
+        problems.append(_("The presented certificate is not valid for this name."))
+    if not deployed or leaf != deployed[0]:
+        if leaf.not_valid_after_utc <= now:
+            problems.append(_("It has expired."))
+        problems += words_of_faults(faults_of(chain))
+    return " ".join(problems)
+
+
+def _chain_words(presented: int, deployed: int) -> str:
+    if presented == deployed:
+        return _("The certificate is presented with other certificates of issuers than the deployed ones.")
+    words = ngettext(
+        "The certificate is presented with %(presented)d certificate of an issuer, and %(deployed)d is deployed.",
+        "The certificate is presented with %(presented)d certificates of issuers, and %(deployed)d are deployed.",
+        presented,
+    )
+    return words % {"presented": presented, "deployed": deployed}
