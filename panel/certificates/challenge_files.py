@@ -13,6 +13,7 @@ from panel.certificates.listeners import Listener, reached
 from panel.hosts.models import Connection, Host, WebServer
 from panel.hosts.targets import target_for
 from panel.remote import pool
+from panel.remote.target import Target
 from panel.rendering import challenges
 from panel.rendering.spec import SiteSpec
 
@@ -42,14 +43,19 @@ def host_address(host: Host) -> str:
     return "" if host.connection == Connection.LOCAL else host.address
 
 
+def through(host: Host) -> Target | None:
+    """The target of a host behind a bastion; None for a host whose listeners the panel reaches itself."""
+    return target_for(host) if host.bastion_id else None
+
+
 def unanswered(spec: SiteSpec, host: Host, challenge: Challenge) -> str:
     """Reason why the site's web server does not show the challenge to the panel; "" if it does, or if the site has no
-    listener of its kind that the panel could ask.
+    listener of its kind that the panel could ask. It asks none behind a bastion.
     """
-    is_tls, asked = (
-        challenge.kind == ChallengeKind.TLS,
-        _asked_over_tls if challenge.kind == ChallengeKind.TLS else _asked,
-    )
+    if host.bastion_id:
+        return ""
+    is_tls = challenge.kind == ChallengeKind.TLS
+    asked = _asked_over_tls if is_tls else _asked
     for block in spec.blocks:
         if is_tls:
             block = challenges.with_tls_listener(block, spec.tls_challenge_port)

@@ -49,12 +49,16 @@ class AccountForm(PartForm[AcmeAccount]):
 class AutomaticForm(PartForm[AutomaticCertificate]):
     class Meta:
         model = AutomaticCertificate
-        fields = ("account", "dns", "tls_challenges", "key_type", "profile", "https_port", "http3", "hsts_max_age_s")
+        fields = (
+            *("account", "dns", "tls_challenges", "key_type", "reuse_key"),
+            *("profile", "https_port", "http3", "hsts_max_age_s"),
+        )
         labels = {
             "account": _("Account"),
             "dns": _("DNS account"),
             "tls_challenges": _("Prove the names over TLS"),
             "key_type": _("Key type"),
+            "reuse_key": _("Keep the key when renewing"),
             "profile": _("Profile"),
             "https_port": _("HTTPS port"),
             "http3": _("HTTP/3, if the web server supports it"),
@@ -63,6 +67,7 @@ class AutomaticForm(PartForm[AutomaticCertificate]):
         help_texts = {
             "dns": _("Proves the names by DNS records, which wildcard names need. Leave empty to use HTTP."),
             "tls_challenges": _("With gallop only: the certificate authority needs port 443 instead of port 80."),
+            "reuse_key": _("Only for clients that expect one key. Without it, each renewal has a new key."),
             "profile": _("A profile of the authority, for example `shortlived`. Leave empty for its default."),
             "hsts_max_age_s": _(
                 "Browsers refuse plain HTTP for this time after each visit, even if HTTPS is turned off. Start with "

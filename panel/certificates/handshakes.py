@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import select
 import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from aioquic.asyncio.client import connect
@@ -22,9 +22,14 @@ from OpenSSL import SSL
 
 from panel.certificates.keys import is_address
 from panel.certificates.listeners import Listener
+from panel.remote.bastions import Stream
+from panel.remote.errors import RemoteError
+from panel.remote.ssh import connect_behind
+from panel.remote.target import Target
 
 TIMEOUT_S = 5.0
 AT_ONCE = 16
+PART_BYTES = 16384
 CHALLENGE_PROTOCOL = b"acme-tls/1"  # RFC 8737 section 6.2
 CHALLENGE_OID = x509.ObjectIdentifier("1.3.6.1.5.5.7.1.31")
 T = TypeVar("T")
@@ -47,9 +52,11 @@ def _digests(certificates: Iterable[x509.Certificate]) -> Digests:
     return [item.fingerprint(SHA256()).hex() for item in certificates]
 
 
-def presented(listener: Listener) -> list[x509.Certificate]:
-    """The chain that the listener presents for its name. Raises HandshakeFailed."""
-    return _in_words(lambda: _over_quic(listener) if listener.is_quic else _certificates(listener))
+def presented(listener: Listener, through: Target | None = None) -> list[x509.Certificate]:
+    """The chain that the listener presents for its name. `through`: the target of its host, if the host is behind a
+    bastion, which passes on TCP only. Raises HandshakeFailed.
+    """
+    return _in_words(lambda: _over_quic(listener) if listener.is_quic else _certificates(listener, through))
 
 
 def _in_words(call: Callable[[], T]) -> T:
@@ -74,7 +81,7 @@ def challenge_shown(listener: Listener) -> bytes:
     """The digest that the listener shows for a TLS-ALPN-01 challenge (RFC 8737 section 3); b"" for another certificate.
     Raises HandshakeFailed.
     """
-    chain = _in_words(lambda: _certificates(listener, [CHALLENGE_PROTOCOL]))
+    chain = _in_words(lambda: _certificates(listener, None, [CHALLENGE_PROTOCOL]))
     if not chain:
         return b""
     try:
@@ -84,39 +91,63 @@ def challenge_shown(listener: Listener) -> bytes:
     return extension.value[2:] if isinstance(extension, x509.UnrecognizedExtension) else b""
 
 
-def _certificates(listener: Listener, protocols: Sequence[bytes] = ()) -> list[x509.Certificate]:
+def _certificates(
+    listener: Listener, through: Target | None, protocols: Sequence[bytes] = ()
+) -> list[x509.Certificate]:
     context = SSL.Context(SSL.TLS_CLIENT_METHOD)
     context.set_verify(SSL.VERIFY_NONE)
     if protocols:
         context.set_alpn_protos(list(protocols))
-    with socket.create_connection((listener.address, listener.port), TIMEOUT_S) as plain:
-        plain.settimeout(None)
-        connection = SSL.Connection(context, plain)
-        if not is_address(listener.name):  # an address is never sent as a name (RFC 6066 section 3)
-            connection.set_tlsext_host_name(listener.name.encode())
-        connection.set_connect_state()
-        plain.setblocking(False)
-        _shake(connection, plain)
+    connection = SSL.Connection(context, None)
+    if not is_address(listener.name):  # an address is never sent as a name (RFC 6066 section 3)
+        connection.set_tlsext_host_name(listener.name.encode())
+    connection.set_connect_state()
+    with contextlib.closing(_connected(listener, through)) as stream:
+        _shake(connection, stream)
         found = connection.get_peer_cert_chain() or []
-        with contextlib.suppress(SSL.Error):
+        with contextlib.suppress(SSL.Error, OSError):
             connection.shutdown()
+            _send(connection, stream)
     return [item.to_cryptography() for item in found]
 
 
-def _shake(connection: SSL.Connection, plain: socket.socket) -> None:
+def _connected(listener: Listener, through: Target | None) -> socket.socket | Stream:
+    if through is None:
+        return socket.create_connection((listener.address, listener.port), TIMEOUT_S)
+    try:
+        return connect_behind(replace(through, address=listener.address, port=listener.port))
+    except RemoteError as error:
+        raise HandshakeFailed(f"no connection: {error.message}") from error
+
+
+def _shake(connection: SSL.Connection, stream: socket.socket | Stream) -> None:
     """The handshake with an end: a server that sends a byte now and then must not hold the check up."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while True:
-        try:
+    deadline, is_done = time.monotonic() + TIMEOUT_S, False
+    while not is_done:
+        with contextlib.suppress(SSL.WantReadError):
             connection.do_handshake()
-            return
-        except SSL.WantReadError:
-            wanted: tuple[list[Any], list[Any]] = ([plain], [])
-        except SSL.WantWriteError:
-            wanted = ([], [plain])
+            is_done = True
+        _send(connection, stream)
         left = deadline - time.monotonic()
-        if left <= 0 or not any(select.select(*wanted, [], left)[:2]):
+        if is_done:
+            return
+        if left <= 0:
             raise TimeoutError
+        stream.settimeout(left)
+        data = stream.recv(PART_BYTES)
+        if not data:
+            connection.bio_shutdown()  # the handshake fails now
+        else:
+            connection.bio_write(data)
+
+
+def _send(connection: SSL.Connection, stream: socket.socket | Stream) -> None:
+    """Send the bytes that the TLS side has prepared."""
+    with contextlib.suppress(SSL.WantReadError):
+        while True:
+            data = connection.bio_read(PART_BYTES)
+            while data:
+                data = data[stream.send(data) :]
 
 
 def _over_quic(listener: Listener) -> list[x509.Certificate]:
@@ -136,22 +167,24 @@ def _over_quic(listener: Listener) -> list[x509.Certificate]:
     return asyncio.run(shake())
 
 
-def problems(listeners: Sequence[Listener], pem: str) -> list[dict[str, str]]:
+def problems(listeners: Sequence[Listener], pem: str, through: Target | None = None) -> list[dict[str, str]]:
     """Result of each listener: {"listener", "name", "problem"}, `problem` "" when it presents exactly `pem`."""
     wanted = chain_of(pem)
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = list(pool.map(lambda item: _problem(item, wanted), listeners))
+        found = list(pool.map(lambda item: _problem(item, wanted, through), listeners))
     return [
         {"listener": item.label, "name": item.name, "problem": problem}
         for item, problem in zip(listeners, found, strict=True)
     ]
 
 
-def _problem(listener: Listener, wanted: Digests) -> str:
+def _problem(listener: Listener, wanted: Digests, through: Target | None) -> str:
     if not listener.address:
         return "not checked: it is a loopback address of another host"
+    if through is not None and listener.is_quic:
+        return "not checked: its host is behind a bastion, which passes on no UDP"
     try:
-        chain = _digests(presented(listener))
+        chain = _digests(presented(listener, through))
     except HandshakeFailed as error:
         return str(error)
     if not chain:

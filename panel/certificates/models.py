@@ -106,6 +106,7 @@ class AutomaticCertificate(BaseModel):
     )
     tls_challenges = models.BooleanField(default=False)
     key_type = models.CharField(max_length=8, choices=KeyType.choices, default=KeyType.P256)
+    reuse_key = models.BooleanField(default=False)  # a renewal keeps the key, for example because it is pinned
     profile = models.CharField(max_length=64, blank=True, validators=[validators.validate_line])
     https_port = models.PositiveIntegerField(
         default=443, validators=[MinValueValidator(1), MaxValueValidator(65535)]

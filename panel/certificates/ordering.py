@@ -237,7 +237,7 @@ class Course:
             live = live_revision(self.site)
             self.save(names=switching.names_of(self.site, live, wildcards=self.automatic.dns is not None))
         if not self.order.key_pem:
-            self.save(key_pem=keys.key_make(KeyType(self.automatic.key_type)))
+            self.save(key_pem=switching.key_for(self.automatic))
         if self.order.url:
             return
         self._await_limit()

@@ -155,6 +155,7 @@ class AutomaticHttpsSerializer(serializers.ModelSerializer[AutomaticCertificate]
             "tls_challenges",
             "certificate",
             "key_type",
+            "reuse_key",
             "profile",
             "https_port",
             "http3",
@@ -181,6 +182,7 @@ class AutomaticHttpsInput(StrictSerializer):
     dns = serializers.CharField(max_length=63, default="", allow_blank=True)
     tls_challenges = Truth(default=False)
     key_type = serializers.ChoiceField(choices=KeyType.choices, default=KeyType.P256)
+    reuse_key = Truth(default=False)
     profile = serializers.CharField(max_length=64, default="", allow_blank=True)
     https_port = serializers.IntegerField(default=443, min_value=1, max_value=65535)
     http3 = Truth(default=True)

@@ -182,6 +182,16 @@ def _refuse_accounts(site: Site, account: AcmeAccount, dns: DnsAccount | None) -
         raise ApplicationError(f"{account} is deactivated. Choose another account.", field="account")
 
 
+def _refuse_enabling(site: Site, account: AcmeAccount, dns: DnsAccount | None, tls_challenges: bool) -> None:
+    _refuse_accounts(site, account, dns)
+    if site.web_server is None or not site.enabled:
+        raise ApplicationError(f"{site} has no web server, or is disabled. Change that first.", field="site")
+    _refuse_names(site, dns)
+    _refuse_tls(site.web_server, dns, tls_challenges)
+    if AutomaticCertificate.objects.filter(site=site).exists():
+        raise Conflict(f"Automatic HTTPS of {site} is already on.")
+
+
 @transaction.atomic
 def automatic_enable(
     *,
@@ -195,6 +205,7 @@ def automatic_enable(
     hsts_max_age_s: int | None = None,
     dns: DnsAccount | None = None,
     tls_challenges: bool = False,
+    reuse_key: bool = False,
 ) -> Order:
     """Turn automatic HTTPS on: order a certificate, deploy it with HTTPS, and renew it from then on.
 
@@ -202,15 +213,10 @@ def automatic_enable(
     """
     require(actor, Action.CHANGE, site.team)
     require(actor, Action.DEPLOY, site.team)
-    _refuse_accounts(site, account, dns)
-    if site.web_server is None or not site.enabled:
-        raise ApplicationError(f"{site} has no web server, or is disabled. Change that first.", field="site")
-    _refuse_names(site, dns)
-    _refuse_tls(site.web_server, dns, tls_challenges)
-    if AutomaticCertificate.objects.filter(site=site).exists():
-        raise Conflict(f"Automatic HTTPS of {site} is already on.")
+    _refuse_enabling(site, account, dns, tls_challenges)
     values: dict[str, object] = {"key_type": key_type, "profile": profile, "https_port": https_port}
     values |= {"http3": http3, "hsts_max_age_s": hsts_max_age_s, "tls_challenges": tls_challenges}
+    values |= {"reuse_key": reuse_key}
     automatic = AutomaticCertificate(site=site, account=account, dns=dns, **values)
     automatic.full_clean()
     automatic.save()

@@ -7,7 +7,8 @@ from itertools import chain, count
 from typing import Any
 
 from panel.accounts.models import User
-from panel.certificates import challenge_files, handshakes, sharing
+from panel.certificates import challenge_files, handshakes, keys, sharing
+from panel.certificates.choices import KeyType
 from panel.certificates.listeners import exact_names, listeners_of, site_names, wildcard_names
 from panel.certificates.models import AutomaticCertificate, Order
 from panel.core.claims import Attempt
@@ -47,6 +48,16 @@ def certificate_name(site: Site) -> str:
     stem = f"auto-{site.name}"[:60].rstrip("-")
     taken = set(Certificate.objects.filter(name__startswith=stem).values_list("name", flat=True))
     return next(name for name in chain((stem,), (f"{stem}-{n}" for n in count(2))) if name not in taken)
+
+
+def key_for(automatic: AutomaticCertificate) -> str:
+    """A new key for the next certificate, or the key in use if renewals keep it. A revoked certificate's key may be
+    known to others, so it is replaced.
+    """
+    certificate = automatic.certificate
+    if automatic.reuse_key and certificate is not None and certificate.revoked_at is None:
+        return certificate.private_key_pem
+    return keys.key_make(KeyType(automatic.key_type))
 
 
 def supports_http3(web_server: WebServer) -> bool:
@@ -139,7 +150,8 @@ def presented(order: Order) -> list[dict[str, str]]:
     found = listeners_of(spec_of(live), path, address, wildcards=order.automatic.dns_id is not None)
     if not found:
         return [{"listener": str(site), "name": "", "problem": "no TLS listener of the live site uses the certificate"}]
-    return handshakes.problems(found, certificate.certificate_pem)
+    through = challenge_files.through(live.web_server.host)
+    return handshakes.problems(found, certificate.certificate_pem, through)
 
 
 def wrong(seen: list[dict[str, str]]) -> list[dict[str, str]]:

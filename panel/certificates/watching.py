@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from panel.certificates import acme_client, handshakes
 from panel.certificates.acme_client import AcmeProblem
-from panel.certificates.challenge_files import host_address
+from panel.certificates.challenge_files import host_address, through
 from panel.certificates.dns import caa
 from panel.certificates.judging import problem_of
 from panel.certificates.listeners import Listener, listeners_of, site_names
@@ -27,6 +27,7 @@ from panel.core.jobs import JobStatus
 from panel.deployments.models import DEPLOYED, Deployment, Revision, SiteState
 from panel.deployments.revisions.rendered import contents, spec_of
 from panel.hosts.models import HostStatus
+from panel.remote.target import Target
 from panel.websites.models import Certificate
 
 logger = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ class Question:
     state: SiteState
     listener: Listener
     deployed: tuple[x509.Certificate, ...]
+    through: Target | None  # of a host behind a bastion
 
 
 def look(pause: Callable[[float], None] = time.sleep) -> int:
@@ -91,12 +93,13 @@ def _questions(state: SiteState) -> Iterator[Question]:
     revision = state.revision
     assert revision is not None
     spec, host = spec_of(revision), revision.web_server.host
+    via = through(host)
     paths = dict.fromkeys(block.tls.certificate_path for block in spec.blocks if block.tls)
     for path in paths:
         deployed = _deployed(revision, path)
         for listener in listeners_of(spec, path, host_address(host), wildcards=True)[:MOST_LISTENERS]:
-            if listener.address:
-                yield Question(state, listener, deployed)
+            if listener.address and not (via and listener.is_quic):
+                yield Question(state, listener, deployed, via)
 
 
 def _deployed(revision: Revision, path: str) -> tuple[x509.Certificate, ...]:
@@ -120,7 +123,7 @@ def _asked(questions: Sequence[Question]) -> dict[Question, str]:
 def _problem(question: Question) -> str:
     """A listener that cannot be reached has no problem here: the watch of sites tells."""
     try:
-        chain = handshakes.presented(question.listener)
+        chain = handshakes.presented(question.listener, question.through)
     except handshakes.HandshakeFailed as error:
         return str(error) if error.is_tls else ""
     return problem_of(chain, question.deployed, question.listener.name, timezone.now())

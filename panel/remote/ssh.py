@@ -10,7 +10,7 @@ import time
 import paramiko
 from paramiko.ssh_exception import IncompatiblePeer
 
-from panel.remote.bastions import Bastions
+from panel.remote.bastions import Bastions, Stream
 from panel.remote.bounds import BoundedPacketizer
 from panel.remote.errors import AuthenticationRefused, HostKeyChanged, HostKeyUnknown, HostUnreachable
 from panel.remote.keys import SIGNATURES, fingerprint, key_line, load_private_key, parse_key_line, same_key
@@ -150,3 +150,8 @@ def _takes_password(still_asked: list[str]) -> bool:
 
 
 _bastions = Bastions(connect, CONNECT_TIMEOUT_S)
+
+
+def connect_behind(target: Target) -> Stream:
+    """A TCP connection to the target's address and port through its bastion. Raises HostUnreachable."""
+    return _bastions.stream(target)

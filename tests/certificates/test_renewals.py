@@ -188,3 +188,18 @@ def test_disabled_site_is_renewed_once_it_is_deployed_again(world: World) -> Non
     world.turn()
     assert Order.objects.count() == 2 and fingerprints() != before
     assert trusted(world)
+
+
+def test_key_stays_with_renewals_if_wanted_and_is_replaced_after_a_revocation(world: World) -> None:
+    site = world.site()
+    order = world.run(world.enable(site, world.authority(), reuse_key=True))
+    assert order.status == "succeeded", order.error
+    first = Certificate.objects.get()
+    due(site)
+    world.turn()
+    second = Certificate.objects.get()
+    assert second.fingerprint != first.fingerprint and second.private_key_pem == first.private_key_pem
+    services.certificate_revoke(actor=world.people.admin, site=site, reason="key_compromise")
+    world.turn()
+    third = Certificate.objects.get()
+    assert third.fingerprint != second.fingerprint and third.private_key_pem != second.private_key_pem

@@ -21,13 +21,13 @@ ROWS = "tests.suites.renewals.rows"
 DONE_WITHIN_S = 3600.0
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="renewals")
     parser.add_argument("--hosts", type=int, default=10)
     parser.add_argument("--sites", type=int, default=30, help="sites of each host")
     parser.add_argument("--kills", type=int, default=0, help="ends of panel processes; nights go on until then")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="paddock-renewals-") as name:
         folder = Path(name)
         folder.chmod(0o755)
