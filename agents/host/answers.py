@@ -46,7 +46,7 @@ class _Connection(http.client.HTTPConnection):
         context = ssl.create_default_context()
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-        self.sock = self._opened = context.wrap_socket(plain, server_hostname=self.host)
+        self.sock = self._opened = context.wrap_socket(plain, server_hostname=self.host.strip("[]"))
 
     def cut(self) -> None:
         """Close the connection from another thread, even during a slow read."""

@@ -150,7 +150,7 @@ def _alpn(probe: dict[str, Any]) -> str:
 
 def _secured(plain: socket.socket, probe: dict[str, Any], *, with_h2: bool) -> ssl.SSLSocket:
     """TLS on a connection, closed together with it."""
-    return _tls_context(with_h2).wrap_socket(plain, server_hostname=probe["host"] or None)
+    return _tls_context(with_h2).wrap_socket(plain, server_hostname=probe["host"].strip("[]") or None)
 
 
 def _tls_context(with_h2: bool) -> ssl.SSLContext:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from panel.certificates import handshakes
 from panel.certificates.acme_client import Challenge
 from panel.certificates.choices import ChallengeKind
-from panel.certificates.listeners import Listener, reached
+from panel.certificates.listeners import Listener, exact_names, reached
 from panel.hosts.models import Connection, Host, WebServer
 from panel.hosts.targets import target_for
 from panel.remote import pool
@@ -60,7 +60,7 @@ def unanswered(spec: SiteSpec, host: Host, challenge: Challenge) -> str:
         if is_tls:
             block = challenges.with_tls_listener(block, spec.tls_challenge_port)
         for listen in block.listens:
-            if listen.tls != is_tls or challenge.name not in {item.lower().removeprefix(".") for item in block.names}:
+            if listen.tls != is_tls or challenge.name not in exact_names(block.names):
                 continue
             address = reached(listen.address, host_address(host))
             if address and (problem := asked(address, listen.port, challenge)):
@@ -81,8 +81,9 @@ def _asked_over_tls(address: str, port: int, challenge: Challenge) -> str:
 
 def _asked(address: str, port: int, challenge: Challenge) -> str:
     connection = http.client.HTTPConnection(address, port, timeout=ASK_TIMEOUT_S)
+    host_name = f"[{challenge.name}]" if ":" in challenge.name else challenge.name
     try:
-        connection.request("GET", challenges.PREFIX + challenge.file, headers={"Host": challenge.name})
+        connection.request("GET", challenges.PREFIX + challenge.file, headers={"Host": host_name})
         answer = connection.getresponse()
         body = answer.read(1000).decode("latin-1")
     except (OSError, http.client.HTTPException) as error:

@@ -29,7 +29,7 @@ def exact_names(names: tuple[str, ...]) -> list[str]:
     for name in names:
         kind = server_names.kind(name)
         if kind == "exact":
-            found.append(name.lower())
+            found.append(name.lower().strip("[]"))  # an IPv6 address as it is in a certificate
         elif kind == "dot":
             found.append(name[1:].lower())
     return list(dict.fromkeys(found))

@@ -151,7 +151,7 @@ def _refuse_names(site: Site, dns: DnsAccount | None) -> None:
             f"Automatic HTTPS needs {kinds}, and {site} has {', '.join(others[:3])}. {advice} or upload a certificate."
         )
         raise ApplicationError(message, field="names")
-    addresses = [name for name in names if is_address(name)]
+    addresses = [name for name in names if is_address(name.strip("[]"))]
     if dns and addresses:
         message = f"An address is proven by HTTP-01 only, and {site} has {addresses[0]}. Choose no DNS account."
         raise ApplicationError(message, field="dns")

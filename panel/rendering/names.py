@@ -6,6 +6,7 @@ with `*`, first matching regular expression in order, else the default server of
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from typing import Literal
 
@@ -28,9 +29,19 @@ def kind(name: str) -> Kind:
     return "trailing" if name.endswith(".*") else "exact"
 
 
+def is_ipv6(name: str) -> bool:
+    """Return whether the name is an IPv6 address in brackets, as in the Host header."""
+    try:
+        return name.startswith("[") and name.endswith("]") and not ipaddress.IPv6Address(name[1:-1]).scope_id
+    except ValueError:
+        return False
+
+
 def check(name: str, field: str) -> str:
     """Return the name if valid; internationalized names must be in ASCII form."""
     checks.text(name, field)
+    if is_ipv6(name):
+        return name
     if kind(name) == "regex":
         return "~" + checks.pcre(name[1:], field)
     bare = name.removeprefix("*." if name.startswith("*.") else ".").removesuffix(".*")

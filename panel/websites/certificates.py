@@ -101,7 +101,7 @@ def self_signed(names: list[str], *, now: datetime.datetime, days: int = 397) ->
 
 def _general_name(name: str) -> x509.GeneralName:
     try:
-        return x509.IPAddress(ipaddress.ip_address(name))
+        return x509.IPAddress(ipaddress.ip_address(name.strip("[]")))
     except ValueError:
         return x509.DNSName(name)
 
@@ -213,6 +213,7 @@ def covers(names: list[str], server_name: str) -> bool:
     """Return whether a certificate for `names` covers one server name (RFC 6125 section 6.4.3). Regular expressions
     count as covered.
     """
+    server_name = server_name.strip("[]")  # an IPv6 address has no brackets in a certificate
     if server_name.startswith("~") or server_name.endswith(".*"):
         return True
     if server_name.startswith("."):

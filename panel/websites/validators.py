@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy
 from agents.host import addresses
 from panel.rendering import pcre
 from panel.rendering.errors import NotExpressible
+from panel.websites.address_names import address_name_normalized, is_ipv4
 
 SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.IGNORECASE)
@@ -130,14 +131,6 @@ def _check_labels(name: str) -> None:
         raise ValidationError(_("This domain name is longer than 253 characters."), code="domain")
 
 
-def _is_ipv4(value: str) -> bool:
-    try:
-        ipaddress.IPv4Address(value)
-    except ValueError:
-        return False
-    return True
-
-
 def domain_normalized(value: str) -> str:
     """A host name in its DNS form: `Bücher.Example` -> `xn--bcher-kva.example`. IPv4 literals are accepted.
 
@@ -147,7 +140,7 @@ def domain_normalized(value: str) -> str:
     if "://" in value or "/" in value:
         raise ValidationError(_("Enter only the name, for example www.example.com, without http:// and path."))
     name = _ascii_name(value)
-    if _is_ipv4(name):
+    if is_ipv4(name):
         return name
     if re.fullmatch(r"[0-9.]+", name):
         raise ValidationError(_("%(name)s is neither a domain name nor an IPv4 address."), params={"name": value})
@@ -160,6 +153,8 @@ def server_name_normalized(value: str) -> str:
     if value.startswith("~"):
         validate_regex(value[1:])
         return value
+    if value.startswith("["):
+        return address_name_normalized(value)
     if value == "_":
         raise ValidationError(_("To accept any name, leave the names empty and add default to the address."))
     for prefix in ("*.", "."):

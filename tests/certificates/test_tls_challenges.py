@@ -25,7 +25,7 @@ from panel.websites import services as websites
 from panel.websites.models import Site
 from panel.websites.web_server_specs import web_server_spec
 from tests.certificates.conftest import Make, World
-from tests.certificates.test_addresses import ADDRESS
+from tests.certificates.test_addresses import ADDRESS, at_ipv6
 from tests.certificates.test_addresses import trusted as address_is_trusted
 from tests.certificates.test_orders import trusted
 from tests.certificates.test_renewals import due
@@ -83,6 +83,12 @@ def test_address_is_proven_by_its_name_for_reverse_lookups(gallop: World) -> Non
     order = enabled(gallop, gallop.site(domains=[ADDRESS, "shop.example"]), profile="shortlived")
     assert order.status == "succeeded", [str(row) for row in order.records.all()]
     assert address_is_trusted(gallop)
+
+
+def test_ipv6_address_is_proven_by_its_name_for_reverse_lookups(gallop: World) -> None:
+    order = enabled(gallop, at_ipv6(gallop), profile="shortlived")
+    assert order.status == "succeeded", [str(row) for row in order.records.all()]
+    assert address_is_trusted(gallop, "::1")
 
 
 def test_visitors_get_no_certificate_of_a_challenge(gallop: World) -> None:

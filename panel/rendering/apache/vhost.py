@@ -80,7 +80,8 @@ def _address(listen: Listen, at: str) -> str:
 
 def server_name(spec: SiteSpec, source: ServerBlock) -> str:
     """The first exact name; without one, a reserved name that no client can request (RFC 2606)."""
-    exact = [name for name in source.names if names.kind(name) == "exact"]
+    # A ServerName with brackets is a syntax error.
+    exact = [name for name in source.names if names.kind(name) == "exact" and not names.is_ipv6(name)]
     return exact[0] if exact else f"{spec.name}.invalid"
 
 
@@ -92,7 +93,7 @@ def _names(spec: SiteSpec, source: ServerBlock, at: str) -> list[Node]:
         if names.kind(name) == "dot":
             aliases += [name[1:], f"*{name}"]
         elif names.kind(name) != "regex" and name != main:
-            aliases.append(name)
+            aliases.append(name.strip("[]") if names.is_ipv6(name) else name)  # Apache compares without brackets
     lines: list[Node] = [directive("ServerName", main)]
     return lines + ([directive("ServerAlias", *aliases)] if aliases else [])
 

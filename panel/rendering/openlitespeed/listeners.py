@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from panel.rendering import checks, names
+from panel.rendering.errors import NotExpressible
 from panel.rendering.openlitespeed import www
 from panel.rendering.openlitespeed.hosts import folder, host_name
 from panel.rendering.openlitespeed.quoting import value
@@ -138,6 +139,8 @@ def _maps(listener: Listener, *, is_own: bool = False) -> list[Node]:
     for host, source, _, at in listener.hosts:
         for number, name in enumerate(source.names):
             kind = names.kind(names.check(name, f"{at}/names/{number}"))
+            if names.is_ipv6(name):
+                raise NotExpressible(f"{at}/names/{number}", f"{name} is not set up on OpenLiteSpeed; remove it")
             if kind == "regex" or (host, name) in left_out:
                 continue
             domains = value(", ".join(_hosts(name, kind)), f"{at}/names/{number}")
