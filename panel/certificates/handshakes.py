@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -68,6 +69,8 @@ def _in_words(call: Callable[[], T]) -> T:
         raise HandshakeFailed(f"the TLS handshake failed: {_reason(error)}", is_tls=True) from error
     except TimeoutError as error:
         raise HandshakeFailed("no response within 5 s") from error
+    except (ValueError, x509.InvalidVersion) as error:  # it is not ours, so it may be anything
+        raise HandshakeFailed("it presents a certificate that cannot be read", is_tls=True) from error
     except OSError as error:
         raise HandshakeFailed(f"no connection: {error.strerror or type(error).__name__}") from error
 
@@ -147,7 +150,10 @@ def _send(connection: SSL.Connection, stream: socket.socket | Stream) -> None:
         while True:
             data = connection.bio_read(PART_BYTES)
             while data:
-                data = data[stream.send(data) :]
+                sent = stream.send(data)
+                if not sent:
+                    raise OSError(errno.EPIPE, "the connection was closed")
+                data = data[sent:]
 
 
 def _over_quic(listener: Listener) -> list[x509.Certificate]:

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -13,6 +14,7 @@ from panel.websites.certificate_faults import faults_of, words_of_faults
 from panel.websites.certificates import covers, names_of
 
 MOST_NAMES = 3
+MOST_LETTERS = 200
 
 
 def problem_of(
@@ -25,10 +27,19 @@ def problem_of(
     """
     if not chain:
         return _("No certificate is presented.")
+    try:
+        return " ".join(_problems(chain, deployed, name, now))
+    except (ValueError, UnsupportedAlgorithm):  # it is not ours, so it may be anything
+        return _("Another certificate than the deployed one is presented, which cannot be read.")
+
+
+def _problems(
+    chain: Sequence[x509.Certificate], deployed: Sequence[x509.Certificate], name: str, now: dt.datetime
+) -> list[str]:
     leaf = chain[0]
     problems = []
     if deployed and leaf != deployed[0]:
-        names = ", ".join(names_of(leaf)[:MOST_NAMES]) or leaf.subject.rfc4514_string()
+        names = ", ".join(names_of(leaf)[:MOST_NAMES])[:MOST_LETTERS] or _("no domain name")
         words = _("Another certificate than the deployed one is presented: for %(names)s, valid until %(end)s.")
         problems.append(words % {"names": names, "end": f"{leaf.not_valid_after_utc:%Y-%m-%d}"})
     elif deployed and list(chain) != list(deployed):
@@ -39,7 +50,7 @@ def problem_of(
         if leaf.not_valid_after_utc <= now:
             problems.append(_("It has expired."))
         problems += words_of_faults(faults_of(chain))
-    return " ".join(problems)
+    return problems
 
 
 def _chain_words(presented: int, deployed: int) -> str:

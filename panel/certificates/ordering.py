@@ -186,7 +186,8 @@ class Course:
     def prepare(self) -> None:
         """Make the site serve challenges from its host's folder, which needs a deployment the first time only."""
         self._await_limit()
-        live, kind = live_revision(self.site), proving.kind_wanted(self.automatic)
+        live = live_revision(self.site)
+        kind = proving.kind_wanted(self.automatic, live)
         if live is None or not sharing.serves_challenges(live, kind):
             if self.is_renewal:
                 words = f"The live revision of {self.site} does not serve challenges. Deploy the site once."
@@ -258,7 +259,8 @@ class Course:
         self.note("The certificate authority accepted every challenge.")
 
     def _waiting(self, authority: Authority) -> list[acme_client.Challenge]:
-        return authority.challenges(self.order.url, proving.kind_wanted(self.automatic))
+        kind = proving.kind_wanted(self.automatic, live_revision(self.site))
+        return authority.challenges(self.order.url, kind)
 
     def _write_records(self, waiting: list[acme_client.Challenge]) -> None:
         """The records of all names, seen on every authoritative server before the authority looks."""

@@ -13,11 +13,11 @@ from panel.deployments.models import Revision
 from panel.deployments.revisions.rendered import spec_of
 
 
-def kind_wanted(automatic: AutomaticCertificate) -> ChallengeKind:
+def kind_wanted(automatic: AutomaticCertificate, live: Revision | None) -> ChallengeKind:
     """The kind of challenges that was chosen. A site that moved to a web server without TLS challenges uses HTTP."""
     if automatic.dns_id:
         return ChallengeKind.DNS
-    web_server = automatic.site.web_server
+    web_server = live.web_server if live is not None else automatic.site.web_server
     if automatic.tls_challenges and web_server is not None and sharing.supports_tls_challenges(web_server):
         return ChallengeKind.TLS
     return ChallengeKind.HTTP

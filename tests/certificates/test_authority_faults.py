@@ -153,6 +153,28 @@ def test_clock_of_the_panel_that_is_wrong_by_a_day_orders_once(
     assert real() < automatic.next_at < automatic.certificate.not_after
 
 
+def test_authority_that_is_away_for_a_day_raises_one_alert_and_is_asked_again(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(reply: Reply) -> None:
+        raise ConnectionAbortedError
+
+    real = timezone.now
+    order = live.renew(away)
+    for hours in (1, 7, 13, 19, 23):
+        monkeypatch.setattr(timezone, "now", lambda hours=hours: real() + dt.timedelta(hours=hours))
+        live.world.turn(2)
+        order.refresh_from_db()
+        assert order.status == "queued" and "does not respond" in order.progress, hours
+    live.assert_unchanged("", alerts=0)
+    monkeypatch.setattr(timezone, "now", lambda: real() + dt.timedelta(hours=25))
+    live.world.turn(2)
+    order.refresh_from_db()
+    assert order.status == "failed" and "does not respond" in order.error
+    live.assert_unchanged("does not respond")
+    live.assert_mended()
+
+
 def test_domain_that_was_given_away_keeps_its_certificate_until_it_ends(live: Live) -> None:
     assert live.world.pebble is not None
     live.world.pebble.resolve("shop.example", "240.0.0.1")  # reserved (RFC 1112): nobody responds there

@@ -10,7 +10,7 @@ import pytest
 from django.urls import reverse
 
 from agents.host.install import modules
-from panel.certificates import challenge_files, handshakes
+from panel.certificates import challenge_files, handshakes, proving
 from panel.certificates.acme_client import Challenge
 from panel.certificates.choices import ChallengeKind
 from panel.certificates.listeners import Listener
@@ -141,6 +141,16 @@ def test_difference_is_named_when_the_site_moves_to_another_web_server(gallop: W
         }.items()
     }
     assert found == {"native": [], "nginx": ["only gallop proves domain names over TLS"]}
+
+
+def test_live_site_proves_its_names_over_tls_while_its_draft_moves(gallop: World) -> None:
+    site = gallop.site()
+    assert enabled(gallop, site).status == "succeeded"
+    live = live_revision(site)
+    assert proving.kind_wanted(site.automatic, live) == ChallengeKind.TLS
+    site.automatic.site.web_server = WebServer(host=gallop.machine.host, engine="nginx", paths=gallop.server.paths)
+    assert proving.kind_wanted(site.automatic, live) == ChallengeKind.TLS
+    assert proving.kind_wanted(site.automatic, None) == ChallengeKind.HTTP
 
 
 @pytest.fixture

@@ -7,6 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtensionOID, NameOID
 from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
@@ -87,6 +92,21 @@ def test_certificate_that_somebody_replaced_on_the_host_raises_an_alert_until_it
     assert CertificateWatch.objects.get().problems_since == since
     replaced(world, own.certificate_pem, own.private_key_pem)
     assert eventually(lambda: bool(look()) and told(world) == [])
+
+
+def test_certificate_that_cannot_be_read_stops_no_round(world: World) -> None:
+    """A hostile host presents a certificate whose alternative names are not in their format."""
+    secured(world)
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "x" * 64)])
+    now = timezone.now()
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + dt.timedelta(days=9))
+    broken = x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, b"\x30\x05\x82\x09aaa")
+    leaf = builder.add_extension(broken, critical=False).sign(key, hashes.SHA256())
+    pkcs8 = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    replaced(world, leaf.public_bytes(Encoding.PEM).decode(), pkcs8.decode())
+    assert eventually(lambda: bool(look() and told(world)))
+    assert told(world)[0][1].endswith("Another certificate than the deployed one is presented, which cannot be read.")
 
 
 def test_chain_without_its_issuer_raises_an_alert(world: World) -> None:

@@ -17,7 +17,7 @@ KEPT = ("content-type", "location", "replay-nonce", "link", "retry-after")
 
 @dataclass
 class Reply:
-    """A response; `change` may replace any of it. `path` is that of the request."""
+    """A response; `change` may replace any of it, or raise ConnectionAbortedError. `path` is that of the request."""
 
     path: str
     status: int
@@ -61,7 +61,11 @@ class AuthorityProxy:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 reply = proxy._forwarded(self.command, self.path, dict(self.headers), body)
                 proxy.requests[self.path] = proxy.requests.get(self.path, 0) + 1
-                proxy.change(reply)
+                try:
+                    proxy.change(reply)
+                except ConnectionAbortedError:  # the authority is away
+                    self.close_connection = True
+                    return
                 self.send_response(reply.status)
                 for name, value in reply.headers.items():
                     self.send_header(name, value)
