@@ -1,5 +1,5 @@
-"""The guide's pictures of suites, comparisons, imports and explanations, made of the pages as they are: not collected
-with the tests, but by
+"""The guide's pictures of suites, comparisons, imports, explanations and certificates, made of the pages as they are:
+not collected with the tests, but by
 
     PADDOCK_OPENLITESPEED=/usr/local/lsws python -m pytest -n 0 tests/suites/browser/pictures.py
 
@@ -14,12 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.utils import timezone
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
+from panel.certificates.models import CertificateWatch
 from panel.comparisons import execution
 from panel.comparisons.models import Comparison
-from panel.hosts.models import Engine, Layout
+from panel.hosts.models import Engine, Layout, WebServer
+from panel.websites import certificates
+from tests.certificates.conftest import World, make_world, world
+from tests.certificates.test_watch import look, replaced
 from tests.comparisons.conftest import LiveSites, live_sites, logged
 from tests.deployments.real_host import Machine
 from tests.imports.conftest import agent_home, apache, apache_remote
@@ -27,8 +32,9 @@ from tests.imports.test_pages import open_sudo
 from tests.suites.browser.test_interaction import page_of
 from tests.support.cast import cast, signed_in, web_server
 from tests.support.openlitespeed import OpenLiteSpeedInstance, source
+from tests.support.waiting import eventually
 
-__all__ = ["agent_home", "apache", "apache_remote", "live_sites"]
+__all__ = ["agent_home", "apache", "apache_remote", "live_sites", "make_world", "world"]
 IMAGES = Path(__file__).resolve().parents[3] / "docs" / "images"
 
 
@@ -131,3 +137,19 @@ def test_which_server(browser: Browser, live_server: Any, live_sites: LiveSites)
     picture(page, "which-server-dark", "dark", 1060)
     page.context.close()
     server.stop()
+
+
+def test_certificates(browser: Browser, live_server: Any, world: World) -> None:
+    site = world.site(domains=["shop.example", "www.shop.example"])
+    order = world.run(world.enable(site, world.authority(), hsts_max_age_s=86_400))
+    assert order.status == "succeeded", order.error
+    page = page_of(browser, live_server.url, signed_in(world.people.admin))
+    page.goto(f"/certificates/sites/{site.name}")
+    picture(page, "automatic-https", "light", 1000)
+    WebServer.objects.update(is_running=True)
+    other = certificates.self_signed(["other.example"], now=timezone.now(), days=90)
+    replaced(world, other.certificate_pem, other.private_key_pem)
+    assert eventually(lambda: bool(look()) and bool(CertificateWatch.objects.get().problems))
+    page.goto(f"/sites/{site.name}/tls/")
+    picture(page, "wrong-certificate", "light", 560)
+    page.context.close()
