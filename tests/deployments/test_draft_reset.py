@@ -194,7 +194,8 @@ def test_draft_reset_restores_every_field(people: Cast) -> None:
     websites.certificate_self_sign(actor=people.owner, team=people.team, name="shop", names=["shop.example"])
     empty = websites.site_export(site)
     websites.site_define(actor=people.admin, site=site, data=data)
-    Site.objects.update(answers_challenges=True)  # kept beside the definition, as is a maintenance
+    # Kept beside the definition, as is a maintenance.
+    Site.objects.update(answers_challenges=True, tls_challenge_port=443)
     Maintenance.objects.create(site=site, text="Soon", allowed=["192.0.2.1"])
     site.refresh_from_db()
     before = freeze.site_spec(site, people.nginx)
