@@ -38,7 +38,7 @@ from panel.deployments.models import (
     NameWatch,
     SiteState,
 )
-from panel.deployments.selectors import deployments_visible, is_whole_visible
+from panel.deployments.selectors import deployments_visible, is_whole_visible, states_on_running_servers
 from panel.hosts.models import Host, HostStatus, WebServer
 from panel.hosts.selectors import hosts_visible
 from panel.reports.selectors import alarming
@@ -153,13 +153,8 @@ def _stopped(user: User, most: int) -> list[Alert]:
 
 def _failing(user: User, most: int) -> list[Alert]:
     """Deployed sites whose health page fails, except on stopped web servers and unreachable hosts."""
-    rows = SiteState.objects.filter(
-        Q(health=Health.FAILING) | Q(health=Health.ANSWERING, reach=Health.FAILING),
-        status__in=DEPLOYED,
-        revision__web_server__is_running=True,
-        revision__web_server__host__status=HostStatus.READY,
-        revision__web_server__host__is_paused=False,
-    )
+    failing = Q(health=Health.FAILING) | Q(health=Health.ANSWERING, reach=Health.FAILING)
+    rows = states_on_running_servers().filter(failing)
     found = visible(rows, user, team_path="site__team").select_related("site").order_by("site__name")
     return [
         Alert(

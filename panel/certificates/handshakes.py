@@ -63,8 +63,6 @@ def presented(listener: Listener, through: Target | None = None) -> list[x509.Ce
 def _in_words(call: Callable[[], T]) -> T:
     try:
         return call()
-    except HandshakeFailed:
-        raise
     except SSL.Error as error:
         raise HandshakeFailed(f"the TLS handshake failed: {_reason(error)}", is_tls=True) from error
     except TimeoutError as error:
@@ -84,11 +82,12 @@ def challenge_shown(listener: Listener) -> bytes:
     """The digest that the listener shows for a TLS-ALPN-01 challenge (RFC 8737 section 3); b"" for another certificate.
     Raises HandshakeFailed.
     """
-    chain = _in_words(lambda: _certificates(listener, None, [CHALLENGE_PROTOCOL]))
-    if not chain:
-        return b""
+    return _in_words(lambda: _challenge_in(_certificates(listener, None, [CHALLENGE_PROTOCOL])))
+
+
+def _challenge_in(chain: Sequence[x509.Certificate]) -> bytes:
     try:
-        extension = chain[0].extensions.get_extension_for_oid(CHALLENGE_OID).value
+        extension = chain[0].extensions.get_extension_for_oid(CHALLENGE_OID).value if chain else None
     except x509.ExtensionNotFound:
         return b""
     return extension.value[2:] if isinstance(extension, x509.UnrecognizedExtension) else b""
@@ -125,15 +124,16 @@ def _connected(listener: Listener, through: Target | None) -> socket.socket | St
 
 def _shake(connection: SSL.Connection, stream: socket.socket | Stream) -> None:
     """The handshake with an end: a server that sends a byte now and then must not hold the check up."""
-    deadline, is_done = time.monotonic() + TIMEOUT_S, False
-    while not is_done:
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        is_done = False
         with contextlib.suppress(SSL.WantReadError):
             connection.do_handshake()
             is_done = True
         _send(connection, stream)
-        left = deadline - time.monotonic()
         if is_done:
             return
+        left = deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError
         stream.settimeout(left)

@@ -250,17 +250,14 @@ class Course:
         self.note(f"Ordered a certificate for {', '.join(self.order.names)}.")
 
     def prove(self) -> None:
+        kind = proving.kind_wanted(self.automatic, live_revision(self.site))
         with acme_client.session(endpoint_of(self.account)) as authority:
-            waiting = self._waiting(authority)
+            waiting = authority.challenges(self.order.url, kind)
             if waiting:
                 (self._write_records if self.automatic.dns else self._write_files)(waiting)
                 self._answer(authority, waiting)
         self._clear()
         self.note("The certificate authority accepted every challenge.")
-
-    def _waiting(self, authority: Authority) -> list[acme_client.Challenge]:
-        kind = proving.kind_wanted(self.automatic, live_revision(self.site))
-        return authority.challenges(self.order.url, kind)
 
     def _write_records(self, waiting: list[acme_client.Challenge]) -> None:
         """The records of all names, seen on every authoritative server before the authority looks."""
@@ -289,7 +286,8 @@ class Course:
         for item in waiting:
             authority.answer(item)
         if not acme_client.wait_until(
-            lambda: None if self._waiting(authority) else True, timeout_s=CHALLENGE_TIMEOUT_S
+            lambda: None if authority.challenges(self.order.url, waiting[0].kind) else True,
+            timeout_s=CHALLENGE_TIMEOUT_S,
         ):
             raise Later("The certificate authority has not checked the challenges yet.")
 

@@ -16,6 +16,7 @@ from panel.certificates import keys
 from panel.certificates.acme_client import AcmeProblem, session
 from panel.certificates.choices import REASON_CODES, AccountStatus, Issuer, KeyType, RevocationReason
 from panel.certificates.keys import is_address
+from panel.certificates.listeners import exact_names
 from panel.certificates.models import UNDER_WAY, AcmeAccount, AutomaticCertificate, DnsAccount, Order
 from panel.certificates.ordering import endpoint_of
 from panel.certificates.scheduling import replaces_of
@@ -151,7 +152,7 @@ def _refuse_names(site: Site, dns: DnsAccount | None) -> None:
             f"Automatic HTTPS needs {kinds}, and {site} has {', '.join(others[:3])}. {advice} or upload a certificate."
         )
         raise ApplicationError(message, field="names")
-    addresses = [name for name in names if is_address(name.strip("[]"))]
+    addresses = [name for name in exact_names(tuple(names)) if is_address(name)]
     if dns and addresses:
         message = f"An address is proven by HTTP-01 only, and {site} has {addresses[0]}. Choose no DNS account."
         raise ApplicationError(message, field="dns")

@@ -26,7 +26,7 @@ from panel.certificates.ordering import endpoint_of
 from panel.core.jobs import JobStatus
 from panel.deployments.models import DEPLOYED, Deployment, Revision, SiteState
 from panel.deployments.revisions.rendered import contents, spec_of
-from panel.hosts.models import HostStatus
+from panel.deployments.selectors import states_on_running_servers
 from panel.remote.target import Target
 from panel.websites.models import Certificate
 
@@ -54,13 +54,7 @@ def look(pause: Callable[[float], None] = time.sleep) -> int:
     """Ask the TLS listeners of all live sites, those that were not asked for longest first; return the number of sites
     that were asked."""
     until, count = time.monotonic() + ROUND_S, 0
-    rows = SiteState.objects.filter(
-        status__in=DEPLOYED,
-        revision__isnull=False,
-        revision__web_server__is_running=True,
-        revision__web_server__host__status=HostStatus.READY,
-        revision__web_server__host__is_paused=False,
-    )
+    rows = states_on_running_servers()
     rows = rows.exclude(site__automatic__orders__status__in=UNDER_WAY)  # an order checks its own listeners
     rows = rows.order_by(F("site__certificate_watch__looked_at").asc(nulls_first=True), "pk")
     keys = list(rows.values_list("pk", flat=True))

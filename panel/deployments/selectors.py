@@ -10,6 +10,7 @@ from django.db.models import Exists, OuterRef, Prefetch, QuerySet
 from panel.accounts.models import User
 from panel.accounts.permissions import visible
 from panel.deployments.models import (
+    DEPLOYED,
     Deployment,
     DeploymentItem,
     DeploymentStatus,
@@ -19,6 +20,7 @@ from panel.deployments.models import (
     Revision,
     SiteState,
 )
+from panel.hosts.models import HostStatus
 from panel.websites.models import Site
 
 
@@ -32,6 +34,18 @@ def deployments_visible(user: User) -> QuerySet[Deployment]:
         return visible(rows, user)
     items = visible(DeploymentItem.objects.all(), user, team_path="site__team")
     return rows.filter(pk__in=items.values("deployment"))
+
+
+def states_on_running_servers() -> QuerySet[SiteState]:
+    """States of live sites whose web server runs on a host that responds and is not paused: others have alerts of their
+    own.
+    """
+    return SiteState.objects.filter(
+        status__in=DEPLOYED,
+        revision__web_server__is_running=True,
+        revision__web_server__host__status=HostStatus.READY,
+        revision__web_server__host__is_paused=False,
+    )
 
 
 def with_items(rows: QuerySet[Deployment]) -> QuerySet[Deployment]:
