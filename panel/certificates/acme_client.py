@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 class AcmeProblem(Exception):
     """Error of a certificate authority. `retry_at` is the time of its Retry-After header, `code` the ACME error type,
-    `is_unreachable` true when it sent no response."""
+    `is_unreachable` true when it sent no response, `failed_name` the name whose challenge failed."""
 
     def __init__(
         self,
@@ -49,12 +49,14 @@ class AcmeProblem(Exception):
         code: str = "",
         retry_at: dt.datetime | None = None,
         is_unreachable: bool = False,
+        failed_name: str = "",
     ) -> None:
         super().__init__(message)
         self.message = message
         self.code = code
         self.retry_at = retry_at
         self.is_unreachable = is_unreachable
+        self.failed_name = failed_name
 
 
 @dataclass(frozen=True)
@@ -243,7 +245,8 @@ class Authority:
             return None
         for item in body.challenges:
             if item.error is not None:
-                raise AcmeProblem(f"{name}: {_words(item.error)}", code=item.error.code or "unauthorized")
+                code = item.error.code or "unauthorized"
+                raise AcmeProblem(f"{name}: {_words(item.error)}", code=code, failed_name=name)
         if body.status != messages.STATUS_PENDING:
             raise AcmeProblem(f"The authorization of {name} is {body.status.name}.", code="unauthorized")
         for item in body.challenges:

@@ -28,6 +28,15 @@ class ChallengeKind(models.TextChoices):
     DNS = "dns-01", _("DNS")
 
 
+class LimitKind(models.TextChoices):
+    """Kinds of rate limits of certificate authorities, by the thing that they count."""
+
+    ORDERS = "orders", _("Orders of the account")
+    DOMAIN = "domain", _("Certificates for the domain")
+    NAMES = "names", _("Certificates for the same names")
+    FAILURES = "failures", _("Failed challenges of the name")
+
+
 class AccountStatus(models.TextChoices):
     NEW = "new", _("Not registered yet")
     VALID = "valid", _("Registered")

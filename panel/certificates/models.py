@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import Team
-from panel.certificates.choices import DIRECTORIES, AccountStatus, Issuer, KeyType, OrderStep
+from panel.certificates.choices import DIRECTORIES, AccountStatus, Issuer, KeyType, LimitKind, OrderStep
 from panel.certificates.dns.providers import DnsKind
 from panel.core.fields import EncryptedTextField
 from panel.core.jobs import Job, JobStatus
@@ -228,3 +228,18 @@ class CertificateWatch(models.Model):
 
     def __str__(self) -> str:
         return f"{self.site}: {len(self.problems)} problems"
+
+
+class RateLimit(models.Model):
+    """Count of one rate limit of an authority, as the time at which its bucket is full again (limits.py)."""
+
+    issuer = models.CharField(max_length=20, choices=Issuer.choices)
+    kind = models.CharField(max_length=12, choices=LimitKind.choices)
+    key = models.CharField(max_length=330)
+    full_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["issuer", "kind", "key"], name="certificates_one_rate_limit")]
+
+    def __str__(self) -> str:
+        return f"{self.issuer} {self.kind} {self.key}"

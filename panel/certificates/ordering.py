@@ -20,7 +20,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from panel.accounts.models import User
-from panel.certificates import acme_client, keys, proving, scheduling, sharing, switching
+from panel.certificates import acme_client, keys, limiting, proving, scheduling, sharing, switching
 from panel.certificates.acme_client import AcmeProblem, Authority, Binding, Endpoint
 from panel.certificates.choices import STEPS, AccountStatus, ChallengeKind, KeyType, OrderStep
 from panel.certificates.dns import caa, records
@@ -150,6 +150,8 @@ class Course:
     def _refused(self, problem: AcmeProblem) -> None:
         if problem.code == RATE_LIMITED and problem.retry_at:
             AcmeAccount.objects.filter(pk=self.account.pk).update(paused_until=problem.retry_at)
+        if problem.failed_name:
+            limiting.challenge_failed(self.account, problem.failed_name)
         if problem.is_unreachable or problem.code in PASSING:
             self._postpone(problem.message, problem.retry_at)
         else:
@@ -201,8 +203,10 @@ class Course:
 
     def _await_limit(self) -> None:
         """Ask for nothing before the time that the authority named, whichever order of the account it told."""
-        if self.account.paused_until and self.account.paused_until > timezone.now():
-            raise Later("The certificate authority limits orders at the moment.", self.account.paused_until)
+        wait = limiting.wait_of(self.account, self.order)
+        if wait is not None:
+            self.save(started_at=None)  # this wait is not part of the time after which an order is given up
+            raise Later(*wait)
 
     def _prepare_twins(self, kind: ChallengeKind) -> None:
         """Let the other hosts of the names serve challenges too, without other changes of their sites."""
@@ -236,7 +240,7 @@ class Course:
     def place(self) -> None:
         if not self.order.names:
             live = live_revision(self.site)
-            self.save(names=switching.names_of(self.site, live, wildcards=self.automatic.dns is not None))
+            self.save(names=switching.names_of(self.automatic, live))
         if not self.order.key_pem:
             self.save(key_pem=switching.key_for(self.automatic))
         if self.order.url:
@@ -247,6 +251,7 @@ class Course:
             if forbidden:
                 raise ApplicationError(" ".join(forbidden))
             self.save(url=authority.order(self.order.names, self.automatic.profile, self.order.replaces))
+        limiting.placed(self.account, self.order)
         self.note(f"Ordered a certificate for {', '.join(self.order.names)}.")
 
     def prove(self) -> None:
@@ -301,6 +306,7 @@ class Course:
             raise Later("The certificate authority is still issuing the certificate.")
         keys.chain_check(chain, self.order.key_pem, now=timezone.now())
         self.save(certificate_pem=chain)
+        limiting.issued(self.account, self.order)
         self.note("Received the certificate.")
 
     def _issued(self, authority: Authority, request: x509.CertificateSigningRequest) -> str | None:

@@ -17,7 +17,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from panel.certificates import acme_client, renewal, sharing, switching
+from panel.certificates import acme_client, limiting, renewal, sharing, switching
 from panel.certificates.acme_client import AcmeProblem, Endpoint
 from panel.certificates.choices import AccountStatus, OrderStep
 from panel.certificates.dns import records
@@ -102,6 +102,7 @@ def look() -> None:
     sharing.certificates_share()
     tokens_clear()
     records.clear()
+    limiting.forget()
 
 
 def order_begin(pk: int, now: dt.datetime) -> Order | None:

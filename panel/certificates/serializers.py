@@ -8,7 +8,8 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from panel.api.serializers import StrictSerializer, TeamField, Truth
-from panel.certificates.choices import Issuer, KeyType, OrderStep, RevocationReason
+from panel.certificates import limiting
+from panel.certificates.choices import Issuer, KeyType, LimitKind, OrderStep, RevocationReason
 from panel.certificates.dns.providers import PROVIDERS, DnsKind
 from panel.certificates.models import AcmeAccount, AutomaticCertificate, DnsAccount, Order
 from panel.certificates.selectors import step_lines
@@ -138,12 +139,24 @@ class CertificateOrderSerializer(serializers.ModelSerializer[Order]):
         return [{"step": line.step, "status": line.status, "texts": list(line.texts)} for line in step_lines(order)]
 
 
+class RateLimitSerializer(serializers.Serializer[Any]):
+    """A rate limit of the certificate authority of which orders of this panel have used something."""
+
+    kind = serializers.ChoiceField(choices=LimitKind.choices)
+    subject = serializers.CharField(help_text="The account, domain or names that the limit counts.")
+    used = serializers.IntegerField()
+    count = serializers.IntegerField()
+    period_s = serializers.IntegerField()
+    opens_at = serializers.DateTimeField(help_text="When the next order is possible.")
+
+
 class AutomaticHttpsSerializer(serializers.ModelSerializer[AutomaticCertificate]):
     site = serializers.CharField(source="site.name", read_only=True)
     account = serializers.CharField(source="account.name", read_only=True)
     dns = serializers.CharField(source="dns.name", read_only=True, default=None, allow_null=True)
     certificate = serializers.CharField(source="certificate.name", read_only=True, default=None, allow_null=True)
     order = serializers.SerializerMethodField()
+    rate_limits = serializers.SerializerMethodField()
 
     class Meta:
         model = AutomaticCertificate
@@ -166,8 +179,13 @@ class AutomaticHttpsSerializer(serializers.ModelSerializer[AutomaticCertificate]
             "problem",
             "seen_at",
             "order",
+            "rate_limits",
             "created_at",
         ]
+
+    @extend_schema_field(RateLimitSerializer(many=True))
+    def get_rate_limits(self, automatic: AutomaticCertificate) -> list[dict[str, object]]:
+        return [dict(RateLimitSerializer(usage).data) for usage in limiting.of_site(automatic)]
 
     @extend_schema_field(CertificateOrderSerializer(allow_null=True))
     def get_order(self, automatic: AutomaticCertificate) -> dict[str, object] | None:

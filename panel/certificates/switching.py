@@ -7,7 +7,7 @@ from itertools import chain, count
 from typing import Any
 
 from panel.accounts.models import User
-from panel.certificates import challenge_files, handshakes, keys, sharing
+from panel.certificates import challenge_files, handshakes, keys, limits, sharing
 from panel.certificates.choices import KeyType
 from panel.certificates.listeners import exact_names, listeners_of, site_names, wildcard_names
 from panel.certificates.models import AutomaticCertificate, Order
@@ -33,13 +33,15 @@ BUSY_S = 3.0
 WAIT_S = 300.0
 
 
-def names_of(site: Site, live: Revision | None, *, wildcards: bool) -> list[str]:
+def names_of(automatic: AutomaticCertificate, live: Revision | None) -> list[str]:
     """The domain names of the live site, for which a certificate is ordered. ApplicationError for none or too many."""
-    names = site_names(spec_of(live), wildcards=wildcards) if live is not None else []
+    site = automatic.site
+    names = site_names(spec_of(live), wildcards=automatic.dns is not None) if live is not None else []
+    most = limits.most_names(automatic.account.issuer, automatic.profile, MOST_NAMES)
     if not names:
         raise ApplicationError(f"{site} has no exact domain name. Add one to a server block and deploy the site.")
-    if len(names) > MOST_NAMES:
-        raise ApplicationError(f"{site} has {len(names)} names; a certificate can have at most {MOST_NAMES}.")
+    if len(names) > most:
+        raise ApplicationError(f"{site} has {len(names)} names; a certificate can have at most {most}.")
     return names
 
 

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from panel.accounts.permissions import Action, may, require
-from panel.certificates import services
+from panel.certificates import limiting, services
 from panel.certificates.forms import AccountForm, AutomaticForm, RevokeForm
 from panel.certificates.models import AcmeAccount, AutomaticCertificate
 from panel.certificates.selectors import (
@@ -136,6 +136,7 @@ def _state(automatic: AutomaticCertificate | None) -> dict[str, object]:
         "order": orders[0] if orders else None,
         "lines": step_lines(orders[0]) if orders else [],
         "earlier": orders[1:],
+        "limits": limiting.of_site(automatic) if automatic is not None else [],
     }
 
 

@@ -1,0 +1,126 @@
+"""Counts of what an authority limits: read before an order is placed, increased when an order used some."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from panel.certificates import limits
+from panel.certificates.choices import LimitKind
+from panel.certificates.limits import Bucket
+from panel.certificates.models import AcmeAccount, AutomaticCertificate, Order, RateLimit
+
+
+@dataclass(frozen=True)
+class Usage:
+    """One limit of an authority: `used` of `count` in `period_s` seconds, and when the next order is possible."""
+
+    kind: LimitKind
+    subject: str
+    used: int
+    count: int
+    period_s: int
+    opens_at: dt.datetime
+    words: str
+
+
+def usages(account: AcmeAccount, names: Sequence[str], kinds: Iterable[LimitKind]) -> list[Usage]:
+    """The limits that an order of the account for these names falls under. Empty if its authority publishes none."""
+    found = limits.buckets(account.issuer, account.name, names, kinds)
+    rows = RateLimit.objects.filter(issuer=account.issuer, key__in={bucket.key for bucket in found})
+    stored = {(row.kind, row.key): row.full_at for row in rows}
+    now = timezone.now()
+    return [_usage(account, item, stored.get((item.limit.kind, item.key)), now) for item in found]
+
+
+def _usage(account: AcmeAccount, bucket: Bucket, full_at: dt.datetime | None, now: dt.datetime) -> Usage:
+    limit = bucket.limit
+    return Usage(
+        kind=limit.kind,
+        subject=bucket.subject,
+        used=limit.used(full_at, now),
+        count=limit.count,
+        period_s=int(limit.period.total_seconds()),
+        opens_at=limit.opens_at(full_at, now),
+        words=_words(account, bucket),
+    )
+
+
+def _words(account: AcmeAccount, bucket: Bucket) -> str:
+    """The limit as a sentence."""
+    hours = int(bucket.limit.period.total_seconds()) // 3600
+    period = _("7 days") if hours >= 168 else ngettext("%d hour", "%d hours", hours) % hours
+    values = {
+        "authority": account.get_issuer_display(),
+        "count": bucket.limit.count,
+        "period": period,
+        "subject": bucket.subject,
+    }
+    texts = {
+        LimitKind.ORDERS: _("%(authority)s accepts %(count)d orders of the account %(subject)s in %(period)s."),
+        LimitKind.DOMAIN: _("%(authority)s issues %(count)d certificates for %(subject)s in %(period)s."),
+        LimitKind.NAMES: _("%(authority)s issues %(count)d certificates for the same names in %(period)s."),
+        LimitKind.FAILURES: _("%(authority)s accepts %(count)d failed challenges for %(subject)s in %(period)s."),
+    }
+    return texts[bucket.limit.kind] % values
+
+
+def kinds_of(order: Order) -> set[LimitKind]:
+    certificate = order.automatic.certificate
+    is_same = certificate is not None and sorted(certificate.names) == sorted(order.names)
+    return limits.counted_kinds(is_replacement=bool(order.replaces), is_same=is_same)
+
+
+def wait_of(account: AcmeAccount, order: Order) -> tuple[str, dt.datetime] | None:
+    """Reason and end of the longest wait of the order for a limit; None if it can be placed now."""
+    found = [
+        (f"{item.words} They are used up.", item.opens_at) for item in usages(account, order.names, kinds_of(order))
+    ]
+    if account.paused_until is not None:
+        found.append((_("The certificate authority limits orders at the moment."), account.paused_until))
+    now = timezone.now()
+    return max((item for item in found if item[1] > now), key=lambda item: item[1], default=None)
+
+
+def count(account: AcmeAccount, names: Sequence[str], kinds: Iterable[LimitKind]) -> None:
+    """Count one request under each of these kinds of limits."""
+    now = timezone.now()
+    for bucket in sorted(limits.buckets(account.issuer, account.name, names, kinds), key=lambda item: item.key):
+        key = {"issuer": account.issuer, "kind": bucket.limit.kind, "key": bucket.key}
+        with transaction.atomic():
+            RateLimit.objects.get_or_create(**key, defaults={"full_at": now})
+            row = RateLimit.objects.select_for_update().get(**key)
+            RateLimit.objects.filter(pk=row.pk).update(full_at=bucket.limit.spent(row.full_at, now))
+
+
+def placed(account: AcmeAccount, order: Order) -> None:
+    """Count an order that the authority accepted."""
+    count(account, order.names, kinds_of(order) & {LimitKind.ORDERS})
+
+
+def issued(account: AcmeAccount, order: Order) -> None:
+    """Count a certificate that the authority issued."""
+    count(account, order.names, kinds_of(order) & {LimitKind.DOMAIN, LimitKind.NAMES})
+
+
+def challenge_failed(account: AcmeAccount, name: str) -> None:
+    count(account, [name], {LimitKind.FAILURES})
+
+
+def of_site(automatic: AutomaticCertificate) -> list[Usage]:
+    """The limits of which the site's names and account have used something."""
+    order = next(iter(automatic.orders.all()), None)
+    names = list(order.names) if order is not None else []
+    found = usages(automatic.account, names, LimitKind) if names else []
+    return [item for item in found if item.used]
+
+
+def forget() -> None:
+    """Remove full buckets, which say nothing."""
+    RateLimit.objects.filter(full_at__lte=timezone.now()).delete()

@@ -1,0 +1,130 @@
+"""Rate limits of certificate authorities, which an order is compared with before it is placed. Pure.
+
+Let's Encrypt counts each limit as a token bucket: `count` requests at once, and one more after each `interval`
+(https://letsencrypt.org/docs/rate-limits/). A bucket is one time, `full_at`, at which all its tokens are back.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import hashlib
+import ipaddress
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import tldextract
+
+from panel.certificates.choices import Issuer, LimitKind
+from panel.certificates.keys import is_address
+
+HOUR = dt.timedelta(hours=1)
+WEEK = dt.timedelta(days=7)
+FEWER_NAMES = {"tlsserver", "shortlived"}  # profiles of Let's Encrypt with at most 25 names in a certificate
+
+
+@dataclass(frozen=True)
+class Limit:
+    """`count` of `kind` in each `period`."""
+
+    kind: LimitKind
+    count: int
+    period: dt.timedelta
+
+    @property
+    def interval(self) -> dt.timedelta:
+        return self.period / self.count
+
+    def used(self, full_at: dt.datetime | None, now: dt.datetime) -> int:
+        """Tokens of the bucket that are not back yet."""
+        if full_at is None or full_at <= now:
+            return 0
+        return min(self.count, math.ceil((full_at - now) / self.interval))
+
+    def opens_at(self, full_at: dt.datetime | None, now: dt.datetime) -> dt.datetime:
+        """Time at which the next token is there: `now` or later."""
+        return now if full_at is None else max(now, full_at + self.interval - self.period)
+
+    def spent(self, full_at: dt.datetime | None, now: dt.datetime) -> dt.datetime:
+        """The bucket after one token more was taken."""
+        return max(now, full_at or now) + self.interval
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Something that a limit counts: `subject` is the account, domain or names in words, `key` the same in storage."""
+
+    limit: Limit
+    key: str
+    subject: str
+
+
+def _limits(orders: int, certificates: int, same_names: int, failures: int) -> tuple[Limit, ...]:
+    return (
+        Limit(LimitKind.ORDERS, orders, 3 * HOUR),
+        Limit(LimitKind.DOMAIN, certificates, WEEK),
+        Limit(LimitKind.NAMES, same_names, WEEK),
+        Limit(LimitKind.FAILURES, failures, HOUR),
+    )
+
+
+# Authorities that are not listed publish no such numbers; their Retry-After counts.
+LIMITS = {
+    Issuer.LETSENCRYPT: _limits(300, 50, 5, 5),
+    Issuer.LETSENCRYPT_STAGING: _limits(1500, 30_000, 30_000, 200),
+}
+
+
+def most_names(issuer: str, profile: str, usual: int) -> int:
+    """The most names in a certificate of this authority and profile."""
+    return min(usual, 25) if Issuer(issuer) in LIMITS and profile in FEWER_NAMES else usual
+
+
+def buckets(issuer: str, account: str, names: Sequence[str], kinds: Iterable[LimitKind]) -> list[Bucket]:
+    """The buckets that an order for these names takes from, of the kinds named. `account` identifies the account."""
+    wanted = set(kinds)
+    found = []
+    for limit in LIMITS.get(Issuer(issuer), ()):
+        if limit.kind in wanted:
+            found += [Bucket(limit, key, subject) for key, subject in _keys(limit.kind, account, names)]
+    return found
+
+
+def _keys(kind: LimitKind, account: str, names: Sequence[str]) -> list[tuple[str, str]]:
+    match kind:
+        case LimitKind.ORDERS:
+            return [(account, account)]
+        case LimitKind.DOMAIN:
+            return [(domain, domain) for domain in dict.fromkeys(map(registered_domain, names))]
+        case LimitKind.NAMES:
+            together = ",".join(sorted(names))
+            return [(hashlib.sha256(together.encode()).hexdigest(), ", ".join(names[:3]))]
+        case _:
+            return [(f"{account}/{name}", name) for name in names]
+
+
+def counted_kinds(*, is_replacement: bool, is_same: bool) -> set[LimitKind]:
+    """Kinds of limits that an order falls under: none if it names the certificate that it replaces (RFC 9773, section
+    5), and not the limit of its domains if there has been a certificate for the same names.
+    """
+    if is_replacement:
+        return {LimitKind.FAILURES}
+    return set(LimitKind) - ({LimitKind.DOMAIN} if is_same else set())
+
+
+def registered_domain(name: str) -> str:
+    """The domain below a public suffix, which a limit counts by. An IPv4 address stands for itself, an IPv6 address
+    for its /64 network.
+    """
+    if is_address(name):
+        address = ipaddress.ip_address(name)
+        return str(ipaddress.ip_network(f"{name}/64", strict=False)) if address.version == 6 else name
+    bare = name.removeprefix("*.")
+    return _suffixes()(bare).top_domain_under_public_suffix or bare
+
+
+@functools.cache
+def _suffixes() -> tldextract.TLDExtract:
+    """The Public Suffix List that comes with the library; nothing is downloaded."""
+    return tldextract.TLDExtract(cache_dir=None, suffix_list_urls=(), include_psl_private_domains=True)
