@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
+from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -46,12 +47,17 @@ class Enrollment(BaseModel):
     @property
     def is_open(self) -> bool:
         """Return true if another host can use it."""
+        return self.is_valid and self.used < self.most_hosts
+
+    @property
+    def is_valid(self) -> bool:
+        """Return true if it has not ended: hosts that it added can finish."""
         creator = self.created_by
-        return (
-            self.revoked_at is None
-            and self.expires_at > timezone.now()
-            and self.used < self.most_hosts
-            and creator is not None
-            and creator.is_active
-            and creator.is_admin
-        )
+        is_running = self.revoked_at is None and self.expires_at > timezone.now()
+        return is_running and creator is not None and creator.is_active and creator.is_admin
+
+    def waiting_at(self, address: str) -> QuerySet[Host]:
+        """Hosts that it added at this address and to which the panel has never signed in: their command was
+        interrupted, or the check has not run yet.
+        """
+        return self.hosts.filter(address=address, last_seen_at=None) if self.is_valid else self.hosts.none()

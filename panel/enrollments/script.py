@@ -42,7 +42,9 @@ main() {{
     [ -n "$name" ] && [ -n "$key" ] || fail "The panel's response was not understood."
     # As the account itself, so that nothing of root is written to a folder of somebody else.
     echo "$key" | su -s /bin/sh "$account" -c \\
-        'umask 077; mkdir -p ~/.ssh && cat >> ~/.ssh/authorized_keys' || fail "The key could not be added."
+        'umask 077; mkdir -p ~/.ssh && touch ~/.ssh/authorized_keys && read -r key &&
+        {{ grep -qxF "$key" ~/.ssh/authorized_keys || echo "$key" >> ~/.ssh/authorized_keys; }}' ||
+        fail "The key could not be added."
 {sudo_rule}\
     ask "$url/enroll/ready/" --data-urlencode "name=$name" > /dev/null || true
     echo "This host is in the panel as $name: $url/hosts/$name/"

@@ -76,11 +76,18 @@ def enrollment_revoke(*, actor: User, enrollment: Enrollment) -> None:
 def host_add(*, token: str, address: str, report: Report) -> tuple[Host, str]:
     """The host that reports itself from `address`, and the line of authorized_keys that lets the panel in.
 
-    Raises ApplicationError, code `gone`, without an open enrollment, and ValidationError by field. A conditional update
-    decides between two hosts that use the last place at once.
+    A host whose command was interrupted gets the same response again. Raises ApplicationError, code `gone`, without an
+    open enrollment, and ValidationError by field. A conditional update decides between two hosts that use the last
+    place at once.
     """
     row = enrollment_of(token)
-    if row is None or not row.is_open:
+    if row is None:
+        raise ApplicationError(str(GONE), code="gone")
+    line = " ".join(report.host_key.split()[:2])
+    waiting = row.waiting_at(address).filter(port=report.port, host_key=line).first()
+    if waiting is not None:
+        return waiting, public_key(waiting)
+    if not row.is_open:
         raise ApplicationError(str(GONE), code="gone")
     taken = Enrollment.objects.filter(pk=row.pk, revoked_at=None, used__lt=F("most_hosts"))
     if not taken.update(used=F("used") + 1):

@@ -89,7 +89,7 @@ def enroll(request: HttpRequest) -> HttpResponse:
     """For a new host. GET: the script. POST: the host's report; the response has its name and the panel's key."""
     token = _token(request)
     enrollment = enrollment_of(token)
-    if enrollment is None or not enrollment.is_open:
+    if enrollment is None or not (enrollment.is_open or enrollment.waiting_at(client_address(request)).exists()):
         return _gone(request)
     if request.method == "GET":
         text = script.script(panel_url(request), token, enrollment.username)

@@ -112,12 +112,29 @@ def test_second_use_of_a_command_says_why_it_fails_and_changes_nothing(
     fetch = f"curl -fsS -H 'Authorization: Bearer {token}' {panel}/enroll/"
     machine.shell(f"{fetch} > /root/script && sh /root/script")
     assert added().count() == 1
+    host_job_execute(HostJob.objects.get().uuid)
     before = machine.shell("sha256sum /var/lib/paddock/.ssh/authorized_keys")
     said = machine.shell("sh /root/script", code=1)
     assert "expired, was used up or was revoked" in said and "did not accept this host" in said
     assert machine.shell("sha256sum /var/lib/paddock/.ssh/authorized_keys") == before
     assert added().count() == 1
     machine.shell(fetch, code=22)
+
+
+def test_interrupted_command_goes_on_when_it_is_run_again(panel: str, people: Cast, machine: Machine) -> None:
+    token = token_of(people)
+    fetch = f"curl -fsS -H 'Authorization: Bearer {token}' {panel}/enroll/"
+    machine.shell(f"{fetch} > /root/script && sed 's/^    name=.*/    exit 7/' /root/script > /root/interrupted")
+    machine.shell("sh /root/interrupted", code=7)  # the panel has the host, and the host lacks the panel's key
+    assert added().count() == 1
+    for _ in range(2):
+        said = machine.shell(f"{fetch} | sh")
+        assert f"This host is in the panel as {added().get().name}: " in said
+    keys = machine.shell("cat /var/lib/paddock/.ssh/authorized_keys")
+    assert keys.count("ssh-ed25519") == 1
+    host_job_execute(HostJob.objects.get().uuid)
+    assert added().get().status == HostStatus.READY
+    assert Enrollment.objects.get().used == 1
 
 
 def test_script_of_another_account_uses_it_as_it_is(panel: str, people: Cast, machine: Machine) -> None:
@@ -251,10 +268,24 @@ def test_name_of_a_host_becomes_a_valid_one(people: Cast, given: str, name: str)
 def test_taken_name_gets_a_number_and_a_known_machine_is_refused(people: Cast) -> None:
     token = token_of(people, most_hosts=3)
     assert b"name web-9\n" in post(token).content
+    Host.objects.update(last_seen_at=timezone.now())
     again = post(token)
     assert again.status_code == 422 and b"already in the panel as web-9" in again.content
     assert b"name web-9-2\n" in post(token, port="2222").content
     assert Enrollment.objects.get().used == 2
+
+
+def test_used_up_enrollment_serves_its_unfinished_host_and_no_other(people: Cast) -> None:
+    token = token_of(people)
+    first = post(token)
+    assert first.status_code == 200 and post(token).content == first.content
+    assert post(token, port="2222").status_code == 403
+    assert post(token, host_key=KEY.replace("IKj1", "IKj2")).status_code == 403
+    elsewhere = Client(REMOTE_ADDR="192.0.2.10")
+    assert elsewhere.get("/enroll/", HTTP_AUTHORIZATION=f"Bearer {token}").status_code == 403
+    Host.objects.update(last_seen_at=timezone.now())
+    assert post(token).status_code == 403
+    assert Enrollment.objects.get().used == 1
 
 
 def test_last_place_is_given_once_to_hosts_that_come_at_once(transactional_db: None) -> None:
