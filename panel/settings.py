@@ -305,6 +305,7 @@ SPECTACULAR_SETTINGS = {
         "DeploymentKindEnum": "panel.deployments.models.DeploymentKind",
         "SuiteApplicationEnum": "panel.benchmarks.serializers.APPLICATIONS",
         "HostJobKindEnum": "panel.hosts.models.HostJobKind",
+        "SshAuthorityKindEnum": "panel.hosts.models.AuthorityKind",
         "DnsKindEnum": "panel.certificates.dns.providers.DnsKind",
         "DeploymentStatusEnum": "panel.deployments.models.DeploymentStatus",
         "OccurrenceStatusEnum": "panel.reports.choices.OccurrenceStatus",

@@ -22,7 +22,7 @@ from panel.deployments.api.web_servers import DeployableWebServers
 from panel.deployments.api.windows import ChangeWindows
 from panel.enrollments.api import Enrollments
 from panel.failover.api import VirtualAddresses
-from panel.hosts.api import HostJobs, Hosts
+from panel.hosts.api import HostJobs, Hosts, SshAuthorities
 from panel.imports.api import Imports
 from panel.imports.edits.api import Drifts
 from panel.placements.api import Placements
@@ -52,6 +52,7 @@ router.register("dns-accounts", DnsAccounts, basename="dns-accounts")
 router.register("change-windows", ChangeWindows, basename="change-windows")
 router.register("drifts", Drifts, basename="drifts")
 router.register("hosts", Hosts, basename="hosts")
+router.register("ssh-authorities", SshAuthorities, basename="ssh-authorities")
 router.register("imports", Imports, basename="imports")
 router.register("maintenance", Maintenances, basename="maintenance")
 router.register("virtual-addresses", VirtualAddresses, basename="virtual-addresses")

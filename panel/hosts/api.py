@@ -17,8 +17,9 @@ from panel.api.logs import LogSerializer, logs_answer
 from panel.api.serializers import EmptySerializer
 from panel.api.traffic import HostTrafficSerializer
 from panel.hosts import selectors, services
+from panel.hosts.authorities import authorities_visible
 from panel.hosts.logs import ServerLog, host_log_search, host_log_tail, host_logs
-from panel.hosts.models import Host, HostJob, HostJobKind, WebServer
+from panel.hosts.models import Host, HostJob, HostJobKind, SshAuthority, WebServer
 from panel.hosts.resources.serializers import ResourcesSerializer, resources_of
 from panel.hosts.serializers import (
     JOB_KINDS,
@@ -32,6 +33,8 @@ from panel.hosts.serializers import (
     PrepareInput,
     ServiceInput,
     SignInSerializer,
+    SshAuthorityInput,
+    SshAuthoritySerializer,
     TrustInput,
     WebServerInput,
     WebServerSerializer,
@@ -87,7 +90,7 @@ class Hosts(Resource):
     parameters = {"logs": LOG_PARAMETERS}
 
     def rows(self) -> QuerySet[Host]:
-        return selectors.hosts_visible(self.actor).select_related("bastion").prefetch_related("teams")
+        return selectors.hosts_visible(self.actor).select_related("bastion", "authority").prefetch_related("teams")
 
     @extend_schema(request=HostInput, responses={201: HostSerializer})
     def create(self, request: Request) -> Response:
@@ -305,3 +308,34 @@ class HostJobs(Resource):
 
     def rows(self) -> QuerySet[HostJob]:
         return selectors.host_jobs_visible(self.actor)
+
+
+class SshAuthorities(Resource):
+    """SSH certificate authorities, which vouch for hosts or sign Paddock in. Administrators only."""
+
+    model = SshAuthority
+    serializer_class = SshAuthoritySerializer
+    lookup_field = "name"
+    lookup_value_regex = "[^/]+"
+    writes = Action.ADMINISTER
+    versioned = True
+    filter_fields = {"name": ["exact", "in"], "kind": ["exact"]}
+    ordering_fields = ("id", "name", "created_at")
+    ordering = "name"
+    dry_run_actions = {"create", "destroy"}
+
+    def rows(self) -> QuerySet[SshAuthority]:
+        require(self.actor, Action.ADMINISTER)
+        return authorities_visible(self.actor)
+
+    @extend_schema(request=SshAuthorityInput, responses={201: SshAuthoritySerializer})
+    def create(self, request: Request) -> Response:
+        """Add an authority by its public key (kind "host"), or let Paddock create one (kind "user")."""
+        row = services.authority_create(actor=self.actor, **self.body(SshAuthorityInput))
+        return self.answer(row, status=201, location=f"/api/v1/ssh-authorities/{row.name}/")
+
+    def destroy(self, request: Request, name: str = "") -> Response:
+        """Delete an authority with which Paddock signs in to no host."""
+        row = self.get_object()
+        services.authority_delete(actor=self.actor, authority=row, expected_version=self.expected_version(row))
+        return Response(status=204)

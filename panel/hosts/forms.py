@@ -12,8 +12,9 @@ from panel.accounts.models import Team, User
 from panel.core.forms import Form, InWords, LinesField, TagFilterField, TagsFormField, leave_to_model
 from panel.core.tags import tags_counted, tags_to_text
 from panel.hosts import rules
+from panel.hosts.authorities import user_authorities
 from panel.hosts.logs import Search
-from panel.hosts.models import Connection, Engine, Host, HostStatus, WebServer
+from panel.hosts.models import AuthorityKind, Connection, Engine, Host, HostStatus, WebServer
 from panel.hosts.selectors import host_tags, hosts_over_ssh, web_servers_visible
 
 ANY = ("", _("Any"))
@@ -91,6 +92,26 @@ def offer_web_servers(form: forms.BaseForm, user: User) -> None:
     field.offer(user)
 
 
+class AuthorityForm(Form):
+    """Form of an SSH certificate authority."""
+
+    name = forms.CharField(
+        label=_("Name"),
+        max_length=63,
+        help_text=_("Lowercase letters, digits, and hyphens, for example hosts-2026."),
+    )
+    kind = forms.ChoiceField(label=_("Purpose"), choices=AuthorityKind.choices)
+    public_key = forms.CharField(
+        label=_("Public key"),
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3, "class": "lines", "spellcheck": "false"}),
+        help_text=_(
+            "For an authority that vouches for hosts: its line from known_hosts or its .pub file, for example "
+            "ssh-ed25519 AAAA... Paddock creates the key of an authority that signs it in."
+        ),
+    )
+
+
 class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscriptable when it runs
     """Form of a host. Secrets are write-only; an empty secret keeps the stored one."""
 
@@ -109,8 +130,8 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
         required=False,
         widget=forms.Textarea(attrs=_SECRET | {"rows": 6, "class": "lines", "data-secret": ""}),
         help_text=_(
-            "OpenSSH or PEM format, without passphrase. Stored encrypted and not shown again. If you enter neither a "
-            "key nor a password, Paddock creates a key."
+            "OpenSSH or PEM format, without passphrase. Several keys, one after the other, are tried in order. Stored "
+            "encrypted and not shown again. If you enter neither a key nor a password, Paddock creates a key."
         ),
     )
     password = forms.CharField(
@@ -147,6 +168,7 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
             "bastion",
             "username",
             "private_key",
+            "authority",
             "password",
             "use_sudo",
             "sudo_password",
@@ -157,6 +179,7 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
         labels = {
             "address": _("Address"),
             "bastion": _("Bastion"),
+            "authority": _("SSH certificate authority"),
             "username": _("User name"),
             "use_sudo": _("Use sudo"),
             "layout": _("Site layout of the web servers"),
@@ -169,6 +192,7 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
             "bastion": _(
                 "The host that passes SSH connections on to this one, if Paddock cannot reach it directly (ProxyJump)."
             ),
+            "authority": _("Paddock signs a new key for each connection with it. The host needs no key of its own."),
             "use_sudo": _("Required unless the user can write the web servers' configuration and reload them."),
         }
 
@@ -182,13 +206,17 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
             self.initial["teams"] = list(self.instance.teams.all())
         self.stored = {name: getattr(self.instance, name) for name in self.SECRETS}
         if self.instance.connection == Connection.LOCAL:
-            for name in ("address", "port", "bastion", "username", "use_sudo", "new_key", *self.SECRETS):
+            for name in ("address", "port", "bastion", "username", "use_sudo", "authority", "new_key", *self.SECRETS):
                 del self.fields[name]
             return
         bastion = self.fields["bastion"]
         assert isinstance(bastion, forms.ModelChoiceField)
         bastion.queryset = hosts_over_ssh().exclude(pk=self.instance.pk)
         bastion.empty_label = _("None: Paddock reaches the host directly")
+        authority = self.fields["authority"]
+        assert isinstance(authority, forms.ModelChoiceField)
+        authority.queryset = user_authorities()
+        authority.empty_label = _("None: Paddock signs in with the key or the password")
         for name, words in (("address", rules.NO_ADDRESS), ("username", rules.NO_USERNAME)):
             self.fields[name].required = True
             self.fields[name].error_messages["required"] = words

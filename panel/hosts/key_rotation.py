@@ -17,7 +17,7 @@ from panel.hosts.models import Connection, Host, HostJob
 from panel.hosts.targets import target_for
 from panel.remote import authorized_keys, pool, ssh
 from panel.remote.errors import AuthenticationRefused
-from panel.remote.keys import new_private_key, public_line
+from panel.remote.keys import new_private_key, public_lines
 
 
 def rotate(job: HostJob) -> dict[str, object]:
@@ -28,16 +28,16 @@ def rotate(job: HostJob) -> dict[str, object]:
     if not host.former_public_key:
         _replace_key(job, host)
     _remove_former(host)
-    return {"public_key": public_line(host.private_key)}
+    return {"public_key": public_lines(host.private_key)}
 
 
 def _replace_key(job: HostJob, host: Host) -> None:
     old, new = host.private_key, host.next_private_key or _prepared(host)
-    target, old_line = target_for(host), public_line(old)
-    new_line = public_line(new, forwards=host.hosts_behind.exists())
-    authorized_keys.key_add(target, new_line, old_line)
+    target, old_lines = target_for(host), public_lines(old)
+    new_line = public_lines(new, forwards=host.hosts_behind.exists())
+    authorized_keys.key_add(target, new_line, old_lines.splitlines())
     try:
-        ssh.connect(replace(target, private_key=new)).close()
+        ssh.connect(replace(target, private_key=new, authority_key="")).close()
     except AuthenticationRefused as error:
         authorized_keys.key_remove(target, new_line)
         Host.objects.filter(pk=host.pk).update(next_private_key="")
@@ -58,9 +58,9 @@ def _store(job: HostJob, host: Host, old: str, new: str) -> None:
     row = Host.objects.select_for_update().get(pk=host.pk)
     if row.private_key != old:
         raise Conflict(_("The host was edited meanwhile; its key stays as it was entered."))
-    row.private_key, row.next_private_key, row.former_public_key = new, "", public_line(old)
+    row.private_key, row.next_private_key, row.former_public_key = new, "", public_lines(old)
     row.save(update_fields=["private_key", "next_private_key", "former_public_key"])
-    after = {"public_key": public_line(new)}
+    after = {"public_key": public_lines(new)}
     audit_record(actor=job.requested_by, action="host.key_replaced", target=row, after=after)
 
 
@@ -75,5 +75,6 @@ def _prepared(host: Host) -> str:
 
 def _remove_former(host: Host) -> None:
     """Remove the old key from the host, with the new one."""
-    authorized_keys.key_remove(target_for(host), host.former_public_key)
+    for line in host.former_public_key.splitlines():
+        authorized_keys.key_remove(target_for(host), line)
     Host.objects.filter(pk=host.pk).update(former_public_key="")

@@ -58,6 +58,33 @@ class Control(models.TextChoices):
     SYSTEMD = "systemd", _("systemctl")
 
 
+class AuthorityKind(models.TextChoices):
+    HOST = "host", _("Vouches for hosts")  # the panel trusts keys of hosts that it signed
+    USER = "user", _("Signs Paddock in")  # hosts let in keys that the panel signs with it
+
+
+class SshAuthority(BaseModel):
+    """A certificate authority of SSH. The panel has the private key of those that sign it in, and the public key of
+    those that vouch for hosts.
+    """
+
+    name = models.SlugField(max_length=63, unique=True, validators=[validate_name])
+    kind = models.CharField(max_length=4, choices=AuthorityKind.choices)
+    public_key = models.TextField()  # "ssh-ed25519 AAAA..."
+    private_key = EncryptedTextField(blank=True, default="", editable=False)  # OpenSSH format
+
+    class Meta:
+        ordering = ["name"]
+        verbose_name = _("SSH certificate authority")
+        verbose_name_plural = _("SSH certificate authorities")
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        rules.authority(self)
+
+
 class Host(BaseModel):
     name = models.SlugField(max_length=63, unique=True, validators=[validate_name])
     connection = models.CharField(max_length=8, choices=Connection.choices, default=Connection.SSH)
@@ -67,6 +94,10 @@ class Host(BaseModel):
     bastion = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="hosts_behind")
     username = models.CharField(max_length=32, blank=True, validators=[validate_username])
     private_key = EncryptedTextField(blank=True, default="")  # OpenSSH or PEM
+    # signs a key for each connection, besides or instead of the private key (kind "user")
+    authority = models.ForeignKey(
+        "SshAuthority", null=True, blank=True, on_delete=models.PROTECT, related_name="sign_ins"
+    )
     # while the key is being replaced (key_rotation.py): the new one, and the line of the old one until it is removed
     next_private_key = EncryptedTextField(blank=True, default="", editable=False)
     former_public_key = models.TextField(blank=True, default="", editable=False)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from panel.remote.errors import InvalidKey
-from panel.remote.keys import load_private_key
+from panel.remote.keys import load_private_keys, parse_key_line
 
 if TYPE_CHECKING:
-    from panel.hosts.models import Host, WebServer
+    from panel.hosts.models import Host, SshAuthority, WebServer
 
 MAX_SECRET = 20_000
 MAX_BASTIONS = 3
@@ -61,11 +63,26 @@ def _check_way_in(host: Host, faults: dict[str, str]) -> None:
             faults[name] = _("Enter the password as one line without control characters.")
     if host.sudo_password and not host.use_sudo:
         faults["sudo_password"] = _("This field needs “Use sudo”. Turn on “Use sudo”, or leave this field empty.")
+    if host.authority is not None and host.authority.kind != "user":
+        faults["authority"] = _("%s vouches for hosts. Choose an authority that signs Paddock in.") % host.authority
     if host.private_key:
         try:
-            load_private_key(host.private_key)
+            load_private_keys(host.private_key)
         except InvalidKey as error:
             faults["private_key"] = error.message
+
+
+def authority(row: SshAuthority) -> None:
+    """Check that the public key is one line of a known type, and write it without options and comment."""
+    words = row.public_key.split()
+    line = " ".join(words[1:] if words[:1] == ["@cert-authority"] else words)
+    try:
+        parse_key_line(line)
+        load_ssh_public_key(" ".join(line.split()[:2]).encode())
+    except (InvalidKey, ValueError, UnsupportedAlgorithm):
+        message = _("Enter the public key of the authority as a line such as “ssh-ed25519 AAAA...”.")
+        raise ValidationError({"public_key": message}) from None
+    row.public_key = " ".join(line.split()[:2])
 
 
 def web_server(web_server: WebServer) -> None:

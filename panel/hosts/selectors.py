@@ -13,8 +13,9 @@ from panel.accounts.models import User
 from panel.accounts.permissions import team_keys
 from panel.core.jobs import JobStatus
 from panel.core.tags import tags_counted
+from panel.hosts.authorities import sign_in_line
 from panel.hosts.models import Connection, Host, HostJob, WebServer
-from panel.remote.keys import fingerprint, public_line
+from panel.remote.keys import fingerprint, public_lines
 
 M = TypeVar("M", bound=Model)
 
@@ -64,18 +65,21 @@ def pinned_fingerprint(host: Host) -> str:
 
 
 def public_key(host: Host) -> str:
-    """Line of authorized_keys for the stored private key, "" if there is none."""
+    """Lines of authorized_keys for the host's authority or its stored private keys, "" if it has neither."""
+    if host.authority is not None:
+        return sign_in_line(host)
     if not host.private_key:
         return ""
-    return public_line(host.private_key, forwards=host.hosts_behind.exists())
+    return public_lines(host.private_key, forwards=host.hosts_behind.exists())
 
 
 def sign_in_command(host: Host) -> str:
     """Shell command that the host's user runs on the host to let Paddock sign in; "" without a stored private key."""
-    line = public_key(host)
-    if not line:
+    lines = public_key(host).splitlines()
+    if not lines:
         return ""
-    return f"(umask 077; mkdir -p ~/.ssh; printf '\\n%s\\n' '{line}' >> ~/.ssh/authorized_keys)"
+    quoted = " ".join(f"'{line}'" for line in lines)
+    return f"(umask 077; mkdir -p ~/.ssh; printf '\\n%s\\n' {quoted} >> ~/.ssh/authorized_keys)"
 
 
 def sudo_command(host: Host) -> str:

@@ -17,7 +17,8 @@ from panel.api.serializers import (
     refuse_tags_unless,
 )
 from panel.hosts import selectors
-from panel.hosts.models import APPLICATIONS, Engine, Host, HostJob, HostJobKind, WebServer
+from panel.hosts.authorities import user_authorities
+from panel.hosts.models import APPLICATIONS, Engine, Host, HostJob, HostJobKind, SshAuthority, WebServer
 from panel.hosts.rules import NO_ROOTS
 from panel.hosts.services.jobs import SERVICE_ACTIONS
 
@@ -32,6 +33,9 @@ class HostSerializer(serializers.ModelSerializer[Host]):
     )
     bastion = serializers.SerializerMethodField(
         help_text="Name of the host that passes SSH connections on to this one; null for none. Administrators only."
+    )
+    authority = serializers.SerializerMethodField(
+        help_text="Name of the SSH certificate authority that signs Paddock in; null for none. Administrators only."
     )
     facts = serializers.DictField(read_only=True)
     host_key_fingerprint = serializers.SerializerMethodField()
@@ -51,6 +55,7 @@ class HostSerializer(serializers.ModelSerializer[Host]):
             "bastion",
             "username",
             "use_sudo",
+            "authority",
             "has_private_key",
             "has_password",
             "has_sudo_password",
@@ -76,6 +81,9 @@ class HostSerializer(serializers.ModelSerializer[Host]):
     def get_bastion(self, host: Host) -> str | None:
         return host.bastion.name if host.bastion and self.context["request"].user.is_admin else None
 
+    def get_authority(self, host: Host) -> str | None:
+        return host.authority.name if host.authority and self.context["request"].user.is_admin else None
+
     @cached_property
     def _own_teams(self) -> set[int] | None:
         """Primary keys of the caller's teams, read once for all hosts of a list; None for an administrator."""
@@ -98,6 +106,23 @@ class HostSerializer(serializers.ModelSerializer[Host]):
         return bool(host.sudo_password)
 
 
+class SshAuthoritySerializer(serializers.ModelSerializer[SshAuthority]):
+    """A certificate authority of SSH. The private key of one that signs Paddock in is never sent."""
+
+    class Meta:
+        model = SshAuthority
+        fields = ["id", "name", "kind", "public_key", "created_at"]
+
+
+class SshAuthorityInput(StrictModelSerializer):
+    """`public_key` is needed for the kind "host", and created for the kind "user"."""
+
+    class Meta:
+        model = SshAuthority
+        fields = ["name", "kind", "public_key"]
+        extra_kwargs = {"public_key": {"required": False, "allow_blank": True, "default": ""}}
+
+
 class HostInput(StrictModelSerializer):
     """A new host without `private_key` and `password` is given a new key; `sign-in/` responds with its public key."""
 
@@ -107,6 +132,13 @@ class HostInput(StrictModelSerializer):
         required=False,
         allow_null=True,
         help_text="Name of the host that passes SSH connections on to this one (ProxyJump); null for none.",
+    )
+    authority = serializers.SlugRelatedField(
+        slug_field="name",
+        queryset=user_authorities(),
+        required=False,
+        allow_null=True,
+        help_text="Name of the SSH certificate authority that signs Paddock in; null for none.",
     )
     tags = TagsListField(required=False)
     teams = TeamField(many=True, required=False, help_text="Only these teams see and use the host; none: every team.")
@@ -120,6 +152,7 @@ class HostInput(StrictModelSerializer):
             "bastion",
             "username",
             "private_key",
+            "authority",
             "password",
             "use_sudo",
             "sudo_password",
@@ -150,7 +183,9 @@ class HostChange(HostInput):
 class SignInSerializer(serializers.Serializer[Host]):
     """Public key of a host and the shell commands that allow it there."""
 
-    public_key = serializers.SerializerMethodField(help_text="Line for authorized_keys; empty without a private key.")
+    public_key = serializers.SerializerMethodField(
+        help_text="Lines for authorized_keys; empty without a private key and an authority."
+    )
     sign_in_command = serializers.SerializerMethodField(help_text="Adds the public key; run as the host's user.")
     sudo_command = serializers.SerializerMethodField(help_text="Allows sudo without a password; run as root.")
 

@@ -6,6 +6,7 @@ from django.conf import settings
 
 from agents.protocol import EngineControl
 from panel.core.errors import Conflict
+from panel.hosts.authorities import host_authorities
 from panel.hosts.models import Connection, Host, HostStatus, WebServer
 from panel.remote.target import Target
 
@@ -22,9 +23,9 @@ def target_for(host: Host) -> Target:
     return ssh_target(host)
 
 
-def ssh_target(host: Host) -> Target:
+def ssh_target(host: Host, *, is_bastion: bool = False) -> Target:
     """The target of a host over SSH, whatever its status, with the bastions through which it is reached. Each has its
-    own pinned key, so one whose key changed is sent nothing.
+    own pinned key, so one whose key changed is sent nothing. `is_bastion` lets it pass connections on.
     """
     return Target(
         name=host.name,
@@ -37,7 +38,10 @@ def ssh_target(host: Host) -> Target:
         sudo=host.use_sudo,
         sudo_password=host.sudo_password,
         host_key=host.host_key,
-        via=ssh_target(host.bastion) if host.bastion else None,
+        authorities=host_authorities(),
+        authority_key=host.authority.private_key if host.authority else "",
+        forwards=is_bastion,
+        via=ssh_target(host.bastion, is_bastion=True) if host.bastion else None,
     )
 
 

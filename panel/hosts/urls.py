@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
 
-from panel.hosts.views import applications, bulk, changes, logs, pages, resources, traffic
+from panel.hosts.views import applications, authorities, bulk, changes, logs, pages, resources, traffic
 from panel.websites.views import allowances
 
 app_name = "hosts"
@@ -14,6 +14,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("+new/", changes.add, name="add"),
     path("+bulk/", bulk.bulk, name="bulk"),
     path("+tags/", bulk.bulk_tag, name="bulk_tag"),
+    path("+authorities/", authorities.authorities, name="authorities"),
+    path("+authorities/+new/", authorities.add, name="authority_add"),
+    path("+authorities/<slug:name>/delete/", authorities.delete, name="authority_delete"),
     path("<slug:name>/", pages.detail, name="detail"),
     path("<slug:name>/live/", pages.live, name="live"),
     path("<slug:name>/logs/", logs.logs, name="logs"),

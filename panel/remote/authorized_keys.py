@@ -23,14 +23,14 @@ MOST_BYTES = 1024 * 1024
 TIMEOUT_S = 30.0
 
 
-def key_add(target: Target, line: str, beside: str) -> None:
-    """Allow the public key in `line`, with the options of the line of the key `beside` if that one has any.
-    ApplicationError if the file lacks that key, with which this connection signs in: then sshd reads another file.
+def key_add(target: Target, line: str, beside: Sequence[str]) -> None:
+    """Allow the public key in `line`, with the options of the line of one of the keys `beside` if it has any.
+    ApplicationError if the file lacks these keys, with which this connection signs in: then sshd reads another file.
     Raises RemoteError.
     """
 
     def changed(lines: list[str]) -> list[str]:
-        present = next((row for row in lines if has_key(row, beside)), None)
+        present = next((row for row in lines if any(has_key(row, old) for old in beside)), None)
         if present is None:
             raise ApplicationError(
                 f"{FILE} of {target.username} on {target.name} does not contain the current key, so its keys are kept "

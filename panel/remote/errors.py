@@ -48,6 +48,17 @@ class HostKeyChanged(RemoteError):
         self.offered = offered
 
 
+class HostCertificateRefused(RemoteError):
+    """The host presents a certificate that does not vouch for it, and no pinned key. Nothing was sent."""
+
+    def __init__(self, host: str, reason: str) -> None:
+        super().__init__(
+            f"{host} presents an SSH certificate that the panel does not accept: {reason}. Nothing was sent. Let the "
+            "authority sign the host's key again, or confirm the key's fingerprint on the host's page.",
+            code="host_certificate_refused",
+        )
+
+
 class AuthenticationRefused(RemoteError):
     def __init__(self, host: str, username: str, offers: str) -> None:
         super().__init__(

@@ -7,6 +7,7 @@ import binascii
 import hashlib
 import hmac
 import io
+import re
 
 import paramiko
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -22,6 +23,8 @@ SIGNATURES = {
     "ecdsa-sha2-nistp521": ("ecdsa-sha2-nistp521",),
     "ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256"),
 }
+
+MOST_KEYS = 5  # sshd allows six attempts (MaxAuthTries)
 
 
 def load_private_key(text: str) -> paramiko.PKey:
@@ -41,6 +44,14 @@ def load_private_key(text: str) -> paramiko.PKey:
         "This private key cannot be read. Paste the complete file, from -----BEGIN to END-----, of an "
         "Ed25519, ECDSA, or RSA key."
     )
+
+
+def load_private_keys(text: str) -> list[paramiko.PKey]:
+    """All private keys of a text, each as load_private_key reads it; InvalidKey for an unreadable one, or too many."""
+    parts = re.findall(r"-----BEGIN [^-]*PRIVATE KEY-----.*?-----END [^-]*PRIVATE KEY-----", text, re.DOTALL)
+    if len(parts) > MOST_KEYS:
+        raise InvalidKey(f"Enter {MOST_KEYS} private keys at most: sshd ends a connection after more attempts.")
+    return [load_private_key(part) for part in parts or [text]]
 
 
 def new_private_key() -> str:
@@ -81,8 +92,18 @@ def fingerprint(line: str) -> str:
     return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
 
 
-def public_line(private_key: str, *, forwards: bool = False) -> str:
-    """Line of authorized_keys for a private key. It allows no terminal, which Paddock does not need, and no forwarding
-    except on a bastion (`forwards`)."""
-    options = "restrict,port-forwarding" if forwards else "restrict"
-    return f"{options} {key_line(load_private_key(private_key))} paddock"
+def public_lines(private_key: str, *, forwards: bool = False) -> str:
+    """Lines of authorized_keys, one for each private key of a text. They allow no terminal, which Paddock does not
+    need, and no forwarding except on a bastion (`forwards`)."""
+    keys = load_private_keys(private_key)
+    return "\n".join(f"{_options(forwards)} {key_line(key)} paddock" for key in keys)
+
+
+def authority_line(key: str, *, forwards: bool = False) -> str:
+    """Line of authorized_keys that allows keys which an authority signed for the account's name. `key` is the line of
+    the authority's public key."""
+    return f"cert-authority,{_options(forwards)} {key} paddock"
+
+
+def _options(forwards: bool) -> str:
+    return "restrict,port-forwarding" if forwards else "restrict"

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 import random
 import socket
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import paramiko
 from paramiko.ssh_exception import IncompatiblePeer
 
+from panel.remote import host_certificates
 from panel.remote.bastions import Bastions, Stream
 from panel.remote.bounds import BoundedPacketizer
-from panel.remote.errors import AuthenticationRefused, HostKeyChanged, HostKeyUnknown, HostUnreachable
-from panel.remote.keys import SIGNATURES, fingerprint, key_line, load_private_key, parse_key_line, same_key
+from panel.remote.errors import (
+    AuthenticationRefused,
+    HostCertificateRefused,
+    HostKeyChanged,
+    HostKeyUnknown,
+    HostUnreachable,
+)
+from panel.remote.keys import SIGNATURES, fingerprint, key_line, load_private_keys, parse_key_line, same_key
 from panel.remote.target import Target
+from panel.remote.user_certificates import signed_key
 
 CONNECT_TIMEOUT_S = 10.0
 KEEPALIVE_S = 20
@@ -34,37 +45,91 @@ KEX = (
 CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "aes192-ctr", "aes256-ctr")
 DIGESTS = ("hmac-sha2-256-etm@openssh.com", "hmac-sha2-512-etm@openssh.com", "hmac-sha2-256", "hmac-sha2-512")
 
+_ALL_SIGNATURES = tuple(name for names in SIGNATURES.values() for name in names)
+
 # Paramiko logs tracebacks of errors that are raised anyway with messages for people.
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)
 
 
-def offered_key(target: Target) -> str:
-    """The key line that the host offers, read by a key exchange only. Raises HostUnreachable."""
+@dataclass(frozen=True)
+class Offered:
+    """The key that a host offers, and whether a trusted authority vouches for it."""
+
+    line: str
+    is_certified: bool = False
+
+
+def offered_key(target: Target) -> Offered:
+    """The key that the host offers, read by a key exchange only. Raises HostUnreachable."""
+    if target.authorities:
+        transport = _negotiated(target, (*host_certificates.TYPES, *_ALL_SIGNATURES))
+        try:
+            key = transport.get_remote_server_key()
+            if certificate_fault(target, key) == "":
+                return Offered(key_line(key), is_certified=True)
+        finally:
+            transport.close()
     transport = _negotiated(target, ())
     try:
-        return key_line(transport.get_remote_server_key())
+        return Offered(key_line(transport.get_remote_server_key()))
     finally:
         transport.close()
 
 
+def certificate_fault(target: Target, key: paramiko.PKey) -> str | None:
+    """Why the certificate of the host's key does not vouch for it; "" if it does, None without a certificate."""
+    certificate = host_certificates.certificate_of(key)
+    if not certificate:
+        return None
+    return host_certificates.refusal(certificate, target.authorities, target.names, dt.datetime.now(dt.UTC))
+
+
 def connect(target: Target) -> paramiko.Transport:
-    """An authenticated transport to the host with the pinned key; every error is a RemoteError."""
-    if not target.host_key:
+    """An authenticated transport to the host with the pinned or a certified key; every error is a RemoteError."""
+    if not target.host_key and not target.authorities:
         raise HostKeyUnknown(target.name)
-    kind, _ = parse_key_line(target.host_key)
+    transport = (_certified(target) if target.authorities else None) or _pinned(target)
     try:
-        transport = _negotiated(target, SIGNATURES[kind])
-    except IncompatiblePeer:
-        raise _changed(target, offered_key(target)) from None
-    try:
-        key = transport.get_remote_server_key()
-        if not same_key(target.host_key, key):
-            raise _changed(target, key_line(key))
         _authenticate(transport, target)
         transport.set_keepalive(KEEPALIVE_S)
     except BaseException:
         transport.close()
         raise
+    return transport
+
+
+def _certified(target: Target) -> paramiko.Transport | None:
+    """A transport to a host whose key an authority vouches for, or whose key is pinned as well; None if another
+    attempt with the pinned key's type may succeed.
+    """
+    plain = SIGNATURES[parse_key_line(target.host_key)[0]] if target.host_key else _ALL_SIGNATURES
+    try:
+        transport = _negotiated(target, (*host_certificates.TYPES, *plain))
+    except IncompatiblePeer:
+        return None
+    key = transport.get_remote_server_key()
+    fault = certificate_fault(target, key)
+    if fault == "" or (target.host_key and same_key(target.host_key, key)):
+        return transport
+    transport.close()
+    if not target.host_key:
+        if fault:
+            raise HostCertificateRefused(target.name, fault)
+        raise HostKeyUnknown(target.name)
+    return None
+
+
+def _pinned(target: Target) -> paramiko.Transport:
+    """A transport to the host with the pinned key. HostKeyChanged for any other key."""
+    kind, _ = parse_key_line(target.host_key)
+    try:
+        transport = _negotiated(target, SIGNATURES[kind])
+    except IncompatiblePeer:
+        raise _changed(target, offered_key(target).line) from None
+    key = transport.get_remote_server_key()
+    if not same_key(target.host_key, key):
+        transport.close()
+        raise _changed(target, key_line(key))
     return transport
 
 
@@ -128,21 +193,42 @@ def _authenticate(transport: paramiko.Transport, target: Target) -> None:
     tried: list[str] = []
     still_asked = ["publickey", "password"]
     try:
-        if target.private_key:
-            tried.append("the key")
-            still_asked = transport.auth_publickey(target.username, load_private_key(target.private_key))
+        for words, key in _keys_of(target):
+            tried.append(words)
+            try:
+                still_asked = transport.auth_publickey(target.username, key)
+            except paramiko.AuthenticationException:
+                continue
+            break
+        else:
+            if tried:
+                raise paramiko.AuthenticationException
         if not transport.is_authenticated() and target.password and _takes_password(still_asked):
             tried.append("the password")
             transport.auth_password(target.username, target.password)
     except paramiko.AuthenticationException:
-        raise AuthenticationRefused(target.name, target.username, " and ".join(tried)) from None
+        raise AuthenticationRefused(target.name, target.username, _offers(tried)) from None
     except (paramiko.SSHException, OSError, EOFError) as error:
         reason = str(error) or "the SSH server closed the connection during authentication"
         raise HostUnreachable(target.name, target.endpoint, reason) from None
     if not transport.is_authenticated():
-        raise AuthenticationRefused(
-            target.name, target.username, " and ".join(tried) or "a login without key or password"
-        )
+        raise AuthenticationRefused(target.name, target.username, _offers(tried) or "a login without key or password")
+
+
+def _keys_of(target: Target) -> Iterator[tuple[str, paramiko.PKey]]:
+    """Keys to sign in with, in order, each with words for messages."""
+    if target.authority_key:
+        now = dt.datetime.now(dt.UTC)
+        signed = signed_key(target.authority_key, target.username, target.name, forwards=target.forwards, now=now)
+        yield "the certificate", signed
+    if target.private_key:
+        keys = load_private_keys(target.private_key)
+        for number, key in enumerate(keys, 1):
+            yield "the key" if len(keys) == 1 else f"key {number}", key
+
+
+def _offers(tried: list[str]) -> str:
+    return " and ".join(tried)
 
 
 def _takes_password(still_asked: list[str]) -> bool:

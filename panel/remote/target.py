@@ -13,8 +13,10 @@ class Target:
     contain them.
 
     local: the agent is a child process; its file is in `folder`, its journal in `folder`/state. ssh: `host_key` is the
-    pinned key line ("ssh-ed25519 AAAA..."); "" means that nothing may be sent yet. `via` is the bastion through which
-    the host is reached.
+    pinned key line ("ssh-ed25519 AAAA..."); "" means that nothing may be sent yet, unless one of `authorities`, which
+    are such lines too, vouches for the key. `private_key` has one or several keys, of which one must be accepted;
+    `authority_key` signs a new one for each connection. `via` is the bastion through which the host is reached, and
+    `forwards` is true for a bastion.
     """
 
     name: str
@@ -28,7 +30,15 @@ class Target:
     sudo: bool = False
     sudo_password: str = field(default="", repr=False)
     host_key: str = ""
+    authorities: tuple[str, ...] = ()
+    authority_key: str = field(default="", repr=False)
+    forwards: bool = False
     via: Target | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that a host certificate may have: the address, and the host's name in the panel."""
+        return tuple(dict.fromkeys((self.address, self.name)))
 
     @property
     def endpoint(self) -> str:

@@ -103,7 +103,7 @@ def test_key_that_the_host_does_not_accept_leaves_everything_as_it_was(
     before, old = there.file.read_text(), there.host.private_key
     add = authorized_keys.key_add
 
-    def spoiled(target: Any, line: str, beside: str) -> None:
+    def spoiled(target: Any, line: str, beside: list[str]) -> None:
         """The host's own rules take the key back."""
         add(target, line, beside)
         there.file.write_text(before)

@@ -57,7 +57,7 @@ def test_host_is_reached_through_its_bastion_only(behind: Behind, bastion: Targe
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((sshd.address, sshd.port), timeout=5)
     target = target_of(sshd, "web1", bastion)
-    assert ssh.offered_key(replace(target, host_key="")) == sshd.host_key
+    assert ssh.offered_key(replace(target, host_key="")).line == sshd.host_key
     (tmp_path / "program").write_bytes(b"x" * 3_000_000)
     with pool.session(target) as agent:
         assert agent.call("facts")["hostname"]

@@ -27,9 +27,9 @@ def impostor() -> Iterator[tuple[int, Recorder]]:
 def test_first_contact_returns_fingerprint_without_authentication(
     sshd: SshServer, impostor: tuple[int, Recorder]
 ) -> None:
-    assert ssh.offered_key(Target("web1", "ssh", address="127.0.0.1", port=sshd.port)) == sshd.host_key
+    assert ssh.offered_key(Target("web1", "ssh", address="127.0.0.1", port=sshd.port)).line == sshd.host_key
     port, recorder = impostor
-    line = ssh.offered_key(Target("web1", "ssh", address="127.0.0.1", port=port))
+    line = ssh.offered_key(Target("web1", "ssh", address="127.0.0.1", port=port)).line
     assert keys.fingerprint(line).startswith("SHA256:")
     assert recorder.attempts == []
 

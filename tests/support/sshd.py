@@ -59,6 +59,7 @@ class SshServer:
         (root / "authorized_keys").write_text((root / "client_key.pub").read_text())
         self.new_host_key()
         # Each of these hosts has its own agent's journal and lock, though they share a machine.
+        self.more_config = ""  # lines of sshd_config, read at the next start
         self.environment = {"PADDOCK_AGENT_STATE": str(root / "agent-state")}
         # sshd wants its privilege separation folder to be there when it runs as root.
         if os.geteuid() == 0:
@@ -88,7 +89,7 @@ class SshServer:
     def start_only(self) -> None:
         environment = " ".join(f"{name}={value}" for name, value in self.environment.items())
         config = CONFIG.format(port=self.port, address=self.address, root=self.root, environment=environment)
-        (self.root / "sshd_config").write_text(config)
+        (self.root / "sshd_config").write_text(config + self.more_config)
         self.process.start()
 
     def wait(self) -> None:

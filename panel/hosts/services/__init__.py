@@ -1,5 +1,6 @@
 """Services for hosts, their web servers, and jobs."""
 
+from panel.hosts.services.authorities import authority_create, authority_delete
 from panel.hosts.services.hosts import (
     host_create,
     host_delete,
@@ -16,6 +17,8 @@ from panel.hosts.services.tags import hosts_tag, rows_tag
 from panel.hosts.services.web_servers import web_server_adopt, web_server_create, web_server_delete, web_server_update
 
 __all__ = [
+    "authority_create",
+    "authority_delete",
     "host_create",
     "host_delete",
     "host_job_cancel",

@@ -26,6 +26,7 @@ from panel.core.errors import ApplicationError, Conflict
 from panel.core.models import version_bump
 from panel.hosts.models import Connection, Host, HostJobKind, HostStatus, WebServer
 from panel.hosts.selectors import host_losses
+from panel.hosts.services.authorities import certified_key_keep
 from panel.hosts.services.base import store
 from panel.hosts.services.jobs import host_job_request
 from panel.hosts.services.teams import host_teams_set
@@ -37,7 +38,8 @@ SECRETS = frozenset({"private_key", "password", "sudo_password"})
 PLACE = frozenset({"address", "port", "bastion"})
 # stored secrets are valid for these and the trusted host key (decision 0410)
 BOUND = frozenset({"address", "port", "username"})
-WAY = PLACE | SECRETS | {"username", "use_sudo"}  # settings of the connection
+SIGN_INS = ("private_key", "password", "authority")  # at least one is needed
+WAY = PLACE | SECRETS | {"username", "use_sudo", "authority"}  # settings of the connection
 NO_TOKEN = gettext_lazy(
     "A token cannot replace a trusted host key: that needs a session in the browser and your password."
 )
@@ -53,13 +55,13 @@ def host_create(
 ) -> Host:
     """Add a host over SSH, not yet trusted. A first check is queued that reads the offered key; no secret is sent.
 
-    Without a private key and a password, the host is given a new key; selectors.sign_in_command adds it on the host.
-    `teams` see and use the host; none: every team. `values`: port, bastion, private_key, password, use_sudo,
-    sudo_password, layout, site_roots, tags. Raises PermissionDenied, ValidationError, ApplicationError.
+    Without a private key, a password and an authority, the host is given a new key; selectors.sign_in_command adds it.
+    `teams` see and use the host; none: every team. `values`: port, bastion, private_key, password, authority,
+    use_sudo, sudo_password, layout, site_roots, tags. Raises PermissionDenied, ValidationError, ApplicationError.
     """
     host = Host(connection=Connection.SSH, status=HostStatus.NEW)
     given = {"name": name, "address": address, "username": username, **values}
-    if not given.get("private_key") and not given.get("password"):
+    if not any(given.get(name) for name in SIGN_INS):
         given["private_key"] = new_private_key()
     with transaction.atomic():
         store(actor=actor, instance=host, action="host.create", values=given, allowed=FIELDS)
@@ -128,8 +130,8 @@ def _created_key(entered: object) -> str:
 def _require_sign_in(old: Host, values: dict[str, object]) -> None:
     if old.connection == Connection.LOCAL:
         return
-    if not any(values.get(name, getattr(old, name)) for name in ("private_key", "password")):
-        message = _("Enter a private key or a password for SSH, or select “Create a new key”.")
+    if not any(values.get(name, getattr(old, name)) for name in SIGN_INS):
+        message = _("Enter a private key or a password for SSH, choose an authority, or select “Create a new key”.")
         raise ValidationError({"private_key": message})
 
 
@@ -144,7 +146,7 @@ def _secrets_cleared(old: Host, values: dict[str, object]) -> dict[str, str]:
         return {}
     cleared = {name: "" for name in SECRETS if getattr(old, name) and name not in values}
     after = {name: values.get(name, "") for name in ("private_key", "password")}
-    if cleared and not any(after.values()):
+    if cleared and not any(after.values()) and not values.get("authority", old.authority):
         message = (
             f"Enter this again: the stored one belongs to {old.username}@{old.address}, port {old.port}, and is not "
             "sent anywhere else."
@@ -217,7 +219,7 @@ def host_offer_key(*, actor: User | None, host: Host) -> Host:
     """Read the host's key without authentication, and store it for confirmation.
 
     Raises RemoteError if the host does not respond; the pinned key stays until `host_trust_key`. A host that shows the
-    pinned key again after another key is ready again.
+    pinned key again after another key is ready again, and so is one whose key a trusted authority signed.
     """
     if actor is not None:
         require(actor, Action.ADMINISTER)
@@ -229,15 +231,22 @@ def host_offer_key(*, actor: User | None, host: Host) -> Host:
     with transaction.atomic():
         # Meanwhile another check may have read the key, and a user trusted it.
         row = Host.objects.select_for_update().get(pk=host.pk)
-        row.offered_host_key = "" if offered == row.host_key else offered
-        if row.offered_host_key and row.host_key:
-            row.status = HostStatus.KEY_CHANGED
+        if offered.is_certified:
+            certified_key_keep(row, offered.line)
         else:
-            row.status_detail = ""  # the host responds again
-            row.status = HostStatus.READY if row.host_key else row.status
-        row.save(update_fields=["offered_host_key", "status", "status_detail", "updated_at"])
+            _offered_key_keep(row, offered.line)
     host.refresh_from_db(fields=["host_key", "offered_host_key", "status", "status_detail", "updated_at"])
     return host
+
+
+def _offered_key_keep(row: Host, line: str) -> None:
+    row.offered_host_key = "" if line == row.host_key else line
+    if row.offered_host_key and row.host_key:
+        row.status = HostStatus.KEY_CHANGED
+    else:
+        row.status_detail = ""  # the host responds again
+        row.status = HostStatus.READY if row.host_key else row.status
+    row.save(update_fields=["offered_host_key", "status", "status_detail", "updated_at"])
 
 
 @transaction.atomic

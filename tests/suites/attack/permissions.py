@@ -120,6 +120,8 @@ _ROUTES = {
         api:hosts-install-native api:hosts-prepare api:hosts-trust-key api:hosts-sign-in api:hosts-replace-key
         failover:add failover:detail failover:apply failover:withdraw failover:delete api:virtual-addresses-list
         api:virtual-addresses-detail api:virtual-addresses-apply api:virtual-addresses-withdraw
+        hosts:authorities hosts:authority_add hosts:authority_delete api:ssh-authorities-list
+        api:ssh-authorities-detail
         enrollments:list enrollments:revoke api:enrollments-list api:enrollments-detail
         deployments:window
         deployments:window-add deployments:window-delete api:change-windows-list api:change-windows-detail

@@ -36,7 +36,7 @@ from panel.deployments.models import (
 from panel.deployments.plan import FileAction, Plan, PlanFile, PlanSite
 from panel.enrollments.models import Enrollment
 from panel.failover.models import VirtualAddress, VirtualAddressHost
-from panel.hosts.models import Connection, Host, HostJob, WebServer
+from panel.hosts.models import Connection, Host, HostJob, SshAuthority, WebServer
 from panel.imports.models import Import
 from panel.imports.reading import Fault
 from panel.imports.report import OUTCOMES, FoundSite, Item, Part, Report, to_json
@@ -185,6 +185,7 @@ def _rollout(owner: User) -> None:
     Enrollment.objects.create(
         pk=KEY, digest="0" * 64, created_by=User.objects.get(username="ada"), expires_at=ends, tags=["nowhere"]
     )
+    SshAuthority.objects.create(pk=KEY, name=NAME, kind="host", public_key="ssh-ed25519 AAAA")
     address = VirtualAddress.objects.create(
         pk=KEY, name=ADDRESS, address="192.0.2.200/24", router_id=200, check_url="http://www.example/"
     )

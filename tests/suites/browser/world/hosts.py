@@ -13,7 +13,7 @@ from django.utils import timezone
 from panel.failover.models import KeepalivedHost, VirtualAddress, VirtualAddressHost
 from panel.failover.reading import digest
 from panel.failover.selectors import draft_of
-from panel.hosts.models import Connection, Host, HostJob
+from panel.hosts.models import AuthorityKind, Connection, Host, HostJob, SshAuthority
 from panel.hosts.resources.readings import reading_of
 from panel.hosts.resources.services import resources_record
 from panel.rendering.keepalived import host_file
@@ -128,4 +128,16 @@ def virtual_addresses(hosts: list[Host]) -> list[str]:
         reverse("failover:add"),
         reverse("failover:detail", args=[row.name]),
         reverse("failover:delete", args=[row.name]),
+    ]
+
+
+def authorities(host: Host) -> list[str]:
+    """An authority that vouches for hosts, and one that signs Paddock in to `host`; returns their pages."""
+    SshAuthority.objects.create(name="hosts-of-the-second-datacenter-2026", kind="host", public_key=_public_key())
+    signs = SshAuthority.objects.create(name="paddock", kind=AuthorityKind.USER, public_key=_public_key())
+    Host.objects.filter(pk=host.pk).update(authority=signs)
+    return [
+        reverse("hosts:authorities"),
+        reverse("hosts:authority_add"),
+        reverse("hosts:authority_delete", args=["paddock"]),
     ]

@@ -1,0 +1,33 @@
+"""Reads: SSH certificate authorities, and the lines with which hosts let their certificates in."""
+
+from __future__ import annotations
+
+from django.db.models import QuerySet
+
+from panel.accounts.models import User
+from panel.hosts.models import AuthorityKind, Host, SshAuthority
+from panel.remote.keys import authority_line
+
+
+def authorities_visible(user: User) -> QuerySet[SshAuthority]:
+    """All of them for administrators, none for others."""
+    rows = SshAuthority.objects.defer("private_key").prefetch_related("sign_ins")
+    return rows if user.is_admin else rows.none()
+
+
+def user_authorities() -> QuerySet[SshAuthority]:
+    """Authorities that sign the panel in to hosts."""
+    return SshAuthority.objects.filter(kind=AuthorityKind.USER)
+
+
+def host_authorities() -> tuple[str, ...]:
+    """Public keys of the authorities that vouch for hosts, in a fixed order."""
+    rows = SshAuthority.objects.filter(kind=AuthorityKind.HOST).order_by("pk")
+    return tuple(rows.values_list("public_key", flat=True))
+
+
+def sign_in_line(host: Host) -> str:
+    """Line of authorized_keys with which the host lets in what its authority signs; "" without an authority."""
+    if host.authority is None:
+        return ""
+    return authority_line(host.authority.public_key, forwards=host.hosts_behind.exists())

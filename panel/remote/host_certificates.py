@@ -1,0 +1,70 @@
+"""SSH certificates of hosts: check that an authority which the panel trusts vouches for a host's key (OpenSSH's
+PROTOCOL.certkeys). Pure.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+from collections.abc import Collection
+
+import paramiko
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    SSHCertificate,
+    SSHCertificateType,
+    load_ssh_public_identity,
+)
+
+from panel.remote.keys import SIGNATURES
+
+SUFFIX = "-cert-v01@openssh.com"
+TYPES = tuple(f"{name}{SUFFIX}" for names in SIGNATURES.values() for name in names)
+
+
+def certificate_of(key: paramiko.PKey) -> bytes:
+    """The certificate that a host presented with its key, as a line of bytes; b"" for a plain key."""
+    blob = key.public_blob
+    if blob is None or not str(blob.key_type).endswith(SUFFIX):
+        return b""
+    return f"{blob.key_type} ".encode() + base64.b64encode(blob.key_blob)
+
+
+def refusal(certificate: bytes, authorities: Collection[str], names: Collection[str], now: dt.datetime) -> str:
+    """Why the certificate does not vouch for a host that is reached by one of these names, as part of a sentence; ""
+    if it does. `authorities` are lines such as "ssh-ed25519 AAAA...".
+    """
+    try:
+        found = load_ssh_public_identity(certificate)
+    except (ValueError, UnsupportedAlgorithm):
+        return "it cannot be read"
+    if not isinstance(found, SSHCertificate):
+        return "it is a plain key"
+    return _fault_of_signature(found, authorities) or _fault_of_content(found, names, now)
+
+
+def _fault_of_signature(found: SSHCertificate, authorities: Collection[str]) -> str:
+    if found.type is not SSHCertificateType.HOST:
+        return "it is a certificate for users"
+    try:
+        signer = found.signature_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+        if signer not in {" ".join(line.split()[:2]) for line in authorities}:
+            return "another authority signed it"
+        found.verify_cert_signature()
+    except (InvalidSignature, UnsupportedAlgorithm, ValueError):
+        return "its signature is not valid"
+    return ""
+
+
+def _fault_of_content(found: SSHCertificate, names: Collection[str], now: dt.datetime) -> str:
+    if found.critical_options:
+        return "it has critical options, which the panel does not know"
+    if not found.valid_after <= now.timestamp() < found.valid_before:
+        is_early = now.timestamp() < found.valid_after
+        return "it is not valid yet" if is_early else "it has expired"
+    principals = {item.decode("utf-8", "replace").lower() for item in found.valid_principals}
+    if not principals & {name.lower() for name in names}:  # without any, OpenSSH too rejects it
+        return f"it is not for {' or '.join(names)}"
+    return ""
