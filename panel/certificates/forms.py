@@ -91,6 +91,9 @@ class AutomaticForm(PartForm[AutomaticCertificate]):
         assert isinstance(account, forms.ModelChoiceField)
         account.queryset = accounts
         account.empty_label = _("Choose an account")
+        only = accounts[:2]
+        if len(only) == 1:
+            self.initial["account"] = only[0].pk
 
 
 class DnsAccountForm(InWords, forms.Form):

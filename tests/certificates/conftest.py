@@ -19,11 +19,16 @@ from tests.deployments.real_host import Machine
 from tests.support.apache import ApacheInstance
 from tests.support.gallop import GallopInstance
 from tests.support.nginx import NginxInstance
+from tests.support.openlitespeed import OpenLiteSpeedInstance
+from tests.support.openlitespeed import source as openlitespeed_source
 from tests.support.pebble import Pebble
 from tests.support.ports import free_port
 from tests.support.sshd import SshServer
 
+# OpenLiteSpeed takes part where PADDOCK_OPENLITESPEED names an installation.
+ENGINES = [Engine.NGINX, Engine.APACHE, Engine.NATIVE, *([Engine.OPENLITESPEED] if openlitespeed_source() else [])]
 SERVERS = {
+    Engine.OPENLITESPEED: (OpenLiteSpeedInstance, Layout.VHOSTS),
     Engine.NGINX: (NginxInstance, Layout.SITES),
     Engine.APACHE: (ApacheInstance, Layout.SITES),
     Engine.NATIVE: (GallopInstance, Layout.CONF_D),
@@ -91,7 +96,9 @@ def make_world(transactional_db: None, settings: Settings, server_root: Path) ->
         kind, layout = SERVERS[engine]
         world = World(Machine(server_root, sshd), kind(server_root), engine, layout)
         worlds.append(world)
-        if engine != Engine.APACHE:  # which does not start without a port to listen on
+        if isinstance(world.server, OpenLiteSpeedInstance):
+            world.server.manage()
+        if engine not in (Engine.APACHE, Engine.OPENLITESPEED):  # which do not start without a port to listen on
             world.server.start()
         return world
 

@@ -16,7 +16,7 @@ from panel.hosts.models import Engine
 from panel.websites import certificates
 from panel.websites import services as websites
 from panel.websites.models import Certificate, CertificateSource
-from tests.certificates.conftest import Make, World
+from tests.certificates.conftest import ENGINES, Make, World
 from tests.support.http_client import ask
 
 
@@ -29,7 +29,7 @@ def trusted(world: World, name: str = "shop.example") -> bool:
         return secure.version() in ("TLSv1.2", "TLSv1.3")
 
 
-@pytest.mark.parametrize("engine", [Engine.NGINX, Engine.APACHE, Engine.NATIVE])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_automatic_https_is_seen_on_every_listener(make_world: Make, engine: Engine) -> None:
     world = make_world(engine)
     site = world.site(domains=["shop.example", "www.shop.example"])
@@ -43,7 +43,7 @@ def test_automatic_https_is_seen_on_every_listener(make_world: Make, engine: Eng
     assert certificate.source == CertificateSource.ACME
     assert sorted(certificate.names) == ["shop.example", "www.shop.example"]
     kinds = {item["listener"].split()[0] for item in order.seen}
-    assert kinds == ({"TCP", "UDP"} if engine == Engine.NATIVE else {"TCP"})
+    assert kinds == ({"TCP", "UDP"} if engine in (Engine.NATIVE, Engine.OPENLITESPEED) else {"TCP"})
     automatic = order.automatic
     automatic.refresh_from_db()
     assert (
@@ -86,7 +86,7 @@ def test_automatic_https_takes_over_a_certificate_that_was_renewed_on_the_host(w
     assert Path(paths[0]).read_text() == bundle.certificate_pem, "the file of the host stays as it is"
 
 
-@pytest.mark.parametrize("engine", [Engine.NGINX, Engine.APACHE, Engine.NATIVE])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_hsts_is_sent_over_https_once_it_is_wanted(make_world: Make, engine: Engine) -> None:
     world = make_world(engine)
     site = world.site()

@@ -104,6 +104,9 @@ class OpenLiteSpeedInstance:
             said.seek(0)
             return subprocess.CompletedProcess(argv, done.returncode, said.read(), "")
 
+    def start(self) -> Self:
+        return self.__enter__()
+
     def __exit__(self, *_: object) -> None:
         self.stop()
 
