@@ -103,11 +103,13 @@ def rules(
     *,
     falls_back_later: bool = False,
     encodes: bool = False,
+    anew: bool = False,
 ) -> list[Directive]:
     """Rewrite rules of one location.
 
     `fallback` is the location that handles the last item of the location's try_files, if known. `falls_back_later`:
-    locations with access control use `rules_inside`. `encodes`: the server supports BCTLS.
+    locations with access control use `rules_inside`. `encodes`: the server supports BCTLS. `anew`: a fallback to
+    another folder needs a new internal request (httpd only; OpenLiteSpeed chooses contexts by the rewritten path).
     """
     source = place.location
     if falls_back_later and is_checked_first(source):
@@ -115,7 +117,7 @@ def rules(
     if source.handler == "return":
         return _answer(condition, [], place, words, allow_mark, encodes=encodes)
     if source.try_files and source.handler in ("static", "php"):
-        return _try_files(place, condition, root, words, allow_mark, fallback, encodes=encodes)
+        return _try_files(place, condition, root, words, allow_mark, fallback, encodes=encodes, anew=anew)
     return []
 
 
@@ -173,6 +175,7 @@ def _try_files(
     fallback: Place | None,
     *,
     encodes: bool,
+    anew: bool,
 ) -> list[Directive]:
     """One rule per item of try_files except the request's own file, then one for the fallback. `root`: the server
     block's.
@@ -210,7 +213,7 @@ def _try_files(
         result, flags = _fallback(last, words, field)
         if encodes:
             result, flags = _encoded(result, missing, flags, redirects=False)
-        if rewrites.is_asked_anew(place, fallback, block_root):
+        if anew and rewrites.is_asked_anew(place, fallback, block_root):
             result, flags = rewrites.requests_anew(result, flags)
     return found + rule(condition, missing, result, flags, at, comment if not found else "")
 
@@ -314,7 +317,7 @@ def rules_inside(
 ) -> list[Directive]:
     """Rules of try_files inside the location's own section, which run after access control."""
     every = Condition(exclusive.Expression("^"), ())
-    found = _try_files(place, every, root, words, allow_mark, fallback, encodes=encodes)
+    found = _try_files(place, every, root, words, allow_mark, fallback, encodes=encodes, anew=True)
     if not found:
         return []
     # Otherwise mod_dir adds a final / to a folder before the redirect is followed.

@@ -272,7 +272,9 @@ def _locations(
         words = rewriting.interpolator(place, name)
         flag, fallback = rewriting.raw_uri_flag(web_server), fallbacks[place]
         given = (words, flag, fallback)
-        own_rules = rewriting.rules(place, condition, source.root, *given, falls_back_later=True, encodes=encodes)
+        own_rules = rewriting.rules(
+            place, condition, source.root, *given, falls_back_later=True, encodes=encodes, anew=True
+        )
         rules += rewriting.of_requests_only(own_rules)
         later: list[Directive] = []
         if rewriting.is_checked_first(place.location):

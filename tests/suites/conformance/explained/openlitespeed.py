@@ -126,6 +126,12 @@ ROWS = (
     ),
     Departs("folder", "", paths.final_dots),
     Departs(
+        "final /.. refused",
+        "Where a server block has an application, a path that ends in /.. is refused with 403, because applications "
+        "can name such paths in X-LiteSpeed-Location.",
+        paths.refused_climb,
+    ),
+    Departs(
         "line feed after an exact path",
         "A path that is an exact location's and %0A is taken by no other location: that one refuses it, or answers it "
         "by its status, or it is looked for as a file.",
@@ -172,6 +178,12 @@ ROWS = (
     ),
     Departs("own text of errors", "", altered_responses.own_text, "OpenLiteSpeed sends its own error pages"),
     Departs("pages of refusals", "", altered_responses.own_refusals, "OpenLiteSpeed would send some denied responses"),
+    Departs(
+        "headers of the server block",
+        "",
+        altered_responses.headers_of_rules,
+        "OpenLiteSpeed adds these headers only to responses",
+    ),
     Departs(
         "headers of fixed answers", "", altered_responses.headers_of_rules, "OpenLiteSpeed sends this response without"
     ),

@@ -104,6 +104,15 @@ def final_dots(case: Case) -> Answer | None:
     return altered(error(case, 301), location=case.other.headers["location"], **own_headers(case))
 
 
+def refused_climb(case: Case) -> Answer | None:
+    """`__` stands for the dots. A rule of sites with an application comes before everything else."""
+    block, path = case.met.block, case.request.target.partition("?")[0]
+    has_application = block is not None and any(item.handler in ("php", "proxy") for item in block.locations)
+    if not has_application or case.other.status != 403 or not re.search("/__$", path):
+        return None
+    return altered(error(case, 403), **site_headers(case))
+
+
 def path_as_it_came(case: Case) -> Answer | None:
     ours, theirs = (answer.headers.get("location", "") for answer in (case.other, case.nginx))
     path = (
