@@ -6,6 +6,7 @@ The explanation must name the location that a server's mark names, or one that i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -100,7 +101,9 @@ def _fault_of_content(promise: Told, answer: Answer, www: str) -> str:
     if outcome.kind == "php" and f"file={Path(outcome.files[0]).name} " not in text:
         return f"{text[:80]!r}, explained as {outcome.sentence()}"
     if outcome.kind == "proxy":
-        asked = normalise(split_target(text.split(" ")[1])[0])
+        # OpenLiteSpeed passes an absolute form on as it came.
+        target = re.sub("^http://[^/?#]*", "", text.split(" ")[1]) or "/"
+        asked = normalise(split_target(target)[0])
         wanted = outcome.text.rpartition(" at ")[0]
         return "" if normalise_text(wanted) == asked else f"asked for {asked!r}, explained as {outcome.sentence()}"
     return ""
