@@ -98,3 +98,22 @@ def test_certificates_are_issued_whatever_the_site_does_with_requests(
             301,
             f"https://{name}.example:{world.https_port}/page",
         )
+
+
+FOREIGN = {
+    Engine.NGINX: "server { listen %d default_server; server_name _; return 403; }\n",
+    Engine.NATIVE: "server { listen %d default_server; server_name _; return 403; }\n",
+    Engine.APACHE: "<VirtualHost *:%d>\n  ServerName foreign.example\n  Redirect 403 /\n</VirtualHost>\n",
+}
+
+
+@pytest.mark.parametrize("engine", FOREIGN)
+def test_default_server_of_somebody_else_does_not_stand_in_the_way(make_world: Make, engine: Engine) -> None:
+    world = make_world(engine)
+    port = world.machine.port
+    (world.server.root / "conf.d" / "00-foreign.conf").write_text(FOREIGN[engine] % port)
+    order = world.run(world.enable(world.site("shop"), world.authority()))
+    assert order.status == "succeeded", [str(row) for row in order.records.all()]
+    assert _status_over_tls(world, "shop.example") == 404  # /page does not exist
+    assert ask(port, host="other.example").status == 403, "the other default server stays what it was"
+    assert ask(port, "/page", host="shop.example").status == 301

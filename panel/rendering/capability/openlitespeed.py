@@ -159,7 +159,8 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     "ServerBlock.gzip_types": (missing(_SERVER_WIDE, "the web server's list (compressibleTypes)"),),
     "ServerBlock.client_max_body_mb": (missing(_SERVER_WIDE, "the web server's limit (maxReqBodySize)"),),
     "ServerBlock.client_certificates": (
-        missing("Paddock does not set up certificates of clients on OpenLiteSpeed", "no deployment until this is off"),
+        missing("On OpenLiteSpeed, a TLS session of another site goes around the check of clients' certificates",
+                "no deployment until this is off"),
     ),
     "ServerBlock.hsts_max_age_s": (
         differs("a virtual host handles HTTP and HTTPS requests alike", "the header is sent over HTTP too, where "

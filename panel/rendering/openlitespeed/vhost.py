@@ -121,7 +121,9 @@ def _tls(source: ServerBlock, at: str) -> list[Node]:
     if not secure or source.tls is None:
         return []
     if source.client_certificates is not None:
-        message = "Paddock does not set up client certificates on OpenLiteSpeed; choose another web server"
+        message = (
+            "On OpenLiteSpeed, a TLS session of another site goes around client certificates; choose another web server"
+        )
         raise NotExpressible(f"{at}/client_certificates", message)
     return [block("vhssl", body=tls_keys(source, at))]
 
