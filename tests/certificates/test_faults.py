@@ -124,7 +124,7 @@ def test_host_that_is_away_at_the_switch_gets_its_certificate_later(far_world: W
     AutomaticCertificate.objects.update(next_at=timezone.now())
     scheduling.look()
     renewal = world.run(Order.objects.first() or order)
-    assert (renewal.status, renewal.step) == ("queued", OrderStep.DEPLOY)
+    assert (renewal.status, renewal.step) == ("queued", OrderStep.DEPLOY), renewal.progress
     world.machine.sshd.stop()
     pool.close()
     world.turn(2)

@@ -7,6 +7,8 @@ import ssl
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from django.utils import timezone
 
 from panel.certificates import handshakes, ordering
@@ -115,3 +117,32 @@ def test_two_first_orders_of_one_account_register_it_once(world: World, monkeypa
     assert world.run(first).status == "succeeded", first.error
     account.refresh_from_db()
     assert account.status == AccountStatus.VALID
+
+
+@pytest.mark.parametrize(
+    ("key_type", "kind", "bits"),
+    [
+        ("p384", ec.EllipticCurvePublicKey, 384),
+        ("rsa2048", rsa.RSAPublicKey, 2048),
+        ("rsa4096", rsa.RSAPublicKey, 4096),
+    ],
+)
+def test_certificate_has_the_chosen_kind_of_key(world: World, key_type: str, kind: type, bits: int) -> None:
+    order = world.run(world.enable(world.site(), world.authority(), key_type=key_type))
+    assert order.status == "succeeded", order.error
+    assert world.pebble is not None
+    context = ssl.create_default_context(cadata=world.pebble.root_pem())
+    plain = socket.create_connection(("127.0.0.1", world.https_port), 5)
+    with context.wrap_socket(plain, server_hostname="shop.example") as secure:
+        presented = x509.load_der_x509_certificate(secure.getpeercert(binary_form=True) or b"")
+    key = presented.public_key()
+    assert isinstance(key, kind)
+    assert key.key_size == bits
+
+
+def test_one_certificate_has_all_names_of_a_site(world: World) -> None:
+    names = [f"shop-{number}.example" for number in range(25)]
+    order = world.run(world.enable(world.site(domains=names), world.authority()))
+    assert order.status == "succeeded", order.error
+    assert sorted(Certificate.objects.get().names) == sorted(names)
+    assert trusted(world, names[0]) and trusted(world, names[-1])
