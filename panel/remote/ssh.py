@@ -61,17 +61,25 @@ class Offered:
 
 def offered_key(target: Target) -> Offered:
     """The key that the host offers, read by a key exchange only. Raises HostUnreachable."""
-    if target.authorities:
-        transport = _negotiated(target, (*host_certificates.TYPES, *_ALL_SIGNATURES))
-        try:
-            key = transport.get_remote_server_key()
-            if certificate_fault(target, key) == "":
-                return Offered(key_line(key), is_certified=True)
-        finally:
-            transport.close()
+    certified = _certified_key(target) if target.authorities else ""
+    if certified:
+        return Offered(certified, is_certified=True)
     transport = _negotiated(target, ())
     try:
         return Offered(key_line(transport.get_remote_server_key()))
+    finally:
+        transport.close()
+
+
+def _certified_key(target: Target) -> str:
+    """The key for which a trusted authority vouches, "" if there is none."""
+    try:
+        transport = _negotiated(target, (*host_certificates.TYPES, *_ALL_SIGNATURES))
+    except IncompatiblePeer:
+        return ""
+    try:
+        key = transport.get_remote_server_key()
+        return key_line(key) if certificate_fault(target, key) == "" else ""
     finally:
         transport.close()
 
@@ -106,7 +114,9 @@ def _certified(target: Target) -> paramiko.Transport | None:
     try:
         transport = _negotiated(target, (*host_certificates.TYPES, *plain))
     except IncompatiblePeer:
-        return None
+        if target.host_key:
+            return None
+        raise HostKeyUnknown(target.name) from None
     key = transport.get_remote_server_key()
     fault = certificate_fault(target, key)
     if fault == "" or (target.host_key and same_key(target.host_key, key)):

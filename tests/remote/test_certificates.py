@@ -21,6 +21,7 @@ from panel.remote.errors import (
     HostCertificateRefused,
     HostKeyChanged,
     HostKeyUnknown,
+    HostUnreachable,
     InvalidKey,
 )
 from panel.remote.keys import authority_line, key_line, load_private_key, load_private_keys, new_private_key
@@ -200,6 +201,21 @@ def test_certificate_that_was_changed_is_refused(plain_sshd: SshServer, authorit
         "it cannot be read",
         "its signature is not valid",
     )
+
+
+def test_host_with_other_key_types_only_is_unreachable_and_says_why(
+    plain_sshd: SshServer, authority: Authority
+) -> None:
+    for name in ("host_key", "host_key.pub"):
+        (plain_sshd.root / name).unlink()
+    argv = [tool("ssh-keygen"), "-q", "-t", "rsa", "-N", "", "-f", str(plain_sshd.root / "host_key")]
+    subprocess.run(argv, check=True, stdin=subprocess.DEVNULL)
+    plain_sshd.more_config = "HostKeyAlgorithms ssh-rsa\n"  # signatures with SHA-1
+    plain_sshd.start()
+    target = target_of(plain_sshd, authority)
+    for call in (ssh.offered_key, ssh.connect):
+        with pytest.raises((HostUnreachable, HostKeyUnknown)):
+            call(target)
 
 
 # --- the panel signs in with certificates ---

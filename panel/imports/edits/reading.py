@@ -87,7 +87,7 @@ def directives(engine: str, text: str) -> list[str]:
 
 
 def parts_of(web_server: WebServerSpec, files: Mapping[str, str], path: str) -> Parts:
-    """The members of a definition that the importer reads from the file `path`, which may include others of `files`,
+    """The fields of a definition that the importer reads from the file `path`, which may include others of `files`,
     texts by path.
     """
 
