@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.db import connection
 from django.db.models import QuerySet
 
 from panel.accounts.models import User
@@ -21,9 +22,16 @@ def user_authorities() -> QuerySet[SshAuthority]:
 
 
 def host_authorities() -> tuple[str, ...]:
-    """Public keys of the authorities that vouch for hosts, in a fixed order."""
+    """Public keys of the authorities that vouch for hosts, in a fixed order.
+
+    Threads that otherwise use no database ask for this, so a connection that was opened for it is closed again.
+    """
+    was_closed = connection.connection is None
     rows = SshAuthority.objects.filter(kind=AuthorityKind.HOST).order_by("pk")
-    return tuple(rows.values_list("public_key", flat=True))
+    found = tuple(rows.values_list("public_key", flat=True))
+    if was_closed and not connection.in_atomic_block:
+        connection.close()
+    return found
 
 
 def sign_in_line(host: Host) -> str:
