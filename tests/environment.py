@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -28,11 +29,12 @@ os.environ.setdefault("PADDOCK_STATIC_MANIFEST", "0")
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "panel.settings")
 
 
-# Files whose tests build on each other or share a single resource: one process runs all tests of such a file.
+# Each test named like this continues where the one before it ended: one process runs all steps of a file.
+STEP = re.compile(r"test_step_\d")
+# Files whose tests share a single resource: one process runs all tests of such a file.
 # (The mark xdist_group does nothing with pytest 9.2 and xdist 3.8.)
 TOGETHER = {
     "tests/accounts/test_setup.py",
-    "tests/suites/browser/test_main_journey.py",
     "tests/suites/packages/test_debian_packages.py",
 }
 
@@ -41,6 +43,7 @@ TOGETHER = {
 LONGEST = [
     "tests/suites/packages/test_debian_packages.py",
     "tests/suites/browser/test_main_journey.py",
+    "tests/suites/browser/test_padlock.py",
     "tests/suites/browser/test_every_page.py",
     "tests/suites/browser/test_comparisons.py",
     "tests/suites/browser/test_traffic.py",
@@ -52,11 +55,11 @@ DATABASE_FIXTURES = {"db", "transactional_db", "live_server"}
 
 
 class Scheduling(LoadScopeScheduling):
-    """Schedule each test separately, except the tests of files in TOGETHER."""
+    """Schedule each test separately, except steps and the tests of files in TOGETHER."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        return file if file in TOGETHER else nodeid
+        file, _, test = nodeid.partition("::")
+        return file if file in TOGETHER or STEP.match(test) else nodeid
 
 
 @pytest.hookimpl(tryfirst=True)

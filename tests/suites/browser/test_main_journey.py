@@ -282,7 +282,7 @@ def test_step_10_existing_configuration_is_imported(panel: Panel, eyes: Eyes, ma
     assert ask(machine.ports["other"]).text == "other"
 
 
-def test_journey_pages_have_no_console_errors(eyes: Eyes) -> None:
+def test_step_11_no_page_had_console_errors(eyes: Eyes) -> None:
     """No script error, no missing asset and no violation of the content security policy."""
     assert eyes.complaints == []
 
