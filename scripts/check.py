@@ -135,7 +135,8 @@ def rust_tests() -> None:
 def pytest(*arguments: str, env: Mapping[str, str], cwd: Path = ROOT) -> None:
     """One run of pytest, with a data folder and a cache of its own."""
     with home() as folder:
-        argv = [PYTHON, "-m", "pytest", "-q", "-o", f"cache_dir={folder / 'cache'}", *arguments]
+        slowest = ["--durations", "25", "--durations-min", "5"]
+        argv = [PYTHON, "-m", "pytest", "-q", *slowest, "-o", f"cache_dir={folder / 'cache'}", *arguments]
         run(*argv, cwd=cwd, env={**env, "PADDOCK_HOME": str(folder / "panel")})
 
 
