@@ -82,76 +82,141 @@ class PhpPoolData(TypedDict, total=False):
     settings: dict[str, str]
 
 
-class LocationData(TypedDict, total=False):
-    """A location; `upstream` and `php_pool` are names, `snippets` raw directives by engine."""
+# The groups of fields of a location and of a server block are the cards of their pages, in this order: forms/blocks.py
 
+
+class LocationPath(TypedDict, total=False):
     match: str
     pattern: str
     handler: str
     rewrites: list[RewriteData]
+
+
+class LocationFiles(TypedDict, total=False):
     root: str
     alias: str
     index: list[str]
     try_files: list[str]
     autoindex: bool | None
+
+
+class LocationPhp(TypedDict, total=False):
+    """`php_pool` is a name."""
+
     php_pool: str | None
     split_path_info: bool
+
+
+class LocationProxy(TypedDict, total=False):
+    """`upstream` is a name."""
+
     upstream: str | None
-    upstream_tls: bool
     proxy_uri: str
+    upstream_tls: bool
     websocket: bool
-    request_headers: list[HeaderData]
     connect_timeout_s: int | None
     read_timeout_s: int | None
+    request_headers: list[HeaderData]
+
+
+class LocationCaching(TypedDict, total=False):
     cache_times: list[CacheTimeData]
     cache_skip_cookies: list[str]
     cache_skip_queries: bool
     cache_stale: bool
     cache_header: bool
     cache_key: str
+
+
+class LocationReturn(TypedDict, total=False):
     return_code: int | None
     return_value: str
+
+
+class LocationResponses(TypedDict, total=False):
     headers: list[HeaderData]
     expires: str
+    gzip: str
+    client_max_body_mb: int | None
+
+
+class LocationAccess(TypedDict, total=False):
     access_rules: list[AccessRuleData]
     basic_auth_realm: str
     basic_auth_users: dict[str, str]
+
+
+class LocationLimits(TypedDict, total=False):
     rate_limit_rps: int | None
     rate_limit_burst: int
     connection_limit: int | None
-    client_max_body_mb: int | None
-    gzip: str
+
+
+class LocationData(
+    LocationPath,
+    LocationFiles,
+    LocationPhp,
+    LocationProxy,
+    LocationCaching,
+    LocationReturn,
+    LocationResponses,
+    LocationAccess,
+    LocationLimits,
+    total=False,
+):
+    """A location; `snippets` are raw directives by engine."""
+
     snippets: dict[str, str]
 
 
-class BlockData(TypedDict, total=False):
-    """A server block; `certificate` is a name."""
-
+class BlockAddresses(TypedDict, total=False):
     listens: list[ListenData]
     names: list[str]
-    certificate: str | None
+
+
+class BlockFiles(TypedDict, total=False):
     root: str
     index: list[str]
     try_files: list[str]
     autoindex: bool
     rewrites: list[RewriteData]
-    error_pages: list[ErrorPageData]
+
+
+class BlockTls(TypedDict, total=False):
+    """`certificate` is a name."""
+
+    certificate: str | None
+    hsts_max_age_s: int | None
+    redirect_to_https: bool
+
+
+class BlockClientCertificates(TypedDict, total=False):
+    client_verify: str
+    client_verify_depth: int
+    client_ca: str
+    client_crl: str
+
+
+class BlockResponses(TypedDict, total=False):
     headers: list[HeaderData]
-    access_log: str
-    access_log_format: str
-    error_log: str
-    error_log_level: str
+    error_pages: list[ErrorPageData]
     gzip: str
     gzip_types: list[str]
     brotli: str
     client_max_body_mb: int | None
     client_max_header_kb: int | None
-    redirect_to_https: bool
-    hsts_max_age_s: int | None
-    client_verify: str
-    client_ca: str
-    client_crl: str
-    client_verify_depth: int
+
+
+class BlockLogs(TypedDict, total=False):
+    access_log: str
+    access_log_format: str
+    error_log: str
+    error_log_level: str
+
+
+class BlockData(BlockAddresses, BlockFiles, BlockTls, BlockClientCertificates, BlockResponses, BlockLogs, total=False):
+    """A server block; `snippets` are raw directives by engine."""
+
     snippets: dict[str, str]
     locations: list[LocationData]
 

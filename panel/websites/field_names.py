@@ -10,72 +10,13 @@ from types import NoneType, UnionType
 from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 from panel.rendering import spec
+from panel.websites.definitions import BlockData, LocationData
 
-BLOCK = (
-    "root",
-    "index",
-    "try_files",
-    "autoindex",
-    "rewrites",
-    "error_pages",
-    "headers",
-    "access_log",
-    "access_log_format",
-    "error_log",
-    "error_log_level",
-    "gzip",
-    "gzip_types",
-    "brotli",
-    "client_max_body_mb",
-    "client_max_header_kb",
-    "certificate",
-    "redirect_to_https",
-    "hsts_max_age_s",
-    "client_verify",
-    "client_ca",
-    "client_crl",
-    "client_verify_depth",
-)
+# What rows of their own hold, and rows below it, are no fields of the model.
+BLOCK = tuple(name for name in BlockData.__annotations__ if name not in ("listens", "names", "snippets", "locations"))
 # Of one server of an upstream.
 SERVER = ("address", "weight", "max_fails", "fail_timeout_s", "backup", "down")
-LOCATION = (
-    "match",
-    "pattern",
-    "handler",
-    "rewrites",
-    "root",
-    "alias",
-    "index",
-    "try_files",
-    "autoindex",
-    "php_pool",
-    "split_path_info",
-    "upstream",
-    "upstream_tls",
-    "proxy_uri",
-    "websocket",
-    "request_headers",
-    "connect_timeout_s",
-    "read_timeout_s",
-    "cache_times",
-    "cache_skip_cookies",
-    "cache_skip_queries",
-    "cache_stale",
-    "cache_header",
-    "cache_key",
-    "return_code",
-    "return_value",
-    "headers",
-    "expires",
-    "access_rules",
-    "basic_auth_realm",
-    "basic_auth_users",
-    "rate_limit_rps",
-    "rate_limit_burst",
-    "connection_limit",
-    "client_max_body_mb",
-    "gzip",
-)
+LOCATION = tuple(name for name in LocationData.__annotations__ if name != "snippets")
 
 
 def _is_scalar(hint: object) -> bool:

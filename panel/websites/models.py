@@ -267,7 +267,11 @@ class ServerBlock(BaseModel):
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="blocks")
     position = models.PositiveIntegerField(default=0)
     root = models.CharField(  # absolute, below one of the host's site folders
-        max_length=500, blank=True, validators=[validators.validate_path]
+        _("Document root"),
+        max_length=500,
+        blank=True,
+        validators=[validators.validate_path],
+        help_text=_("Absolute path in one of the host's site folders, for example `/srv/www/shop`."),
     )
     index = models.JSONField(  # ["index.html", "index.php"]
         default=list, blank=True, validators=[shapes.validate_index]
@@ -275,7 +279,7 @@ class ServerBlock(BaseModel):
     try_files = models.JSONField(  # ["$uri", "$uri/", "=404"]
         default=list, blank=True, validators=[shapes.validate_try_files]
     )
-    autoindex = models.BooleanField(default=False)
+    autoindex = models.BooleanField(_("List folders without an index file"), default=False)
     rewrites = models.JSONField(  # [{"pattern": "^/old/(.*)$", "replacement": "/new/$1", "flag": "last"}]
         default=list, blank=True, validators=[shapes.validate_rewrites]
     )
@@ -286,25 +290,95 @@ class ServerBlock(BaseModel):
         default=list, blank=True, validators=[shapes.validate_headers]
     )
     access_log = models.CharField(  # path; "off"; empty: the server's default
-        max_length=500, blank=True, validators=[validators.validate_log_path]
+        _("Access log"),
+        max_length=500,
+        blank=True,
+        validators=[validators.validate_log_path],
+        help_text=_("A path such as `/var/log/nginx/shop.log`, or `off`. Leave empty for the web server's shared log."),
     )
-    access_log_format = models.CharField(max_length=8, choices=LogFormat.choices, default="", blank=True)
-    error_log = models.CharField(max_length=500, blank=True, validators=[validators.validate_log_path])
-    error_log_level = models.CharField(max_length=8, choices=LogLevel.choices, default=LogLevel.ERROR)
-    gzip = models.CharField(max_length=3, choices=Gzip.choices, default=Gzip.INHERIT, blank=True)
+    access_log_format = models.CharField(
+        _("Access log format"), max_length=8, choices=LogFormat.choices, default="", blank=True
+    )
+    error_log = models.CharField(_("Error log"), max_length=500, blank=True, validators=[validators.validate_log_path])
+    error_log_level = models.CharField(
+        _("Error log level"), max_length=8, choices=LogLevel.choices, default=LogLevel.ERROR
+    )
+    gzip = models.CharField(
+        _("Compress responses"),
+        max_length=3,
+        choices=Gzip.choices,
+        default=Gzip.INHERIT,
+        blank=True,
+        help_text=_(
+            "Default: nginx and gallop follow their main file, Apache compresses text, and "
+            "OpenLiteSpeed compresses its configured types."
+        ),
+    )
     gzip_types = models.JSONField(default=list, blank=True, validators=[shapes.validate_gzip_types])
-    brotli = models.CharField(max_length=3, choices=Gzip.choices, default=Gzip.INHERIT, blank=True)
-    client_max_body_mb = models.PositiveIntegerField(null=True, blank=True, validators=[MaxValueValidator(102400)])
-    client_max_header_kb = models.PositiveIntegerField(
-        null=True, blank=True, validators=[MinValueValidator(1), MaxValueValidator(1024)]
+    brotli = models.CharField(
+        _("Compress with Brotli"),
+        max_length=3,
+        choices=Gzip.choices,
+        default=Gzip.INHERIT,
+        blank=True,
+        help_text=_("Same media types as gzip, for clients that support Brotli."),
     )
-    certificate = models.ForeignKey(Certificate, null=True, blank=True, on_delete=models.PROTECT, related_name="blocks")
-    redirect_to_https = models.BooleanField(default=False)
-    hsts_max_age_s = models.PositiveIntegerField(null=True, blank=True)
-    client_verify = models.CharField(max_length=8, choices=ClientVerify.choices, default=ClientVerify.OFF, blank=True)
-    client_ca = models.TextField(blank=True)  # certificates of the authorities, PEM
-    client_crl = models.TextField(blank=True)  # their revocation lists, PEM; empty: none is checked
-    client_verify_depth = models.PositiveSmallIntegerField(default=1, validators=[MaxValueValidator(10)])
+    client_max_body_mb = models.PositiveIntegerField(
+        _("Maximum upload size, MB"),
+        null=True,
+        blank=True,
+        validators=[MaxValueValidator(102400)],
+        help_text=_("Leave empty for the web server's default. `0` removes the limit."),
+    )
+    client_max_header_kb = models.PositiveIntegerField(
+        _("Maximum header size, KB"),
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1), MaxValueValidator(1024)],
+        help_text=_("Applies to the request line and to each header. The default server of a port sets the limit."),
+    )
+    certificate = models.ForeignKey(
+        Certificate,
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="blocks",
+        verbose_name=_("Certificate"),
+    )
+    redirect_to_https = models.BooleanField(_("Redirect HTTP to HTTPS"), default=False)
+    hsts_max_age_s = models.PositiveIntegerField(
+        _("HSTS, seconds"),
+        null=True,
+        blank=True,
+        help_text=_(
+            "How long browsers use only HTTPS, for example `31536000` for one year. Leave empty to send no header."
+        ),
+    )
+    client_verify = models.CharField(
+        _("Certificate of the client"),
+        max_length=8,
+        choices=ClientVerify.choices,
+        default=ClientVerify.OFF,
+        blank=True,
+        help_text=_(
+            "Required: requests without a valid certificate get status 400. Optional: applications decide by "
+            "`$ssl_client_verify`, sent in a request header of a location."
+        ),
+    )
+    client_ca = models.TextField(
+        _("Authorities"), blank=True, help_text=_("Certificates in PEM format that sign the clients' certificates.")
+    )
+    client_crl = models.TextField(
+        _("Revocation lists"),
+        blank=True,
+        help_text=_("In PEM format, one for each authority. Leave empty to accept revoked certificates."),
+    )
+    client_verify_depth = models.PositiveSmallIntegerField(
+        _("Intermediate certificates"),
+        default=1,
+        validators=[MaxValueValidator(10)],
+        help_text=_("Largest number between a client's certificate and its authority, such as `1`."),
+    )
 
     class Meta:
         ordering = ["position", "pk"]
@@ -378,31 +452,55 @@ class Handler(models.TextChoices):
 class Location(BaseModel):
     block = models.ForeignKey(ServerBlock, on_delete=models.CASCADE, related_name="locations")
     position = models.PositiveIntegerField(default=0)  # order of evaluation of regular expressions
-    match = models.CharField(max_length=2, choices=Match.choices, default=Match.PREFIX, blank=True)
-    pattern = models.CharField(max_length=500, validators=[validators.validate_line])
-    handler = models.CharField(max_length=8, choices=Handler.choices, default=Handler.STATIC)
+    match = models.CharField(_("Path"), max_length=2, choices=Match.choices, default=Match.PREFIX, blank=True)
+    pattern = models.CharField(_("Pattern"), max_length=500, validators=[validators.validate_line])
+    handler = models.CharField(_("Handled by"), max_length=8, choices=Handler.choices, default=Handler.STATIC)
     rewrites = models.JSONField(default=list, blank=True, validators=[shapes.validate_rewrites])
     # static
-    root = models.CharField(max_length=500, blank=True, validators=[validators.validate_path])
-    alias = models.CharField(max_length=500, blank=True, validators=[validators.validate_path])
+    root = models.CharField(
+        _("Root"),
+        max_length=500,
+        blank=True,
+        validators=[validators.validate_path],
+        help_text=_("The request path is appended. Leave empty to use the server block's root."),
+    )
+    alias = models.CharField(
+        _("Alias"),
+        max_length=500,
+        blank=True,
+        validators=[validators.validate_path],
+        help_text=_("Replaces the matched prefix."),
+    )
     index = models.JSONField(default=list, blank=True, validators=[shapes.validate_index])
     try_files = models.JSONField(default=list, blank=True, validators=[shapes.validate_try_files])
     autoindex = models.BooleanField(null=True, blank=True)  # null: same as the server block
     # php
-    php_pool = models.ForeignKey(PhpPool, null=True, blank=True, on_delete=models.PROTECT, related_name="locations")
-    split_path_info = models.BooleanField(default=False)
-    # proxy
-    upstream = models.ForeignKey(Upstream, null=True, blank=True, on_delete=models.PROTECT, related_name="locations")
-    upstream_tls = models.BooleanField(default=False)
-    proxy_uri = models.CharField(  # replaces the matched prefix; empty: original path
-        max_length=500, blank=True, validators=[validators.validate_uri_path]
+    php_pool = models.ForeignKey(
+        PhpPool, null=True, blank=True, on_delete=models.PROTECT, related_name="locations", verbose_name=_("PHP pool")
     )
-    websocket = models.BooleanField(default=False)
+    split_path_info = models.BooleanField(_("Split PATH_INFO (script.php/rest)"), default=False)
+    # proxy
+    upstream = models.ForeignKey(
+        Upstream, null=True, blank=True, on_delete=models.PROTECT, related_name="locations", verbose_name=_("Upstream")
+    )
+    upstream_tls = models.BooleanField(_("Connect to the upstream with TLS"), default=False)
+    proxy_uri = models.CharField(  # replaces the matched prefix; empty: original path
+        _("Replace the prefix with"),
+        max_length=500,
+        blank=True,
+        validators=[validators.validate_uri_path],
+        help_text=_("Leave empty to pass the path unchanged, or enter a prefix such as `/app/`."),
+    )
+    websocket = models.BooleanField(_("Allow WebSocket upgrades"), default=False)
     request_headers = models.JSONField(  # [{"name", "value"}] sent to the upstream
         default=list, blank=True, validators=[shapes.validate_request_headers]
     )
-    connect_timeout_s = models.PositiveIntegerField(null=True, blank=True, validators=[MaxValueValidator(600)])
-    read_timeout_s = models.PositiveIntegerField(null=True, blank=True, validators=[MaxValueValidator(86400)])
+    connect_timeout_s = models.PositiveIntegerField(
+        _("Connect timeout, seconds"), null=True, blank=True, validators=[MaxValueValidator(600)]
+    )
+    read_timeout_s = models.PositiveIntegerField(
+        _("Response timeout, seconds"), null=True, blank=True, validators=[MaxValueValidator(86400)]
+    )
     # php and proxy
     cache_times = models.JSONField(  # [{"codes": [200, 301], "seconds": 600}]; empty: no caching
         default=list, blank=True, validators=[shapes.validate_cache_times]
@@ -410,34 +508,64 @@ class Location(BaseModel):
     cache_skip_cookies = models.JSONField(  # ["session", "wordpress_logged_in_*"]
         default=list, blank=True, validators=[shapes.validate_cookies]
     )
-    cache_skip_queries = models.BooleanField(default=False)
-    cache_stale = models.BooleanField(default=True)
-    cache_header = models.BooleanField(default=False)
-    cache_key = models.CharField(max_length=300, blank=True, validators=[validators.validate_line])
+    cache_skip_queries = models.BooleanField(_("Bypass cache for URLs with a query string"), default=False)
+    cache_stale = models.BooleanField(_("Serve stale on error"), default=True)
+    cache_header = models.BooleanField(_("Add an X-Cache response header"), default=False)
+    cache_key = models.CharField(
+        _("Cache key"),
+        max_length=300,
+        blank=True,
+        validators=[validators.validate_line],
+        help_text=_("Leave empty for scheme, host, path, and query, or enter variables such as `$host$uri`."),
+    )
     # return
     return_code = models.PositiveIntegerField(
-        null=True, blank=True, validators=[MinValueValidator(200), MaxValueValidator(599)]
+        _("Status"), null=True, blank=True, validators=[MinValueValidator(200), MaxValueValidator(599)]
     )
     return_value = models.CharField(  # URL for 301/302/303/307/308, else the body
-        max_length=1000, blank=True, validators=[validators.validate_line]
+        _("Redirect target or response body"),
+        max_length=1000,
+        blank=True,
+        validators=[validators.validate_line],
+        help_text=_("For 301, 302, 303, 307, and 308, for example `https://www.example.com$request_uri` or `/new`."),
     )
     # any handler
     headers = models.JSONField(default=list, blank=True, validators=[shapes.validate_headers])
     expires = models.CharField(  # "7d", "-1", "max", "off"
-        max_length=32, blank=True, validators=[validators.validate_expires]
+        _("Expires header"),
+        max_length=32,
+        blank=True,
+        validators=[validators.validate_expires],
+        help_text=_("For example `30d`, `12h`, `-1` (no caching), `max`, or `off`."),
     )
     access_rules = models.JSONField(  # [{"action": "allow"|"deny", "source": "10.0.0.0/8"|"@list"|"all"}]
         default=list, blank=True, validators=[shapes.validate_access_rules]
     )
-    basic_auth_realm = models.CharField(max_length=120, blank=True, validators=[validators.validate_realm])
+    basic_auth_realm = models.CharField(
+        _("Realm"),
+        max_length=120,
+        blank=True,
+        validators=[validators.validate_realm],
+        help_text=_(
+            "Browsers show this text in the password dialog, for example `Staging`. Leave empty to ask for no password."
+        ),
+    )
     basic_auth_users = models.JSONField(  # {username: bcrypt hash}
         default=dict, blank=True, validators=[shapes.validate_basic_auth_users]
     )
-    rate_limit_rps = models.PositiveIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
-    rate_limit_burst = models.PositiveIntegerField(default=0)
-    connection_limit = models.PositiveIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
-    client_max_body_mb = models.PositiveIntegerField(null=True, blank=True, validators=[MaxValueValidator(102400)])
-    gzip = models.CharField(max_length=3, choices=Gzip.choices, default=Gzip.INHERIT, blank=True)
+    rate_limit_rps = models.PositiveIntegerField(
+        _("Requests/s per client"), null=True, blank=True, validators=[MinValueValidator(1)]
+    )
+    rate_limit_burst = models.PositiveIntegerField(_("Burst"), default=0)
+    connection_limit = models.PositiveIntegerField(
+        _("Connections per client"), null=True, blank=True, validators=[MinValueValidator(1)]
+    )
+    client_max_body_mb = models.PositiveIntegerField(
+        _("Maximum upload size, MB"), null=True, blank=True, validators=[MaxValueValidator(102400)]
+    )
+    gzip = models.CharField(
+        _("Compress responses"), max_length=3, choices=Gzip.choices, default=Gzip.INHERIT, blank=True
+    )
 
     class Meta:
         ordering = ["position", "pk"]

@@ -11,9 +11,10 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from panel.core.forms import LinesField
-from panel.websites import field_names, lines
+from panel.websites import definitions, field_names, lines
 from panel.websites.definitions import ListenData
 from panel.websites.forms.base import PartForm, null_boolean
+from panel.websites.forms.cards import Card
 from panel.websites.models import Certificate, Listen, Location, ServerBlock
 from panel.websites.validators import server_names_normalized
 
@@ -64,6 +65,14 @@ def _rewrites(help_text: Any) -> LinesField:
 
 
 class BlockForm(PartForm[ServerBlock]):
+    cards = (
+        Card(_("Addresses"), definitions.BlockAddresses),
+        Card(_("Files"), definitions.BlockFiles, wide=("try_files", "rewrites")),
+        Card(_("TLS"), definitions.BlockTls),
+        Card(_("Client certificates"), definitions.BlockClientCertificates, wide=("client_ca", "client_crl")),
+        Card(_("Responses"), definitions.BlockResponses, wide=("headers", "error_pages")),
+        Card(_("Logs"), definitions.BlockLogs),
+    )
     listens = LinesField(
         label=_("Listens on"),
         rows=3,
@@ -111,53 +120,9 @@ class BlockForm(PartForm[ServerBlock]):
     class Meta:
         model = ServerBlock
         fields = field_names.BLOCK
-        labels = {
-            "root": _("Document root"),
-            "autoindex": _("List folders without an index file"),
-            "access_log": _("Access log"),
-            "access_log_format": _("Access log format"),
-            "error_log": _("Error log"),
-            "error_log_level": _("Error log level"),
-            "gzip": _("Compress responses"),
-            "brotli": _("Compress with Brotli"),
-            "client_max_body_mb": _("Maximum upload size, MB"),
-            "client_max_header_kb": _("Maximum header size, KB"),
-            "certificate": _("Certificate"),
-            "redirect_to_https": _("Redirect HTTP to HTTPS"),
-            "hsts_max_age_s": _("HSTS, seconds"),
-            "client_verify": _("Certificate of the client"),
-            "client_ca": _("Authorities"),
-            "client_crl": _("Revocation lists"),
-            "client_verify_depth": _("Intermediate certificates"),
-        }
         widgets = {
             name: forms.Textarea({"rows": 3, "class": "lines", "spellcheck": "false"})
             for name in ("client_ca", "client_crl")
-        }
-        help_texts = {
-            "root": _("Absolute path in one of the host's site folders, for example `/srv/www/shop`."),
-            "access_log": _(
-                "A path such as `/var/log/nginx/shop.log`, or `off`. Leave empty for the web server's shared log."
-            ),
-            "client_max_body_mb": _("Leave empty for the web server's default. `0` removes the limit."),
-            "client_max_header_kb": _(
-                "Applies to the request line and to each header. The default server of a port sets the limit."
-            ),
-            "gzip": _(
-                "Default: nginx and gallop follow their main file, Apache compresses text, and "
-                "OpenLiteSpeed compresses its configured types."
-            ),
-            "brotli": _("Same media types as gzip, for clients that support Brotli."),
-            "hsts_max_age_s": _(
-                "How long browsers use only HTTPS, for example `31536000` for one year. Leave empty to send no header."
-            ),
-            "client_verify": _(
-                "Required: requests without a valid certificate get status 400. Optional: applications decide by "
-                "`$ssl_client_verify`, sent in a request header of a location."
-            ),
-            "client_ca": _("Certificates in PEM format that sign the clients' certificates."),
-            "client_crl": _("In PEM format, one for each authority. Leave empty to accept revoked certificates."),
-            "client_verify_depth": _("Largest number between a client's certificate and its authority, such as `1`."),
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -195,6 +160,17 @@ class BlockForm(PartForm[ServerBlock]):
 
 
 class LocationForm(PartForm[Location]):
+    cards = (
+        Card(_("Path"), definitions.LocationPath, wide=("rewrites",)),
+        Card(_("Files"), definitions.LocationFiles, handlers="static php", wide=("try_files",)),
+        Card(_("PHP"), definitions.LocationPhp, handlers="php"),
+        Card(_("Proxy"), definitions.LocationProxy, handlers="proxy", wide=("request_headers",)),
+        Card(_("Response caching"), definitions.LocationCaching, handlers="php proxy"),
+        Card(_("Redirect or fixed response"), definitions.LocationReturn, handlers="return"),
+        Card(_("Responses"), definitions.LocationResponses, wide=("headers",)),
+        Card(_("Access control"), definitions.LocationAccess),
+        Card(_("Rate limits"), definitions.LocationLimits),
+    )
     index = _index()
     try_files = _try_files()
     rewrites = _rewrites(
@@ -249,48 +225,6 @@ class LocationForm(PartForm[Location]):
     class Meta:
         model = Location
         fields = field_names.LOCATION
-        labels = {
-            "match": _("Path"),
-            "pattern": _("Pattern"),
-            "handler": _("Handled by"),
-            "root": _("Root"),
-            "alias": _("Alias"),
-            "php_pool": _("PHP pool"),
-            "split_path_info": _("Split PATH_INFO (script.php/rest)"),
-            "upstream": _("Upstream"),
-            "upstream_tls": _("Connect to the upstream with TLS"),
-            "proxy_uri": _("Replace the prefix with"),
-            "websocket": _("Allow WebSocket upgrades"),
-            "connect_timeout_s": _("Connect timeout, seconds"),
-            "read_timeout_s": _("Response timeout, seconds"),
-            "cache_skip_queries": _("Bypass cache for URLs with a query string"),
-            "cache_stale": _("Serve stale on error"),
-            "cache_header": _("Add an X-Cache response header"),
-            "cache_key": _("Cache key"),
-            "return_code": _("Status"),
-            "return_value": _("Redirect target or response body"),
-            "expires": _("Expires header"),
-            "basic_auth_realm": _("Realm"),
-            "rate_limit_rps": _("Requests/s per client"),
-            "rate_limit_burst": _("Burst"),
-            "connection_limit": _("Connections per client"),
-            "client_max_body_mb": _("Maximum upload size, MB"),
-            "gzip": _("Compress responses"),
-        }
-        help_texts = {
-            "root": _("The request path is appended. Leave empty to use the server block's root."),
-            "alias": _("Replaces the matched prefix."),
-            "proxy_uri": _("Leave empty to pass the path unchanged, or enter a prefix such as `/app/`."),
-            "cache_key": _("Leave empty for scheme, host, path, and query, or enter variables such as `$host$uri`."),
-            "return_value": _(
-                "For 301, 302, 303, 307, and 308, for example `https://www.example.com$request_uri` or `/new`."
-            ),
-            "expires": _("For example `30d`, `12h`, `-1` (no caching), `max`, or `off`."),
-            "basic_auth_realm": _(
-                "Browsers show this text in the password dialog, for example `Staging`. Leave empty to ask "
-                "for no password."
-            ),
-        }
 
     def __init__(self, *args: Any, is_inline: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

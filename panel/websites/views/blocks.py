@@ -22,10 +22,11 @@ from panel.core.http import Request
 from panel.core.ui import Crumb
 from panel.websites import services
 from panel.websites.forms.blocks import BlockForm, LocationForm
+from panel.websites.forms.cards import shown
 from panel.websites.forms.parts import SnippetForm
 from panel.websites.models import Location, RawSnippet, ServerBlock, Site
 from panel.websites.views.base import crumbs_below, part_get, site_get, site_render
-from panel.websites.views.notes import notes_for
+from panel.websites.views.notes import Notes, notes_for
 
 form_page = require_http_methods(["GET", "HEAD", "POST"])
 
@@ -66,6 +67,11 @@ def _edit(
     return site_render(request, site, "blocks", template, **context)
 
 
+def _cards(form: BlockForm | LocationForm, notes: Notes) -> dict[str, Any]:
+    """Context of the page of a block or location beside the form."""
+    return {"notes": notes, "cards": shown(form, form.cards, notes)}
+
+
 def _crumbs(site: Site) -> list[Crumb]:
     return [*crumbs_below(site), Crumb(_("Server blocks"), reverse("websites:blocks", args=[site.name]))]
 
@@ -81,7 +87,7 @@ def block_add(request: Request, name: str) -> HttpResponse:
         form,
         "websites/block_form.html",
         lambda: services.block_create(actor=request.user, site=site, **form.values()),
-        notes=notes_for(site),
+        **_cards(form, notes_for(site)),
     )
 
 
@@ -103,7 +109,7 @@ def block(request: Request, name: str, pk: int) -> HttpResponse:
             **form.values(),
         ),
         block=row,
-        notes=notes_for(site, block=row),
+        **_cards(form, notes_for(site, block=row)),
     )
 
 
@@ -121,7 +127,7 @@ def location_add(request: Request, name: str, pk: int) -> HttpResponse:
         "websites/location_form.html",
         lambda: services.location_create(actor=request.user, block=owner, **form.values()),
         block=owner,
-        notes=notes_for(site),
+        **_cards(form, notes_for(site)),
     )
 
 
@@ -144,7 +150,7 @@ def location(request: Request, name: str, pk: int) -> HttpResponse:
         ),
         block=row.block,
         location=row,
-        notes=notes_for(site, location=row),
+        **_cards(form, notes_for(site, location=row)),
     )
 
 

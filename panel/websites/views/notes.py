@@ -15,6 +15,7 @@ _FIELDS = {
     "basic_auth": "basic_auth_realm",
     "rate_limit": "rate_limit_rps",
     "cache": "cache_times",
+    "client_certificates": "client_verify",
 }
 Notes = dict[str, list[str]]
 
