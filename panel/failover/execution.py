@@ -35,7 +35,8 @@ class Change:
     """One change: `draft` is the new configuration, None to withdraw the address; `former` the applied one.
 
     `texts` are the new files by host, `formers` the ones to return to, `begun` the hosts that may use the new file, and
-    `silent` those that lose the address but do not respond: they are left as they are.
+    `silent` those that lose the address but do not respond: they are left as they are. `checks` are the URLs that
+    decide which host may have an address.
     """
 
     row: VirtualAddress
@@ -47,6 +48,7 @@ class Change:
     formers: dict[Host, str] = field(default_factory=dict)
     begun: list[Host] = field(default_factory=list)
     silent: list[Host] = field(default_factory=list)
+    checks: set[str] = field(default_factory=set)
 
     @property
     def spec(self) -> AddressSpec:
@@ -99,6 +101,7 @@ def _look(change: Change) -> None:
     unused = [change.spec.ip] if change.is_new else []
     others = [spec for spec in applied_on(change.hosts) if spec.name != change.row.name]
     specs = [*others, change.draft] if change.draft else others
+    change.checks = {change.spec.check_url, *(spec.check_url for spec in specs)}
     stored = keepalived_of(change.hosts)
     found: dict[Host, Observation] = {}
     problems: list[str] = []
@@ -106,8 +109,7 @@ def _look(change: Change) -> None:
         text = stored[host.pk].text if host.pk in stored else ""
         try:
             with pool.session(target_for(host)) as agent:
-                checks = {spec.check_url for spec in specs}
-                seen = observation(keepalived_read(host, agent, checks=checks, unused=unused), text)
+                seen = observation(keepalived_read(host, agent, checks=change.checks, unused=unused), text)
         except ApplicationError as error:
             if change.uses(host):
                 problems.append(f"{host.name}: {error.message}")
@@ -245,7 +247,7 @@ def _verified(change: Change, locks: HeldLocks) -> str:
 
 def _observed(change: Change, host: Host) -> Observation:
     with pool.session(target_for(host)) as agent:
-        seen = keepalived_read(host, agent, checks=[change.spec.check_url])
+        seen = keepalived_read(host, agent, checks=change.checks)
     return observation(seen, change.texts[host])
 
 

@@ -35,8 +35,9 @@ def keepalived_read(
     host: Host, agent: Session, *, checks: Iterable[str], unused: Iterable[str] = ()
 ) -> Mapping[str, Any]:
     """Response of the agent, which is recorded too. `unused`: addresses that no other host should have."""
-    args = {"action": "look", "checks": sorted(checks), "unused": list(unused)}
-    seen = cleaned(agent.call("keepalived", args, timeout=TIMEOUT_S))
+    urls = sorted(checks)
+    args = {"action": "look", "checks": urls, "unused": list(unused)}
+    seen = cleaned(agent.call("keepalived", args, timeout=TIMEOUT_S), urls)
     values = {"seen": seen, "seen_at": timezone.now(), "problem": ""}
     KeepalivedHost.objects.update_or_create(host=host, defaults=values)
     return seen

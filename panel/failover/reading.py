@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,15 +46,18 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest() if text else ""
 
 
-def cleaned(response: Mapping[str, Any]) -> dict[str, object]:
-    """The agent's response with only values of the expected types, of limited length: a hostile host can send any."""
+def cleaned(response: Mapping[str, Any], checks: Iterable[str]) -> dict[str, object]:
+    """The agent's response with only values of the expected types, of limited length: a hostile host can send any.
+    `checks`: the URLs that the agent was asked to check; one that it does not report counts as failed.
+    """
+    reported = _texts(response.get("checks"))
     return {
         "version": _text(response.get("version")),
         "running": response.get("running") is True,
         "main": _text(response.get("main")),
         "digest": _text(response.get("digest")),
         "addresses": _texts(response.get("addresses")),
-        "checks": _texts(response.get("checks")),
+        "checks": {url: reported.get(url, "the host did not report the result") for url in checks},
         "neighbours": _texts(response.get("neighbours")),
     }
 

@@ -18,10 +18,10 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_public_identity,
 )
 
-from panel.remote.keys import SIGNATURES
+from panel.remote.keys import ALL_SIGNATURES
 
 SUFFIX = "-cert-v01@openssh.com"
-TYPES = tuple(f"{name}{SUFFIX}" for names in SIGNATURES.values() for name in names)
+TYPES = tuple(f"{name}{SUFFIX}" for name in ALL_SIGNATURES)
 
 
 def certificate_of(key: paramiko.PKey) -> bytes:

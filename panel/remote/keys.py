@@ -24,6 +24,8 @@ SIGNATURES = {
     "ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256"),
 }
 
+ALL_SIGNATURES = tuple(name for names in SIGNATURES.values() for name in names)
+
 MOST_KEYS = 5  # sshd allows six attempts (MaxAuthTries)
 
 

@@ -23,7 +23,15 @@ from panel.remote.errors import (
     HostKeyUnknown,
     HostUnreachable,
 )
-from panel.remote.keys import SIGNATURES, fingerprint, key_line, load_private_keys, parse_key_line, same_key
+from panel.remote.keys import (
+    ALL_SIGNATURES,
+    SIGNATURES,
+    fingerprint,
+    key_line,
+    load_private_keys,
+    parse_key_line,
+    same_key,
+)
 from panel.remote.target import Target
 from panel.remote.user_certificates import signed_key
 
@@ -44,8 +52,6 @@ KEX = (
 )
 CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "aes192-ctr", "aes256-ctr")
 DIGESTS = ("hmac-sha2-256-etm@openssh.com", "hmac-sha2-512-etm@openssh.com", "hmac-sha2-256", "hmac-sha2-512")
-
-_ALL_SIGNATURES = tuple(name for names in SIGNATURES.values() for name in names)
 
 # Paramiko logs tracebacks of errors that are raised anyway with messages for people.
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)
@@ -74,7 +80,7 @@ def offered_key(target: Target) -> Offered:
 def _certified_key(target: Target) -> str:
     """The key for which a trusted authority vouches, "" if there is none."""
     try:
-        transport = _negotiated(target, (*host_certificates.TYPES, *_ALL_SIGNATURES))
+        transport = _negotiated(target, (*host_certificates.TYPES, *ALL_SIGNATURES))
     except IncompatiblePeer:
         return ""
     try:
@@ -110,7 +116,7 @@ def _certified(target: Target) -> paramiko.Transport | None:
     """A transport to a host whose key an authority vouches for, or whose key is pinned as well; None if another
     attempt with the pinned key's type may succeed.
     """
-    plain = SIGNATURES[parse_key_line(target.host_key)[0]] if target.host_key else _ALL_SIGNATURES
+    plain = SIGNATURES[parse_key_line(target.host_key)[0]] if target.host_key else ALL_SIGNATURES
     try:
         transport = _negotiated(target, (*host_certificates.TYPES, *plain))
     except IncompatiblePeer:

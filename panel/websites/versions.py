@@ -29,6 +29,8 @@ def versions_count(sites: Collection[int]) -> None:
     """Count one change of each of these sites, by id. Part of a service, in its transaction."""
     if sites:
         rows = Site.objects.filter(pk__in=sites)
+        # An update locks rows in the order in which it meets them; two of them could wait for each other.
+        list(rows.select_for_update(no_key=True).order_by("pk").values_list("pk"))
         rows.update(version=F("version") + 1, row_version=F("row_version") + 1, updated_at=timezone.now())
 
 
