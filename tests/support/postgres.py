@@ -57,7 +57,8 @@ class Postgres:
 
     def start(self) -> Self:
         argv = [_binary("initdb"), "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
-        self.run([*argv, "--locale=C.UTF-8"])
+        if not (self.data / "PG_VERSION").exists():  # a kept folder has one
+            self.run([*argv, "--locale=C.UTF-8"])
         if self.address != "127.0.0.1":
             with (self.data / "pg_hba.conf").open("a") as rules:
                 rules.write("host all all samenet trust\nhost replication all samenet trust\n")

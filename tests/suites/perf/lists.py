@@ -1,72 +1,192 @@
 """List pages with 1,000 hosts, 20,000 sites, 100,000 locations, 200,000 deployments, and a million audit entries.
 
-Each page is requested on PostgreSQL by an administrator, by an operator whose team has half of the sites, and by a
-viewer whose team has 20 of them. The same pages are requested first with a tenth of everything: the number of queries
-must not grow (that is asserted, the times are only printed).
+Each page is requested on PostgreSQL by an administrator, by an operator whose team has half of the sites, and by an
+operator and a viewer of a team with 20 of them. The same pages are requested with a tenth of everything: the number of
+queries must not grow (that is asserted, the times are only printed). PADDOCK_PERF_LISTS names a folder that keeps the
+filled databases for the next call; PADDOCK_PERF_PAGES chooses the pages that contain one of these words.
 """
 
 from __future__ import annotations
 
 import os
+import statistics
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.support.postgres import Postgres
 
+SIZES = {"small": 100, "large": 1000}  # hosts, each with 20 sites
 # What is searched for is found in both sizes: an empty page asks less.
 PAGES = (
     "/",
     "/hosts/",
+    "/hosts/?page=999",
     "/hosts/?q=host-00",
+    "/hosts/?tag=zone-1",
+    "/hosts/?ordering=-sites",
+    "/hosts/?ordering=-seen",
     "/sites/",
+    "/sites/?page=999",
     "/sites/?q=site-0012",
-    "/sites/?page=20",
+    "/sites/?q=e",
+    "/sites/?tag=app-3",
+    "/sites/?tag=zone-1",
+    "/sites/?status=live",
+    "/sites/?status=failing",
+    "/sites/?status=pending",
+    "/sites/?host=host-0007",
+    "/sites/?ordering=-updated",
+    "/sites/?ordering=server",
+    "/sites/?ordering=-server&page=999",
+    "/sites/+certificates/",
     "/deployments/",
     "/deployments/?page=1000",
     "/deployments/?q=site-0012",
+    "/deployments/?q=host",
+    "/deployments/?status=succeeded",
+    "/deployments/?status=failed",
+    "/deployments/?host=host-0007",
+    "/deployments/drift",
     "/audit/",
     "/audit/?page=1000",
     "/audit/?q=site-0012",
+    "/audit/?q=nothing-has-this",
+    "/audit/?action=deployment.plan",
+    "/audit/?actor=operator",
+    "/benchmarks/",
+    "/rollouts/",
+    "/placements/",
     "/certificates/calendar",
     "/search/?q=site-0012",
+    "/search/?q=e.",
+    "/search/?q=app-1",
+    "/search/?q=nothing-has-this",
+    "/api/v1/attention/",
     "/api/v1/hosts/?limit=50",
+    "/api/v1/web-servers/?limit=50",
     "/api/v1/sites/?limit=50",
+    "/api/v1/sites/?limit=50&ordering=-updated_at",
+    "/api/v1/sites/?limit=50&name__icontains=site-0012",
+    "/api/v1/sites/?limit=50&tags__has=app-3",
+    "/api/v1/sites/?limit=50&blocks__names__name__icontains=site-0012",
+    "/api/v1/blocks/?limit=50",
     "/api/v1/locations/?limit=50",
+    "/api/v1/certificates/?limit=50",
+    "/api/v1/revisions/?limit=50",
     "/api/v1/deployments/?limit=50",
+    "/api/v1/deployments/?limit=50&status=succeeded",
+    "/api/v1/drifts/?limit=50",
     "/api/v1/audit/?limit=50",
+    "/api/v1/search/?q=site-0012",
 )
-ROUNDS = 20
+# The same lists from the place at which the twentieth page of 500 ends.
+DEEP = ("/api/v1/sites/", "/api/v1/locations/", "/api/v1/deployments/", "/api/v1/audit/")
+ROUNDS = int(os.environ.get("PADDOCK_PERF_ROUNDS", "20"))
+AIM_MS = 100.0
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Milliseconds of one page: the median, the 95th percentile, and medians of the panel's CPU and of its queries."""
+
+    median: float
+    high: float
+    cpu: float
+    database: float
+    queries: int
+
+    def __str__(self) -> str:
+        return f"{self.median:>7.0f}{self.high:>5.0f}{self.cpu:>5.0f}{self.database:>5.0f}{self.queries:>4}"
+
+
+class Queries:
+    """Counts the queries of a request and the seconds that they take."""
+
+    def __init__(self) -> None:
+        self.number, self.seconds = 0, 0.0
+
+    def __call__(self, execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        began = time.perf_counter()
+        try:
+            return execute(sql, params, many, context)
+        finally:
+            self.number += 1
+            self.seconds += time.perf_counter() - began
 
 
 def main(folder: Path) -> None:
-    folder.mkdir(parents=True)
+    folder = Path(os.environ.get("PADDOCK_PERF_LISTS", folder))
+    folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o755)
-    with Postgres(folder / "postgres") as postgres:
+    with Postgres(folder / "postgres", options={"shared_buffers": "512MB"}) as postgres:
         os.environ["PADDOCK_DATABASE_URL"] = postgres.url
+        os.environ["DJANGO_SETTINGS_MODULE"] = "panel.settings"
         import django
 
-        os.environ["DJANGO_SETTINGS_MODULE"] = "panel.settings"
         django.setup()
-        from django.core.management import call_command
+        try:
+            _compare(postgres)
+        finally:
+            _leave()
 
+
+def _compare(postgres: Postgres) -> None:
+    pages = [page for page in PAGES if any(word in page for word in os.environ.get("PADDOCK_PERF_PAGES", "/").split())]
+    counted = {}
+    _open(postgres, "small")
+    for name, client in _clients().items():
+        counted.update({(name, page): _measure(client, page, rounds=1).queries for page in pages})
+    _open(postgres, "large")
+    clients = _clients()
+    print(f"ms: median, p95, CPU of the panel, queries; number of queries; * = p95 above {AIM_MS:.0f} ms")
+    print(f"{'page':<50}" + "".join(f"{name:^28}" for name in clients))
+    for page in pages:
+        found = {name: _measure(client, page, rounds=ROUNDS) for name, client in clients.items()}
+        print(
+            f"{page:<50}" + "".join(f"{cost}{'*' if cost.high > AIM_MS else ' '} " for cost in found.values()),
+            flush=True,
+        )
+        for name, cost in found.items():
+            assert cost.queries <= counted[name, page], f"{page} asks more questions of a larger database ({name})"
+    for page in (page for page in DEEP if page in {each.partition("?")[0] for each in pages}):
+        found = {name: _measure(client, _deep(client, page), rounds=ROUNDS) for name, client in clients.items()}
+        _print(f"{page}, after many pages", found)
+
+
+def _print(page: str, found: dict[str, Cost]) -> None:
+    cells = (f"{cost}{'*' if cost.high > AIM_MS else ' '} " for cost in found.values())
+    print(f"{page:<50}" + "".join(cells), flush=True)
+
+
+def _open(postgres: Postgres, name: str) -> None:
+    """Use the database `name`, and fill it if it is new."""
+    from django.core.management import call_command
+    from django.db import connection
+
+    from tests.suites.perf import lists_data
+
+    _leave()
+    connection.settings_dict["NAME"] = name
+    if postgres.query(f"SELECT 1 FROM pg_database WHERE datname = '{name}'") != "1":
+        postgres.query(f"CREATE DATABASE {name}")
         call_command("migrate", verbosity=0)
-        clients = _clients()
-        _fill(range(100), sites_per_host=20)
-        small = {(name, page): _measure(clients[name], page, rounds=1)[1] for name in clients for page in PAGES}
-        _fill(range(100, 1000), sites_per_host=20)
-        print(f"{'page':<32}" + "".join(f"{name + ' p95 ms':>18}{'queries':>9}" for name in clients))
-        for page in PAGES:
-            cells = ""
-            for name, client in clients.items():
-                milliseconds, queries = _measure(client, page, rounds=ROUNDS)
-                cells += f"{milliseconds:>18.1f}{queries:>9}"
-                assert queries <= small[name, page], f"{page} asks more questions of a larger database"
-            print(f"{page:<32}{cells}", flush=True)
-        from django.db import connection
+        lists_data.users()
+        began = time.monotonic()
+        lists_data.fill(range(SIZES[name]), sites_per_host=20)
+        lists_data.vary()
+        print(f"filled the {name} database in {time.monotonic() - began:.0f} s", flush=True)
+    else:
+        call_command("migrate", verbosity=0)
+    lists_data.observe()
 
-        connection.close()
-        connection.close_pool()
+
+def _leave() -> None:
+    from django.db import connection
+
+    connection.close()
+    connection.close_pool()
 
 
 def _clients() -> dict[str, Any]:
@@ -74,139 +194,40 @@ def _clients() -> dict[str, Any]:
     from django.conf import settings
     from django.test import Client
 
-    from panel.accounts.models import Role, Team, User
+    from tests.suites.perf import lists_data
 
     settings.ALLOWED_HOSTS = ["testserver"]
     clients = {}
-    for name, role in (("admin", Role.ADMIN), ("operator", Role.OPERATOR), ("viewer", Role.VIEWER)):
-        user = User.objects.create_user(name, "correct horse battery staple", role=role)
-        user.teams.add(Team.objects.create(name=f"Team of the {name}", slug=f"of-{name}"))
+    for name, user in lists_data.users().items():
         clients[name] = Client()
         clients[name].force_login(user, backend="django.contrib.auth.backends.ModelBackend")
     return clients
 
 
-def _measure(client: Any, page: str, *, rounds: int) -> tuple[float, int]:
-    """The 95th percentile of the milliseconds, and the number of queries, of one page."""
+def _measure(client: Any, page: str, *, rounds: int) -> Cost:
     from django.db import connection
 
-    asked = []
-
-    def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        asked.append(sql)
-        return execute(sql, params, many, context)
-
-    with connection.execute_wrapper(note):
-        answer = client.get(page)
-    assert answer.status_code == 200, f"{page} answers {answer.status_code}"
-    assert asked, f"no query of {page} was seen"
-    times = []
+    client.get(page)  # the first request of a process reads templates
+    rows = []
     for _ in range(rounds):
-        began = time.perf_counter()
-        client.get(page)
-        times.append((time.perf_counter() - began) * 1000)
-    return sorted(times)[-1 - len(times) // 20], len(asked)
+        queries = Queries()
+        with connection.execute_wrapper(queries):
+            cpu, began = time.process_time(), time.perf_counter()
+            answer = client.get(page)
+            rows.append((time.perf_counter() - began, time.process_time() - cpu, queries.seconds))
+        assert answer.status_code == 200, f"{page} answers {answer.status_code}"
+    assert queries.number, f"no query of {page} was seen"
+    times, cpus, database = ([value * 1000 for value in column] for column in zip(*rows, strict=True))
+    high = sorted(times)[-1 - len(times) // 20]
+    return Cost(statistics.median(times), high, statistics.median(cpus), statistics.median(database), queries.number)
 
 
-def _fill(numbers: range, *, sites_per_host: int) -> None:
-    from panel.accounts.models import Team
-    from panel.deployments.models import SiteState
-    from panel.hosts.models import Engine, Host, HostStatus, Layout, WebServer
-    from panel.websites.models import Listen, Location, ServerBlock, ServerName, Site
-
-    teams = {team.slug: team for team in Team.objects.all()}
-    hosts = Host.objects.bulk_create(
-        Host(name=f"host-{n:04}", address=f"10.0.{n // 250}.{n % 250}", status=HostStatus.READY, site_roots=["/srv"])
-        for n in numbers
-    )
-    web_servers = WebServer.objects.bulk_create(
-        WebServer(host=host, engine=Engine.NGINX, layout=Layout.SITES, version="1.22.1", paths={}) for host in hosts
-    )
-    sites = Site.objects.bulk_create(
-        Site(name=f"site-{n:04}-{k:02}", team=teams[_owner(n, k)], web_server=web_server)
-        for n, web_server in zip(numbers, web_servers, strict=True)
-        for k in range(sites_per_host)
-    )
-    SiteState.objects.bulk_create(SiteState(site=site) for site in sites)
-    blocks = ServerBlock.objects.bulk_create(ServerBlock(site=site, root=f"/srv/{site.name}") for site in sites)
-    Listen.objects.bulk_create(Listen(block=block, port=80) for block in blocks)
-    ServerName.objects.bulk_create(ServerName(block=block, name=f"{block.site.name}.example") for block in blocks)
-    Location.objects.bulk_create(
-        (
-            Location(block=block, position=k, pattern=pattern)
-            for block in blocks
-            for k, pattern in enumerate(("/", "/assets/", "/media/", "/downloads/", "/blog/"))
-        ),
-        batch_size=5000,
-    )
-    _fill_history(sites)
-
-
-def _owner(host: int, number: int) -> str:
-    """The team of a site: the operator's has half of all sites, the viewer's 20."""
-    if host % 100 == 7 and number in (3, 4):
-        return "of-viewer"
-    return "of-operator" if number % 2 else "of-admin"
-
-
-def _fill_history(sites: list[Any]) -> None:
-    """Ten deployments of each site with their steps, and 50 audit entries of each site, spread over half a year."""
-    from django.db.models import Max
-    from django.utils import timezone
-
-    from panel.accounts.models import User
-    from panel.audit.models import AuditEntry
-    from panel.audit.services import audit_record_all
-    from panel.deployments.models import Deployment, DeploymentItem, DeploymentStatus, Revision, Step, StepStatus
-    from panel.deployments.plan import Plan, PlanSite
-
-    users = list(User.objects.all())
-    before = AuditEntry.objects.aggregate(Max("pk"))["pk__max"] or 0
-    for part in range(0, len(sites), 500):
-        chosen = sites[part : part + 500]
-        revisions = Revision.objects.bulk_create(
-            Revision(site=site, number=1, web_server=site.web_server, spec={}, files=[], digest=f"{site.pk:064}")
-            for site in chosen
-        )
-        deployments = Deployment.objects.bulk_create(
-            Deployment(
-                host_id=site.web_server.host_id,
-                status=DeploymentStatus.SUCCEEDED,
-                is_verified=True,
-                requested_by=users[number % 3],
-                plan=Plan(sites=[PlanSite(id=site.pk, name=site.name, web_server="nginx", number=1)]),
-            )
-            for site in chosen
-            for number in range(10)
-        )
-        DeploymentItem.objects.bulk_create(
-            DeploymentItem(deployment=row, site=chosen[k // 10], revision=revisions[k // 10])
-            for k, row in enumerate(deployments)
-        )
-        Step.objects.bulk_create(
-            Step(deployment=row, position=k, name=name, status=StepStatus.SUCCEEDED)
-            for row in deployments
-            for k, name in enumerate(("journal", "stage", "test", "switch", "reload", "probe"))
-        )
-        for action in ("deployment.plan", "deployment.confirm"):
-            audit_record_all(actor=users[0], action=action, targets=[(row, None, None) for row in deployments[::2]])
-        changed = [(site, {"name": "a"}, {"name": "b"}) for site in chosen]
-        audit_record_all(actor=users[part // 500 % 3], action="site.update", targets=changed)
-    entry = AuditEntry._meta
-    columns = ", ".join(field.column for field in entry.fields if not field.primary_key)
-    _run(
-        f"INSERT INTO {entry.db_table} ({columns}) SELECT {columns} FROM {entry.db_table} AS old,"
-        " generate_series(1, 39) WHERE old.action = 'site.update' AND old.id > %s",
-        before,
-    )
-    now = timezone.now()
-    for model, column in ((Deployment, "created_at"), (AuditEntry, "at")):
-        table = model._meta.db_table
-        _run(f"UPDATE {table} SET {column} = %s - id %% 15552000 * interval '1 second'", now)
-
-
-def _run(statement: str, *values: Any) -> None:
-    from django.db import connection
-
-    with connection.cursor() as cursor:
-        cursor.execute(statement, values)
+def _deep(client: Any, page: str) -> str:
+    """The address of 50 rows after 20 pages of 500, or after as many as there are."""
+    address = f"{page}?limit=500"
+    for _ in range(20):
+        following = client.get(address).json()["next"]
+        if following is None:
+            break
+        address = following
+    return address.replace("limit=500", "limit=50")
