@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from html import escape as html_escape
 from typing import Any, TypeVar
 
 from django import forms
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, validate_slug
+from django.forms.models import ModelChoiceIterator
 from django.forms.utils import flatatt
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -101,20 +103,36 @@ def form_status(form: forms.BaseForm) -> int:
 
 
 class LongSelect(forms.Select):
-    """A select for hundreds of choices without groups, which Django's would render with one template each."""
+    """A select for thousands of choices without groups, which Django's would render with one template each."""
 
     def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
         chosen = {str(item) for item in self.format_value(value)}
-        options = format_html_join(
-            "",
-            '<option value="{}"{}>{}</option>',
-            (
-                (key, mark_safe(" selected") if str(key) in chosen else "", label)
-                for key, label in ((("" if key is None else str(key)), label) for key, label in self.choices)
-            ),
-        )
+        options = []
+        for key, label in self.choices:
+            key = "" if key is None else str(key)
+            selected = " selected" if key in chosen else ""
+            # html.escape: Django's also looks for lazy texts, thousands of times
+            options.append(f'<option value="{html_escape(key)}"{selected}>{html_escape(str(label))}</option>')
         found = flatatt({**self.build_attrs(self.attrs, attrs), "name": name})
-        return format_html("<select{}>{}</select>", found, options)
+        return format_html("<select{}>{}</select>", found, mark_safe("".join(options)))  # noqa: S308 - escaped above
+
+
+class _Names(ModelChoiceIterator):
+    """The names of the rows, both as values and as labels."""
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        if self.field.empty_label is not None:
+            yield "", self.field.empty_label
+        name = self.field.to_field_name or "name"
+        for value in self.queryset.values_list(name, flat=True):
+            yield value, value
+
+
+class NameChoiceField(forms.ModelChoiceField):
+    """One of thousands of rows, by its name (`to_field_name`). The rows themselves are not loaded."""
+
+    iterator = _Names
+    widget = LongSelect
 
 
 class MomentField(forms.DateTimeField):

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.forms import timezone_choices
 from panel.accounts.models import User
-from panel.core.forms import Form, InWords, LinesField, LongSelect, MomentField, TagsFormField
+from panel.core.forms import Form, InWords, LinesField, MomentField, NameChoiceField, TagsFormField
 from panel.core.tags import tags_counted
 from panel.deployments.change_windows import ChangeWindow
 from panel.deployments.maintenance.services import TEXT, Settings
@@ -31,13 +31,12 @@ class FilterForm(Form):
     )
     status = forms.ChoiceField(label=_("Status"), required=False)
     kind = forms.ChoiceField(label=_("Kind"), required=False)
-    host = forms.ModelChoiceField(
+    host = NameChoiceField(
         label=_("Host"),
         required=False,
         queryset=Host.objects.none(),
         to_field_name="name",
         empty_label=_("Any"),
-        widget=LongSelect,
     )
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:

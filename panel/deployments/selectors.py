@@ -36,6 +36,13 @@ def deployments_visible(user: User) -> QuerySet[Deployment]:
     return rows.filter(pk__in=items.values("deployment"))
 
 
+def deployments_on_page(user: User) -> QuerySet[Deployment]:
+    """The same rows for lists: with the names of hosts and users, without the rest of these and without the checks."""
+    own = [field.name for field in Deployment._meta.concrete_fields if field.name not in ("checks", "comparison")]
+    others = ("host__name", "requested_by__username", "superseded_by__uuid")
+    return deployments_visible(user).defer(None).only(*own, *others)
+
+
 def states_on_running_servers() -> QuerySet[SiteState]:
     """States of live sites whose web server runs on a host that responds and is not paused: others have alerts of their
     own.

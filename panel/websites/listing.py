@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from panel.accounts.models import User
-from panel.core.tags import tags_counted
+from panel.core.tags import tags_used
 from panel.hosts.models import Host
 from panel.websites.models import ServerName, Site
 from panel.websites.selectors import sites_visible
@@ -46,12 +46,34 @@ def sites_listed(user: User) -> QuerySet[Site]:
     need a deployment.
     """
     names = Prefetch("blocks__names", queryset=ServerName.objects.order_by("position", "pk"))
-    return (
-        sites_visible(user)
-        .select_related("state", "maintenance", "placed__placement__site")
-        .prefetch_related("blocks", names)
-        .annotate(is_pending=Case(When(IS_PENDING, then=Value(True)), default=Value(False)))
-    )
+    rows = sites_visible(user).select_related("state", "maintenance", "placed__placement__site")
+    return _with_pending(rows.prefetch_related("blocks", names))
+
+
+def _with_pending(sites: QuerySet[Site]) -> QuerySet[Site]:
+    return sites.annotate(is_pending=Case(When(IS_PENDING, then=Value(True)), default=Value(False)))
+
+
+def sites_on_page(user: User) -> QuerySet[Site]:
+    """The same rows with the columns of the list of sites only: a site, its host and its state have a hundred others.
+
+    `with_domains` adds the names of the rows that are shown.
+    """
+    columns = ("name", "tags", "updated_at", "team__name", "web_server__engine", "web_server__host__name")
+    state = ("state__status", "state__health", "state__health_at")
+    return _with_pending(sites_visible(user).select_related("state").only(*columns, *state))
+
+
+def with_domains(sites: Iterable[Site]) -> list[Site]:
+    """The sites with `domains`, all of their names, in one query."""
+    found = list(sites)
+    names: dict[int, list[str]] = {site.pk: [] for site in found}
+    rows = ServerName.objects.filter(block__site__in=list(names)).order_by("block__position", "block", "position", "pk")
+    for pk, name in rows.values_list("block__site", "name"):
+        names[pk].append(name)
+    for site in found:
+        site.domains = names[site.pk]  # type: ignore[attr-defined]
+    return found
 
 
 def sites_filtered(sites: QuerySet[Site], wanted: dict[str, Any]) -> QuerySet[Site]:
@@ -77,8 +99,7 @@ def sites_tagged(sites: QuerySet[Site], tag: str) -> QuerySet[Site]:
 
 def site_tags(sites: QuerySet[Site]) -> list[str]:
     """Tags for filtering these sites: their own, and those of their hosts."""
-    hosts = Host.objects.filter(pk__in=sites.order_by().values("web_server__host"))
-    return sorted({*tags_counted(sites), *tags_counted(hosts)})
+    return tags_used(sites, "tags", "web_server__host__tags")
 
 
 def responding() -> Q:

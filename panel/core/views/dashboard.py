@@ -15,7 +15,7 @@ from panel.accounts.permissions import Action, may, visible
 from panel.alerts.selectors import RECENT, alerts, visible_deployments, visible_runs
 from panel.core.ui import Text
 from panel.deployments.models import DEPLOYED, DeploymentStatus
-from panel.deployments.selectors import with_own_sites
+from panel.deployments.selectors import deployments_on_page, with_own_sites
 from panel.hosts.models import HostStatus
 from panel.hosts.selectors import hosts_visible, web_servers_visible
 from panel.websites.listing import responding
@@ -38,7 +38,7 @@ def dashboard_context(user: User) -> dict[str, object]:
         "alerts": alerts(user),
         "figures": figures,
         "first_steps": _first_steps(user, figures),
-        "recent": with_own_sites(user, visible_deployments(user).filter(superseded_by=None)[:8]),
+        "recent": with_own_sites(user, deployments_on_page(user).filter(superseded_by=None)[:8]),
     }
 
 
@@ -51,14 +51,13 @@ def _figures(user: User) -> dict[str, int]:
     )
     hosts = hosts_visible(user).aggregate(hosts=Count("pk"), ready=Count("pk", filter=Q(status=HostStatus.READY)))
     since = timezone.now() - RECENT
-    week = visible_deployments(user).filter(finished_at__gt=since).values_list("status", "is_verified")
-    done = [is_verified for status, is_verified in week if status != DeploymentStatus.CANCELLED]
+    done = visible_deployments(user).filter(finished_at__gt=since).exclude(status=DeploymentStatus.CANCELLED)
+    week = done.order_by().aggregate(deployments=Count("pk"), verified=Count("pk", filter=Q(is_verified=True)))
     return {
         **counted,
         **hosts,
         "servers": web_servers_visible(user).count(),
-        "deployments": len(done),
-        "verified": sum(done),
+        **week,
         "runs": visible_runs(user).filter(created_at__gt=since).count(),
     }
 

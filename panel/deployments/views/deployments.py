@@ -128,8 +128,8 @@ def _filtered(user: User, rows: QuerySet[Deployment], form: FilterForm) -> Query
 @require_safe
 def deployment_list(request: Request) -> HttpResponse:
     form = FilterForm(request.GET or None, user=request.user)
-    rows = selectors.deployments_visible(request.user)
-    rows = selectors.with_items(_filtered(request.user, rows, form) if form.is_bound else rows)
+    rows = selectors.deployments_on_page(request.user)
+    rows = _filtered(request.user, rows, form) if form.is_bound else rows
     page = page_of(rows, PAGE, request.GET.get("page"), most=MOST)
     page.object_list = selectors.with_own_sites(request.user, page.object_list)
     return render(request, "deployments/list.html", {"page": page, "filters": form})

@@ -12,7 +12,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import Team
-from panel.core.forms import Form, LinesField, LongSelect, TagFilterField, TagsFormField
+from panel.core.forms import Form, LinesField, NameChoiceField, TagFilterField, TagsFormField
 from panel.core.tags import tags_counted
 from panel.hosts.forms import ServerChoiceField
 from panel.hosts.models import Engine, Host, WebServer
@@ -43,13 +43,12 @@ class SiteFilterForm(Form):
         choices=[ANY, *STATUSES],
     )
     engine = forms.ChoiceField(label=_("Web server"), required=False, choices=[ANY, *Engine.choices])
-    host = forms.ModelChoiceField(
+    host = NameChoiceField(
         label=_("Host"),
         required=False,
         queryset=Host.objects.none(),
         to_field_name="name",
         empty_label=_("Any"),
-        widget=LongSelect,
     )
     team = forms.ModelChoiceField(
         label=_("Team"), required=False, queryset=Team.objects.none(), to_field_name="slug", empty_label=_("Any")

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from panel.core.templatetags import ui
 from panel.websites.certificates import expiry_step
-from panel.websites.listing import domains_of, is_recent
+from panel.websites.listing import is_recent
 from panel.websites.listing import site_status as status_of
 from panel.websites.models import Certificate, Handler, Location, RawSnippet, ServerBlock, Site
 
@@ -45,9 +45,8 @@ def observed(state: Any, observer: str) -> SafeString:
 
 
 @register.simple_tag
-def site_domains(site: Site) -> SafeString:
+def site_domains(names: list[str]) -> SafeString:
     """First names of a site for a list; the others in a tooltip."""
-    names = domains_of(site)
     count = len(names[:SHOWN_DOMAINS]) if len(", ".join(names[:SHOWN_DOMAINS])) <= SHOWN_LETTERS else 1
     shown, rest = format_html_join(", ", "{}", ((name,) for name in names[:count])), names[count:]
     if rest:

@@ -30,7 +30,7 @@ from panel.hosts.models import WebServer
 from panel.hosts.selectors import hosts_visible
 from panel.websites import services
 from panel.websites.forms.sites import SiteFilterForm, SitesMoveForm
-from panel.websites.listing import ORDERINGS, site_tags, sites_filtered, sites_listed
+from panel.websites.listing import ORDERINGS, site_tags, sites_filtered, sites_listed, sites_on_page, with_domains
 from panel.websites.models import Site
 from panel.websites.selectors import sites_visible
 from panel.websites.views.actions import site_is_live, site_is_there
@@ -56,13 +56,14 @@ def site_list(request: Request) -> HttpResponse:
         tags=site_tags(sites_visible(request.user)),
     )
     wanted = filters.cleaned_data if filters.is_valid() else None
-    sites = sites_listed(request.user).order_by(*ORDERINGS.get(request.GET.get("ordering", ""), ("name",)))
+    sites = sites_on_page(request.user).order_by(*ORDERINGS.get(request.GET.get("ordering", ""), ("name",)))
     # An invalid filter shows nothing instead of everything.
     sites = sites_filtered(sites, wanted) if wanted is not None else sites.none()
     page = page_of(request, sites)
     others = the_others(request, page, "site") if may(request.user, Action.CHANGE) else None
     if others is not None:
         return others
+    page.object_list = with_domains(page.object_list)
     context = {
         "page": page,
         "can_select_all": can_select_all(page),

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.suites.perf.account import own_group
 from tests.support.process_cleanup import ended_with
 
-NAMES = ("render", "lists", "deploy", "push", "rollout", "beside", "renewals", "links", "loadtools")
+NAMES = ("render", "lists", "deploy", "push", "rollout", "waves", "beside", "renewals", "links", "loadtools")
 
 
 def main(names: list[str]) -> int:

@@ -12,6 +12,10 @@
         and the rest, and visit /fail on the hosts of the second wave once they are observed. The answer has the
         rollout's status, error, and the hosts of each wave, and times in seconds since 1970: failed_at, ended_at;
         peak_bytes.
+    {"op": "waves", "mark": "v3", "count": 10, "soak_s": 0, "aside": true}
+        change the first `count` sites and roll them out in the same waves. The answer has seconds: wall, cpu,
+        machine_cpu as of a push; peak_bytes; the sizes of the waves; and, with `aside`, of each deployment of the last
+        site that happened meanwhile: the seconds from its edit to its end (verified), as does `alone` of those before.
 
 `cold`: without connections, as after a restart; else with the connections and agents of the push before.
 """
@@ -26,6 +30,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +184,44 @@ class Controller:
         found = {"status": rollout.status, "error": rollout.error, "waves": waves, "peak_bytes": peak_bytes()}
         return found | {"failed_at": failed_at, "ended_at": time.time()}
 
+    def waves(self, mark: str, count: int, soak_s: int, aside: bool) -> dict[str, Any]:
+        from panel.deployments.planning import services
+        from panel.rollouts.services import Rules, rollout_start
+
+        beside = Beside(self, self.locations[-1]) if aside else None
+        alone = [beside.deploy() for _ in range(5)] if beside else []
+        self._edit(self.locations[:count], mark)
+        with beside or nullcontext():
+            cpu, machine, began = time.process_time(), cpu_seconds(), time.perf_counter()
+            sites = [location.block.site for location in self.locations[:count]]
+            plans = services.deployment_plan(actor=self.admin, sites=sites)
+            rollout = rollout_start(actor=self.admin, deployment=plans[0], rules=Rules(soak_s=soak_s))
+            self._carry_out(rollout)
+            wall = time.perf_counter() - began
+        assert rollout.status == "succeeded", f"{rollout.status}: {rollout.error}"
+        return {
+            "wall": wall,
+            "cpu": time.process_time() - cpu,
+            "machine_cpu": cpu_seconds() - machine,
+            "peak_bytes": peak_bytes(),
+            "waves": [wave.parts.count() for wave in rollout.waves.order_by("position")],
+            "alone": alone,
+            "aside": beside.seconds if beside else [],
+        }
+
+    def _carry_out(self, rollout: Any) -> None:
+        from panel.deployments import tasks
+        from panel.deployments.models import Deployment
+        from panel.rollouts.advancing import rollout_advance
+
+        while not rollout.is_finished:
+            wait_s = rollout_advance(rollout.uuid) or 0
+            queued = Deployment.objects.filter(status="queued", rollout_part__wave__rollout=rollout)
+            uuids = queued.order_by("confirmed_at", "pk").values_list("uuid", flat=True)
+            self._work(tasks, [str(uuid) for uuid in uuids])
+            rollout.refresh_from_db()
+            time.sleep(min(wait_s, 1.0))
+
     def _add_dead_application(self, block: Any) -> None:
         from panel.websites import services
 
@@ -224,6 +267,47 @@ class Controller:
             services.location_update(actor=self.admin, location=location, return_value=mark)
 
 
+class Beside:
+    """A thread that deploys one site again and again while others are rolled out."""
+
+    def __init__(self, controller: Controller, location: Any) -> None:
+        self.seconds: list[float] = []
+        self._controller, self._location = controller, location
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Beside:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def deploy(self) -> float:
+        """Edit, plan, confirm and carry out one change; seconds until the site was verified."""
+        from panel.deployments import tasks
+        from panel.deployments.planning import services
+
+        began = time.perf_counter()
+        self._controller._edit([self._location], f"aside{time.monotonic_ns()}")
+        plans = services.deployment_plan(actor=self._controller.admin, sites=[self._location.block.site])
+        services.deployment_confirm(actor=self._controller.admin, deployment=plans[0])
+        tasks.run(str(plans[0].uuid))
+        plans[0].refresh_from_db()
+        assert plans[0].status == "succeeded", f"{plans[0].status}: {plans[0].error}"
+        return time.perf_counter() - began
+
+    def _run(self) -> None:
+        from django.db import connection
+
+        try:
+            while not self._done.wait(0.2):
+                self.seconds.append(self.deploy())
+        finally:
+            connection.close()
+
+
 def _size(deployment: Any) -> int:
     from panel.deployments.revisions.rendered import contents
 
@@ -245,8 +329,7 @@ def main(folder: Path) -> None:
     controller = Controller()
     for line in sys.stdin:
         request = json.loads(line)
-        operations = {"add": controller.add, "push": controller.push, "rollout": controller.rollout}
-        operation = operations[request.pop("op")]
+        operation = getattr(controller, request.pop("op"))
         print(json.dumps(operation(**request)), flush=True)
 
 

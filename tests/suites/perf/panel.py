@@ -26,14 +26,23 @@ class Panel:
     def push(self, mark: str, *, count: int, cold: bool = False) -> dict[str, float]:
         """What controller.py measured; every host was asked afterwards whether it answers with `mark`."""
         measured = self._ask({"op": "push", "mark": mark, "count": count, "cold": cold})
-        for host in self._hosts[:count]:
-            answer = ask(host.http_port, "/version", host=DOMAIN).text
-            assert answer == mark, f"{host.name} answers {answer!r} instead of {mark!r}"
+        self._verify(mark, count)
         return cast(dict[str, float], measured)
 
     def rollout(self, mark: str, *, soak_s: int) -> dict[str, Any]:
         """Result of a rollout whose second wave fails, as controller.py returns it."""
         return cast(dict[str, Any], self._ask({"op": "rollout", "mark": mark, "soak_s": soak_s}))
+
+    def waves(self, mark: str, *, count: int, aside: bool = False) -> dict[str, Any]:
+        """What controller.py measured of a rollout; every host was asked afterwards whether it answers with `mark`."""
+        measured = self._ask({"op": "waves", "mark": mark, "count": count, "soak_s": 0, "aside": aside})
+        self._verify(mark, count)
+        return cast(dict[str, Any], measured)
+
+    def _verify(self, mark: str, count: int) -> None:
+        for host in self._hosts[:count]:
+            answer = ask(host.http_port, "/version", host=DOMAIN).text
+            assert answer == mark, f"{host.name} answers {answer!r} instead of {mark!r}"
 
     def _ask(self, request: dict[str, Any]) -> Any:
         assert self._process.stdin and self._process.stdout

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 import subprocess
 import sys
 import textwrap
+from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 
 from tests.suites.perf.fleet import FleetHost, site_text
@@ -32,9 +35,11 @@ class Ansible:
 
     name = "ansible-core"
 
-    def __init__(self, folder: Path, hosts: list[FleetHost], mark: str) -> None:
+    def __init__(self, folder: Path, hosts: list[FleetHost], mark: str, waves: Sequence[int] = ()) -> None:
+        """`waves`: numbers of hosts, in order; a host that fails ends the play."""
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
+        serial = f"  serial: {list(waves)}\n  max_fail_percentage: 0\n" if waves else ""
         inventory = {
             host.name: {
                 "ansible_host": "127.0.0.1",
@@ -54,6 +59,7 @@ class Ansible:
                 f"""\
                 - hosts: all
                   gather_facts: false
+                @SERIAL@
                   tasks:
                     - ansible.builtin.copy:
                         content: "{{{{ site_text }}}}"
@@ -71,7 +77,7 @@ class Ansible:
                       retries: 40
                       delay: 0.05
                 """
-            )
+            ).replace("@SERIAL@\n", serial)
         )
 
     def argv(self, binaries: Path) -> list[str]:
@@ -89,12 +95,12 @@ class Ansible:
 
 
 class Pyinfra:
-    """The same as operations of a pyinfra deploy file."""
+    """The same as operations of a pyinfra deploy file. With `waves` it is called once for each: it has none itself."""
 
     name = "pyinfra"
 
-    def __init__(self, folder: Path, hosts: list[FleetHost], mark: str) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, hosts: list[FleetHost], mark: str, waves: Sequence[int] = ()) -> None:
+        self.folder, self.waves = folder, waves
         folder.mkdir(parents=True, exist_ok=True)
         entries = []
         for host in hosts:
@@ -112,7 +118,10 @@ class Pyinfra:
                 "http_port": host.http_port,
             }
             entries.append((host.name, data))
-        (folder / "inventory.py").write_text(f"hosts = {entries!r}\n")
+        ends = list(accumulate(waves))
+        groups = {f"wave{end}": entries[end - size : end] for size, end in zip(waves, ends, strict=True)}
+        lines = (f"{name} = {part!r}\n" for name, part in (groups or {"hosts": entries}).items())
+        (folder / "inventory.py").write_text("".join(lines))
         (folder / "deploy.py").write_text(
             textwrap.dedent(
                 f"""\
@@ -133,7 +142,11 @@ class Pyinfra:
         )
 
     def argv(self, binaries: Path) -> list[str]:
-        return [str(binaries / "pyinfra"), "-y", str(self.folder / "inventory.py"), str(self.folder / "deploy.py")]
+        argv = [str(binaries / "pyinfra"), "-y", str(self.folder / "inventory.py"), str(self.folder / "deploy.py")]
+        if not self.waves:
+            return argv
+        calls = (shlex.join([*argv, "--limit", f"wave{end}", "--fail-percent", "0"]) for end in accumulate(self.waves))
+        return ["sh", "-ec", "\n".join(calls)]
 
     def env(self, binaries: Path) -> dict[str, str]:
         return {"PATH": f"{binaries}:/usr/sbin:/usr/bin:/sbin:/bin"}

@@ -63,7 +63,7 @@ def _panel(controller: Panel, mark: str, count: int, parts: list[dict[str, float
 
 
 @contextmanager
-def _database(folder: Path) -> Iterator[None]:
+def database(folder: Path) -> Iterator[None]:
     """SQLite, or a private PostgreSQL with PADDOCK_PERF_DATABASE=postgresql."""
     if os.environ.get("PADDOCK_PERF_DATABASE") != "postgresql":
         yield
@@ -83,7 +83,7 @@ def _database(folder: Path) -> Iterator[None]:
 
 def main(folder: Path) -> None:
     with (
-        _database(folder),
+        database(folder),
         fleet(folder / "hosts", max(SIZES)) as hosts,
         panel(folder / "panel", hosts) as controller,
     ):
