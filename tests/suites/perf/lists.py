@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,31 +90,38 @@ AIM_MS = 100.0
 
 @dataclass(frozen=True)
 class Cost:
-    """Milliseconds of one page: the median, the 95th percentile, and medians of the panel's CPU and of its queries."""
+    """Milliseconds of one page: the median, the 95th percentile, and medians of the CPU time of panel and database."""
 
     median: float
     high: float
-    cpu: float
+    panel: float
     database: float
     queries: int
 
     def __str__(self) -> str:
-        return f"{self.median:>7.0f}{self.high:>5.0f}{self.cpu:>5.0f}{self.database:>5.0f}{self.queries:>4}"
+        return f"{self.median:>7.0f}{self.high:>5.0f}{self.panel:>5.0f}{self.database:>5.0f}{self.queries:>4}"
 
 
 class Queries:
-    """Counts the queries of a request and the seconds that they take."""
+    """Counts the queries of a request."""
 
     def __init__(self) -> None:
-        self.number, self.seconds = 0, 0.0
+        self.number = 0
 
     def __call__(self, execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        began = time.perf_counter()
-        try:
-            return execute(sql, params, many, context)
-        finally:
-            self.number += 1
-            self.seconds += time.perf_counter() - began
+        self.number += 1
+        return execute(sql, params, many, context)
+
+
+def _database_cpu(data: Path) -> float:
+    """CPU seconds of the processes of the PostgreSQL server with this data folder (schedstat, proc(5))."""
+    master = (data / "postmaster.pid").read_text().split()[0]
+    pids = Path(f"/proc/{master}/task/{master}/children").read_text().split()
+    found = 0
+    for pid in pids:
+        with suppress(OSError):  # a process that has ended
+            found += int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
+    return found / 1e9
 
 
 def main(folder: Path) -> None:
@@ -133,26 +141,31 @@ def main(folder: Path) -> None:
 
 
 def _compare(postgres: Postgres) -> None:
-    pages = [page for page in PAGES if any(word in page for word in os.environ.get("PADDOCK_PERF_PAGES", "/").split())]
-    counted = {}
+    wanted = os.environ.get("PADDOCK_PERF_PAGES", "/").split()
+    pages = [page for page in PAGES if any(word in page for word in wanted)]
     _open(postgres, "small")
-    for name, client in _clients().items():
-        counted.update({(name, page): _measure(client, page, rounds=1).queries for page in pages})
+    clients = _clients()
+    counted = {page: _costs(postgres, clients, page, rounds=1) for page in pages}
     _open(postgres, "large")
     clients = _clients()
-    print(f"ms: median, p95, CPU of the panel, queries; number of queries; * = p95 above {AIM_MS:.0f} ms")
+    print(f"ms: median, p95, CPU of the panel, CPU of PostgreSQL; number of queries; * = p95 above {AIM_MS:.0f} ms")
     print(f"{'page':<50}" + "".join(f"{name:^28}" for name in clients))
     for page in pages:
-        found = {name: _measure(client, page, rounds=ROUNDS) for name, client in clients.items()}
-        print(
-            f"{page:<50}" + "".join(f"{cost}{'*' if cost.high > AIM_MS else ' '} " for cost in found.values()),
-            flush=True,
-        )
+        found = _costs(postgres, clients, page, rounds=ROUNDS)
+        _print(page, found)
         for name, cost in found.items():
-            assert cost.queries <= counted[name, page], f"{page} asks more questions of a larger database ({name})"
-    for page in (page for page in DEEP if page in {each.partition("?")[0] for each in pages}):
-        found = {name: _measure(client, _deep(client, page), rounds=ROUNDS) for name, client in clients.items()}
+            grown = cost.queries > counted[page][name].queries
+            assert not grown, f"{page} asks more questions of a larger database ({name})"
+    for page in DEEP if pages == list(PAGES) else ():
+        found = {
+            name: _measure(postgres.data, client, _deep(client, page), rounds=ROUNDS)
+            for name, client in clients.items()
+        }
         _print(f"{page}, after many pages", found)
+
+
+def _costs(postgres: Postgres, clients: dict[str, Any], page: str, *, rounds: int) -> dict[str, Cost]:
+    return {name: _measure(postgres.data, client, page, rounds=rounds) for name, client in clients.items()}
 
 
 def _print(page: str, found: dict[str, Cost]) -> None:
@@ -207,7 +220,7 @@ def _clients() -> dict[str, Any]:
     return clients
 
 
-def _measure(client: Any, page: str, *, rounds: int) -> Cost:
+def _measure(data: Path, client: Any, page: str, *, rounds: int) -> Cost:
     from django.db import connection
 
     client.get(page)  # the first request of a process reads templates
@@ -215,14 +228,15 @@ def _measure(client: Any, page: str, *, rounds: int) -> Cost:
     for _ in range(rounds):
         queries = Queries()
         with connection.execute_wrapper(queries):
-            cpu, began = time.process_time(), time.perf_counter()
+            database, panel, began = _database_cpu(data), time.process_time(), time.perf_counter()
             answer = client.get(page)
-            rows.append((time.perf_counter() - began, time.process_time() - cpu, queries.seconds))
+            wall = time.perf_counter() - began
+            rows.append((wall, time.process_time() - panel, _database_cpu(data) - database))
         assert answer.status_code == 200, f"{page} answers {answer.status_code}"
     assert queries.number, f"no query of {page} was seen"
-    times, cpus, database = ([value * 1000 for value in column] for column in zip(*rows, strict=True))
+    times, *cpus = ([value * 1000 for value in column] for column in zip(*rows, strict=True))
     high = sorted(times)[-1 - len(times) // 20]
-    return Cost(statistics.median(times), high, statistics.median(cpus), statistics.median(database), queries.number)
+    return Cost(statistics.median(times), high, *map(statistics.median, cpus), queries.number)
 
 
 def _deep(client: Any, page: str) -> str:
