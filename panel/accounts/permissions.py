@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from django.core.exceptions import PermissionDenied
-from django.db.models import Model, QuerySet
+from django.db.models import Model, QuerySet, prefetch_related_objects
 
 from panel.accounts.models import Role, Scope, Team, User
 
@@ -90,9 +90,17 @@ def team_keys(user: User) -> list[int]:
     """Primary keys of the teams of `user`.
 
     Queries name them as values, so that the database can estimate how many rows these teams have; from a subquery it
-    cannot, and reads a long list to its end for a team that has little of it.
+    cannot, and reads a long list to its end for a team that has little of it. After `teams_read` they cost no query.
     """
+    if "teams" in getattr(user, "_prefetched_objects_cache", {}):
+        return [team.pk for team in user.teams.all()]
     return list(user.teams.order_by().values_list("pk", flat=True))
+
+
+def teams_read(user: User) -> None:
+    """Read the teams of `user` once for a page that makes many queries; Django forgets them when they are changed."""
+    if not user.is_admin:
+        prefetch_related_objects([user], "teams")
 
 
 def visible(queryset: QuerySet[M], user: User, *, team_path: str = "team") -> QuerySet[M]:

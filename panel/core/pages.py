@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.core.paginator import Page, Paginator
@@ -16,15 +17,19 @@ class LongListPaginator(Paginator):  # type: ignore[type-arg] # not subscriptabl
     """Pages of a query's rows, of the first `most` if that is given.
 
     Counting stops there, and each page first finds the keys of its rows, so that a page of a million rows costs the
-    database little more than one of a thousand.
+    database little more than one of a thousand. `keys`: the rows of a search that is done, in order.
     """
 
-    def __init__(self, rows: QuerySet[Any], per_page: int, most: int | None = None) -> None:
+    def __init__(
+        self, rows: QuerySet[Any], per_page: int, most: int | None = None, keys: Sequence[int] | None = None
+    ) -> None:
         super().__init__(rows, per_page)
-        self._rows, self._most = rows, most
+        self._rows, self._most, self._keys = rows, most, keys
 
     @cached_property
     def _counted(self) -> int:
+        if self._keys is not None:
+            return len(self._keys)
         keys = self._rows.order_by().values("pk")
         return (keys if self._most is None else keys[: self._most + 1]).count()
 
@@ -40,10 +45,18 @@ class LongListPaginator(Paginator):  # type: ignore[type-arg] # not subscriptabl
     def page(self, number: int | str) -> Page[Any]:
         number = self.validate_number(number)
         first = (number - 1) * self.per_page
-        keys = list(self._rows.values_list("pk", flat=True)[first : min(first + self.per_page, self.count)])
+        keys = self._rows.values_list("pk", flat=True) if self._keys is None else self._keys
+        keys = list(keys[first : min(first + self.per_page, self.count)])
         return Page(self._rows.filter(pk__in=keys), number, self)
 
 
-def page_of(rows: QuerySet[Any], per_page: int, number: str | None, *, most: int | None = None) -> Page[Any]:
+def page_of(
+    rows: QuerySet[Any],
+    per_page: int,
+    number: str | None,
+    *,
+    most: int | None = None,
+    keys: Sequence[int] | None = None,
+) -> Page[Any]:
     """The page with this number of a query's rows; the first or the last if there is no such page."""
-    return LongListPaginator(rows, per_page, most).get_page(number)
+    return LongListPaginator(rows, per_page, most, keys).get_page(number)

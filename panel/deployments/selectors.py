@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable
 from typing import Any
 
@@ -21,6 +22,7 @@ from panel.deployments.models import (
     SiteState,
 )
 from panel.hosts.models import HostStatus
+from panel.hosts.selectors import hosts_visible
 from panel.websites.models import Site
 
 
@@ -80,6 +82,18 @@ def of_own_sites(user: User, rows: QuerySet[Deployment], **names: Any) -> QueryS
     """
     sites = visible(Site.objects.filter(**names), user)
     return rows.filter(pk__in=DeploymentItem.objects.filter(site__in=sites).values("deployment"))
+
+
+def newest_named(user: User, rows: QuerySet[Deployment], words: str, most: int) -> list[int]:
+    """Keys of the newest of these rows that have a site of the user's or a host with the words in its name.
+
+    Both are read from the newest on. The database would read all rows with either before it sorts them.
+    """
+    hosts = list(hosts_visible(user).filter(name__icontains=words).values_list("pk", flat=True))
+    found: set[tuple[dt.datetime, int]] = set()
+    for part in (of_own_sites(user, rows, name__icontains=words), rows.filter(host__in=hosts)):
+        found.update(part.values_list("created_at", "pk")[:most])
+    return [pk for _at, pk in sorted(found, reverse=True)[:most]]
 
 
 def is_whole_visible(user: User, deployment: Deployment) -> bool:

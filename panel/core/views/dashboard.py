@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from panel.accounts.models import User
-from panel.accounts.permissions import Action, may, visible
+from panel.accounts.permissions import Action, may, teams_read, visible
 from panel.alerts.selectors import RECENT, alerts, visible_deployments, visible_runs
 from panel.core.ui import Text
 from panel.deployments.models import DEPLOYED, DeploymentStatus
@@ -33,6 +33,7 @@ class FirstStep:
 
 
 def dashboard_context(user: User) -> dict[str, object]:
+    teams_read(user)
     figures = _figures(user)
     return {
         "alerts": alerts(user),

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from panel.accounts.models import User
-from panel.accounts.permissions import Action, may, visible
+from panel.accounts.permissions import Action, may, teams_read, visible
 from panel.benchmarks.selectors import runs_visible
 from panel.core.tags import tags_counted
 from panel.core.ui import Text
@@ -46,6 +46,7 @@ def search_all(user: User, words: str) -> list[Group]:
     """One query for each of KINDS (tags and backends: two), with PER_GROUP rows each; empty groups are left out."""
     if len(words) < MIN_LENGTH:
         return []
+    teams_read(user)
     groups = [
         Group("site", _("Sites"), "sites", _sites(user, words)),
         Group("domain", _("Domains"), "link", _domains(user, words)),

@@ -15,7 +15,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 
-from panel.accounts.models import User
 from panel.accounts.permissions import Action, may, require
 from panel.core.errors import ApplicationError
 from panel.core.http import Request
@@ -110,15 +109,10 @@ def planned(
 # --- reading ---
 
 
-def _filtered(user: User, rows: QuerySet[Deployment], form: FilterForm) -> QuerySet[Deployment]:
+def _filtered(rows: QuerySet[Deployment], form: FilterForm) -> QuerySet[Deployment]:
     if not form.is_valid():
         return rows.none()
     data = form.cleaned_data
-    if data["q"]:
-        named = selectors.of_own_sites(user, Deployment.objects.all(), name__icontains=data["q"])
-        hosts = hosts_visible(user).filter(name__icontains=data["q"])
-        on_hosts = Deployment.objects.filter(host__in=list(hosts.values_list("pk", flat=True)))
-        rows = rows.filter(pk__in=named.order_by().values("pk").union(on_hosts.order_by().values("pk")))
     for name in ("status", "kind", "host"):
         if data[name]:
             rows = rows.filter(**{name: data[name]})
@@ -129,8 +123,10 @@ def _filtered(user: User, rows: QuerySet[Deployment], form: FilterForm) -> Query
 def deployment_list(request: Request) -> HttpResponse:
     form = FilterForm(request.GET or None, user=request.user)
     rows = selectors.deployments_on_page(request.user)
-    rows = _filtered(request.user, rows, form) if form.is_bound else rows
-    page = page_of(rows, PAGE, request.GET.get("page"), most=MOST)
+    rows = _filtered(rows, form) if form.is_bound else rows
+    words = form.cleaned_data.get("q") if form.is_bound else ""
+    keys = selectors.newest_named(request.user, rows, words, MOST + 1) if words else None
+    page = page_of(rows, PAGE, request.GET.get("page"), most=MOST, keys=keys)
     page.object_list = selectors.with_own_sites(request.user, page.object_list)
     return render(request, "deployments/list.html", {"page": page, "filters": form})
 
