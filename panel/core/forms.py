@@ -117,7 +117,7 @@ class LongSelect(forms.Select):
         return format_html("<select{}>{}</select>", found, mark_safe("".join(options)))  # noqa: S308 - escaped above
 
 
-class _Names(ModelChoiceIterator):
+class _Names(ModelChoiceIterator):  # type: ignore[type-arg] # not subscriptable when it runs
     """The names of the rows, both as values and as labels."""
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
@@ -128,7 +128,7 @@ class _Names(ModelChoiceIterator):
             yield value, value
 
 
-class NameChoiceField(forms.ModelChoiceField):
+class NameChoiceField(forms.ModelChoiceField):  # type: ignore[type-arg] # as above
     """One of thousands of rows, by its name (`to_field_name`). The rows themselves are not loaded."""
 
     iterator = _Names

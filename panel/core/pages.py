@@ -45,8 +45,8 @@ class LongListPaginator(Paginator):  # type: ignore[type-arg] # not subscriptabl
     def page(self, number: int | str) -> Page[Any]:
         number = self.validate_number(number)
         first = (number - 1) * self.per_page
-        keys = self._rows.values_list("pk", flat=True) if self._keys is None else self._keys
-        keys = list(keys[first : min(first + self.per_page, self.count)])
+        known: Any = self._rows.values_list("pk", flat=True) if self._keys is None else self._keys
+        keys = list(known[first : min(first + self.per_page, self.count)])
         return Page(self._rows.filter(pk__in=keys), number, self)
 
 
