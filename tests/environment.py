@@ -35,6 +35,7 @@ STEP = re.compile(r"test_step_\d")
 # (The mark xdist_group does nothing with pytest 9.2 and xdist 3.8.)
 TOGETHER = {
     "tests/accounts/test_setup.py",
+    "tests/suites/faults/test_proxy_guide.py",
     "tests/suites/packages/test_debian_packages.py",
 }
 
