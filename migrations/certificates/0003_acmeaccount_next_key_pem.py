@@ -14,6 +14,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="acmeaccount",
             name="next_key_pem",
-            field=panel.core.fields.EncryptedTextField(blank=True, default="", editable=False),
+            field=panel.core.fields.EncryptedTextField(blank=True, default="", editable=False, db_default=""),
         ),
     ]

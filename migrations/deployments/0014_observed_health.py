@@ -12,22 +12,22 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="deployment",
             name="anyway",
-            field=models.BooleanField(default=False),
+            field=models.BooleanField(default=False, db_default=False),
         ),
         migrations.AddField(
             model_name="deployment",
             name="checks",
-            field=models.JSONField(default=list),
+            field=models.JSONField(default=list, db_default=[]),
         ),
         migrations.AddField(
             model_name="deployment",
             name="is_verified",
-            field=models.BooleanField(default=False),
+            field=models.BooleanField(default=False, db_default=False),
         ),
         migrations.AddField(
             model_name="deployment",
             name="observation",
-            field=models.TextField(blank=True, default=""),
+            field=models.TextField(blank=True, default="", db_default=""),
         ),
         migrations.AddField(
             model_name="sitestate",
@@ -37,6 +37,7 @@ class Migration(migrations.Migration):
                 choices=[("", "Not observed"), ("answering", "Responding"), ("failing", "Failing")],
                 default="",
                 max_length=12,
+                db_default="",
             ),
         ),
         migrations.AddField(
@@ -52,7 +53,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="sitestate",
             name="health_words",
-            field=models.TextField(blank=True, default=""),
+            field=models.TextField(blank=True, default="", db_default=""),
         ),
         migrations.AlterField(
             model_name="deployment",

@@ -19,6 +19,7 @@ class Migration(migrations.Migration):
                 choices=[("", "Not observed"), ("answering", "Responding"), ("failing", "Failing")],
                 default="",
                 max_length=12,
+                db_default="",
             ),
         ),
         migrations.AddField(
@@ -34,7 +35,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="sitestate",
             name="reach_words",
-            field=models.TextField(blank=True, default=""),
+            field=models.TextField(blank=True, default="", db_default=""),
         ),
         migrations.CreateModel(
             name="HealthChange",

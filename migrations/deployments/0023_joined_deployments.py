@@ -17,6 +17,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="deployment",
             name="runs_alone",
-            field=models.BooleanField(default=False, editable=False),
+            field=models.BooleanField(default=False, editable=False, db_default=False),
         ),
     ]

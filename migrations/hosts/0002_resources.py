@@ -13,7 +13,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="host",
             name="resources",
-            field=models.JSONField(blank=True, default=dict, editable=False),
+            field=models.JSONField(blank=True, default=dict, editable=False, db_default={}),
         ),
         migrations.AddField(
             model_name="host",

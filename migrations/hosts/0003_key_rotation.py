@@ -14,12 +14,12 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="host",
             name="former_public_key",
-            field=models.TextField(blank=True, default="", editable=False),
+            field=models.TextField(blank=True, default="", editable=False, db_default=""),
         ),
         migrations.AddField(
             model_name="host",
             name="next_private_key",
-            field=panel.core.fields.EncryptedTextField(blank=True, default="", editable=False),
+            field=panel.core.fields.EncryptedTextField(blank=True, default="", editable=False, db_default=""),
         ),
         migrations.AlterField(
             model_name="hostjob",

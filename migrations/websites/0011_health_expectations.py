@@ -16,7 +16,11 @@ class Migration(migrations.Migration):
             model_name="site",
             name="health_header",
             field=models.CharField(
-                blank=True, max_length=300, validators=[panel.websites.validators.validate_health_header]
+                blank=True,
+                max_length=300,
+                validators=[panel.websites.validators.validate_health_header],
+                default="",
+                db_default="",
             ),
         ),
         migrations.AddField(
@@ -34,6 +38,12 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="site",
             name="health_text",
-            field=models.CharField(blank=True, max_length=200, validators=[panel.websites.validators.validate_line]),
+            field=models.CharField(
+                blank=True,
+                max_length=200,
+                validators=[panel.websites.validators.validate_line],
+                default="",
+                db_default="",
+            ),
         ),
     ]

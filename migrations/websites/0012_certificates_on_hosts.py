@@ -16,7 +16,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="certificate",
             name="certificate_path",
-            field=models.CharField(blank=True, max_length=400),
+            field=models.CharField(blank=True, max_length=400, default="", db_default=""),
         ),
         migrations.AddField(
             model_name="certificate",
@@ -32,7 +32,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="certificate",
             name="key_path",
-            field=models.CharField(blank=True, max_length=400),
+            field=models.CharField(blank=True, max_length=400, default="", db_default=""),
         ),
         migrations.AlterField(
             model_name="certificate",

@@ -13,12 +13,12 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="serverblock",
             name="client_ca",
-            field=models.TextField(blank=True),
+            field=models.TextField(blank=True, default="", db_default=""),
         ),
         migrations.AddField(
             model_name="serverblock",
             name="client_crl",
-            field=models.TextField(blank=True),
+            field=models.TextField(blank=True, default="", db_default=""),
         ),
         migrations.AddField(
             model_name="serverblock",
@@ -28,13 +28,14 @@ class Migration(migrations.Migration):
                 choices=[("", "Not requested"), ("optional", "Optional"), ("required", "Required")],
                 default="",
                 max_length=8,
+                db_default="",
             ),
         ),
         migrations.AddField(
             model_name="serverblock",
             name="client_verify_depth",
             field=models.PositiveSmallIntegerField(
-                default=1, validators=[django.core.validators.MaxValueValidator(10)]
+                default=1, validators=[django.core.validators.MaxValueValidator(10)], db_default=1
             ),
         ),
     ]

@@ -26,7 +26,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="rawsnippet",
             name="expanded",
-            field=models.TextField(blank=True, default="", editable=False),
+            field=models.TextField(blank=True, default="", editable=False, db_default=""),
         ),
         migrations.RunPython(expanded_copy, migrations.RunPython.noop, elidable=True),
         migrations.AlterField(

@@ -27,6 +27,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="upstream",
             name="host_tags",
-            field=panel.core.tags.TagsField(),
+            field=panel.core.tags.TagsField(db_default=""),
         ),
     ]

@@ -326,6 +326,8 @@ class Migration(migrations.Migration):
                 blank=True,
                 help_text="Certificates in PEM format that sign the clients' certificates.",
                 verbose_name="Authorities",
+                default="",
+                db_default="",
             ),
         ),
         migrations.AlterField(
@@ -335,6 +337,8 @@ class Migration(migrations.Migration):
                 blank=True,
                 help_text="In PEM format, one for each authority. Leave empty to accept revoked certificates.",
                 verbose_name="Revocation lists",
+                default="",
+                db_default="",
             ),
         ),
         migrations.AlterField(
@@ -372,6 +376,7 @@ class Migration(migrations.Migration):
                 help_text="Required: requests without a valid certificate get status 400. Optional: applications decide by `$ssl_client_verify`, sent in a request header of a location.",
                 max_length=8,
                 verbose_name="Certificate of the client",
+                db_default="",
             ),
         ),
         migrations.AlterField(
@@ -382,6 +387,7 @@ class Migration(migrations.Migration):
                 help_text="Largest number between a client's certificate and its authority, such as `1`.",
                 validators=[django.core.validators.MaxValueValidator(10)],
                 verbose_name="Intermediate certificates",
+                db_default=1,
             ),
         ),
         migrations.AlterField(

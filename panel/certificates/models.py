@@ -36,7 +36,8 @@ class AcmeAccount(BaseModel):
     eab_key_id = models.CharField(max_length=300, blank=True, validators=[validators.validate_line])
     eab_key = EncryptedTextField(blank=True, default="")  # base64url, as the authority shows it
     key_pem = EncryptedTextField(blank=True, default="", editable=False)
-    next_key_pem = EncryptedTextField(blank=True, default="", editable=False)  # while the key is being changed
+    # while the key is being changed
+    next_key_pem = EncryptedTextField(blank=True, default="", db_default="", editable=False)
     url = models.CharField(max_length=500, blank=True, editable=False)
     status = models.CharField(max_length=12, choices=AccountStatus.choices, default=AccountStatus.NEW, editable=False)
     # No order is begun before this time, which the authority named (Retry-After).
@@ -104,9 +105,10 @@ class AutomaticCertificate(BaseModel):
     certificate = models.OneToOneField(
         Certificate, null=True, editable=False, on_delete=models.SET_NULL, related_name="automatic"
     )
-    tls_challenges = models.BooleanField(default=False)
+    tls_challenges = models.BooleanField(default=False, db_default=False)
     key_type = models.CharField(max_length=8, choices=KeyType.choices, default=KeyType.P256)
-    reuse_key = models.BooleanField(default=False)  # a renewal keeps the key, for example because it is pinned
+    # a renewal keeps the key, for example because it is pinned
+    reuse_key = models.BooleanField(default=False, db_default=False)
     profile = models.CharField(max_length=64, blank=True, validators=[validators.validate_line])
     https_port = models.PositiveIntegerField(
         default=443, validators=[MinValueValidator(1), MaxValueValidator(65535)]

@@ -128,17 +128,18 @@ class Deployment(Job):
     # deployments.comparing: responses of adopted sites before and after
     comparison = models.JSONField(null=True, default=None)
     # may its sites answer worse than before? Decided at the confirmation
-    anyway = models.BooleanField(default=False)
+    anyway = models.BooleanField(default=False, db_default=False)
     # what its sites were asked before and after (agents/host/checking.py), and what that says in one sentence
-    checks = models.JSONField(default=list)
-    observation = models.TextField(blank=True, default="")
-    is_verified = models.BooleanField(default=False)  # every site was observed to be right
+    checks = models.JSONField(default=list, db_default=[])
+    observation = models.TextField(blank=True, default="", db_default="")
+    is_verified = models.BooleanField(default=False, db_default=False)  # every site was observed to be right
     # the newest plan of its kind and sites, which took its place before it was confirmed (planning/superseding.py)
     superseded_by = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="+")
     confirmed_at = models.DateTimeField(null=True)
     # the transaction on the host that this deployment was carried out in with others (execution/joining.py)
     joined_as = models.UUIDField(null=True, db_index=True, editable=False)
-    runs_alone = models.BooleanField(default=False, editable=False)  # such a transaction did not succeed
+    # such a transaction did not succeed
+    runs_alone = models.BooleanField(default=False, db_default=False, editable=False)
 
     class Meta:
         ordering = ["-created_at", "-pk"]
@@ -285,13 +286,13 @@ class SiteState(models.Model):
     live_version = models.PositiveIntegerField(null=True)
     deployed_at = models.DateTimeField(null=True)
     # whether it answers: another fact than what is deployed, with times of its own (deployments/health.py)
-    health = models.CharField(max_length=12, choices=Health.choices, default=Health.UNKNOWN, blank=True)
-    health_words = models.TextField(blank=True, default="")  # what was observed last
+    health = models.CharField(max_length=12, choices=Health.choices, default=Health.UNKNOWN, blank=True, db_default="")
+    health_words = models.TextField(blank=True, default="", db_default="")  # what was observed last
     health_at = models.DateTimeField(null=True)  # when
     health_since = models.DateTimeField(null=True)  # since when it is as it is
     # the same as observed by the panel, which asks as a visitor does (deployments/watching)
-    reach = models.CharField(max_length=12, choices=Health.choices, default=Health.UNKNOWN, blank=True)
-    reach_words = models.TextField(blank=True, default="")
+    reach = models.CharField(max_length=12, choices=Health.choices, default=Health.UNKNOWN, blank=True, db_default="")
+    reach_words = models.TextField(blank=True, default="", db_default="")
     reach_at = models.DateTimeField(null=True)
     reach_since = models.DateTimeField(null=True)
     last_failure = models.ForeignKey(Deployment, null=True, on_delete=models.SET_NULL, related_name="+")

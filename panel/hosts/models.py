@@ -99,8 +99,8 @@ class Host(BaseModel):
         "SshAuthority", null=True, blank=True, on_delete=models.PROTECT, related_name="sign_ins"
     )
     # while the key is being replaced (key_rotation.py): the new one, and the line of the old one until it is removed
-    next_private_key = EncryptedTextField(blank=True, default="", editable=False)
-    former_public_key = models.TextField(blank=True, default="", editable=False)
+    next_private_key = EncryptedTextField(blank=True, default="", editable=False, db_default="")
+    former_public_key = models.TextField(blank=True, default="", editable=False, db_default="")
     password = EncryptedTextField(blank=True, default="")
     use_sudo = models.BooleanField(default=False)
     sudo_password = EncryptedTextField(blank=True, default="")
@@ -111,9 +111,8 @@ class Host(BaseModel):
     site_roots = models.JSONField(default=list, blank=True, validators=[validate_site_roots])
     facts = models.JSONField(default=dict, blank=True)
     facts_at = models.DateTimeField(null=True, blank=True)
-    resources = models.JSONField(
-        default=dict, blank=True, editable=False
-    )  # the last reading (hosts.resources.readings)
+    # the last reading (hosts.resources.readings)
+    resources = models.JSONField(default=dict, db_default={}, blank=True, editable=False)
     resources_at = models.DateTimeField(null=True, blank=True, editable=False)
     status = models.CharField(max_length=12, choices=HostStatus.choices, default=HostStatus.NEW)
     status_detail = models.TextField(blank=True)

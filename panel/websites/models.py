@@ -39,9 +39,11 @@ class Site(BaseModel):
     health_status = models.PositiveIntegerField(
         null=True, blank=True, validators=[MinValueValidator(100), MaxValueValidator(599)]
     )
-    health_text = models.CharField(max_length=200, blank=True, validators=[validators.validate_line])
+    health_text = models.CharField(
+        max_length=200, blank=True, validators=[validators.validate_line], default="", db_default=""
+    )
     health_header = models.CharField(  # sent with the request: "X-Check: paddock"
-        max_length=300, blank=True, validators=[validators.validate_health_header]
+        max_length=300, blank=True, validators=[validators.validate_health_header], default="", db_default=""
     )
     cache_mb = models.PositiveIntegerField(  # of what its locations keep of answers
         default=100, validators=[MinValueValidator(1), MaxValueValidator(1048576)]
@@ -49,7 +51,7 @@ class Site(BaseModel):
     # Whether its server blocks serve ACME challenges from the host's challenge folder; set by certificates.services.
     answers_challenges = models.BooleanField(default=False, editable=False)
     # Port on which they show the challenges over TLS too, where the web server can; 0: on none.
-    tls_challenge_port = models.PositiveIntegerField(default=0, editable=False)
+    tls_challenge_port = models.PositiveIntegerField(default=0, editable=False, db_default=0)
     notes = models.TextField(blank=True, validators=[validators.validate_text])
     tags = TagsField()
     # number of changes of the draft; every service that changes a site's files calls websites.versions
@@ -92,8 +94,8 @@ class Certificate(BaseModel):
     private_key_pem = EncryptedTextField(blank=True)  # "" for a file of a host, whose key stays there
     # Files of a host that another program renews there. Sites name them; Paddock only reads the certificate.
     host = models.ForeignKey(Host, null=True, blank=True, on_delete=models.CASCADE, related_name="certificates")
-    certificate_path = models.CharField(max_length=400, blank=True)
-    key_path = models.CharField(max_length=400, blank=True)
+    certificate_path = models.CharField(max_length=400, blank=True, default="", db_default="")
+    key_path = models.CharField(max_length=400, blank=True, default="", db_default="")
     names = models.JSONField(default=list)  # DNS names and addresses in the certificate
     issuer = models.CharField(max_length=300)
     fingerprint = models.CharField(max_length=64)  # SHA-256 of the leaf's DER, hex
@@ -181,7 +183,7 @@ class Upstream(BaseModel):
     name = models.SlugField(max_length=63, validators=[validators.validate_slug])
     balancing = models.CharField(max_length=12, choices=Balancing.choices, default=Balancing.ROUND_ROBIN)
     # With tags, the servers follow the hosts that have all of them: each host's address with this port.
-    host_tags = TagsField()
+    host_tags = TagsField(db_default="")
     host_port = models.PositiveIntegerField(null=True, blank=True, validators=PORT)
     keepalive = models.PositiveIntegerField(default=16, validators=[MaxValueValidator(1024)])
 
@@ -359,6 +361,7 @@ class ServerBlock(BaseModel):
         max_length=8,
         choices=ClientVerify.choices,
         default=ClientVerify.OFF,
+        db_default="",
         blank=True,
         help_text=_(
             "Required: requests without a valid certificate get status 400. Optional: applications decide by "
@@ -366,16 +369,23 @@ class ServerBlock(BaseModel):
         ),
     )
     client_ca = models.TextField(
-        _("Authorities"), blank=True, help_text=_("Certificates in PEM format that sign the clients' certificates.")
+        _("Authorities"),
+        blank=True,
+        default="",
+        db_default="",
+        help_text=_("Certificates in PEM format that sign the clients' certificates."),
     )
     client_crl = models.TextField(
         _("Revocation lists"),
         blank=True,
+        default="",
+        db_default="",
         help_text=_("In PEM format, one for each authority. Leave empty to accept revoked certificates."),
     )
     client_verify_depth = models.PositiveSmallIntegerField(
         _("Intermediate certificates"),
         default=1,
+        db_default=1,
         validators=[MaxValueValidator(10)],
         help_text=_("Largest number between a client's certificate and its authority, such as `1`."),
     )
@@ -587,7 +597,7 @@ class RawSnippet(BaseModel):
     location = models.ForeignKey(Location, null=True, blank=True, on_delete=models.CASCADE, related_name="snippets")
     text = models.TextField(validators=[validators.validate_text])
     # The text with the lines of directive sets in place of their names: what is rendered, and judged. Set by `save()`.
-    expanded = models.TextField(default="", blank=True, editable=False)
+    expanded = models.TextField(default="", blank=True, editable=False, db_default="")
 
     class Meta:
         ordering = ["pk"]

@@ -24,13 +24,20 @@ class WholePanel:
     """`manage.py run` with its three processes, which are restarted when they are killed.
 
     `rows` is a module that reads `given` as JSON, creates the rows, and prints a token and a session cookie of an
-    administrator, and what else a run needs (`made`). `database_url` names a PostgreSQL that others start and stop.
+    administrator, and what else a run needs (`made`). `database_url` names a PostgreSQL that others start and stop,
+    `code` the folder of another version of the panel.
     """
 
     def __init__(
-        self, folder: Path, rows: str, given: object, database_url: str = "", page_timeout_s: float = PAGE_TIMEOUT_S
+        self,
+        folder: Path,
+        rows: str,
+        given: object,
+        database_url: str = "",
+        page_timeout_s: float = PAGE_TIMEOUT_S,
+        code: Path = ROOT,
     ) -> None:
-        self.page_timeout_s = page_timeout_s
+        self.page_timeout_s, self.code = page_timeout_s, code
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
         self.redis = Redis(folder / "redis").start()
@@ -43,14 +50,16 @@ class WholePanel:
         self.run(["manage.py", "prepare"])
         self.made: dict[str, Any] = json.loads(self.run(["-m", rows], json.dumps(given)))
         self.token, self.cookie = self.made["token"], self.made["cookie"]
-        argv = [sys.executable, str(ROOT / "manage.py"), "run", "--port", str(self.port)]
+        argv = [sys.executable, str(code / "manage.py"), "run", "--port", str(self.port)]
         self.log = folder / "panel.log"
         self.process = ServerProcess(argv, self.log, env=self.env)
 
     def run(self, arguments: list[str], text: str = "") -> str:
         """Output of a Python program with the panel's settings."""
         argv = [sys.executable, *arguments]
-        done = subprocess.run(argv, cwd=ROOT, env=self.env, input=text, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            argv, cwd=self.code, env=self.env, input=text, capture_output=True, text=True, timeout=300
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -77,7 +77,7 @@ class ProxiedPanel:
         """Output of a command on one of the machines."""
         argv = [sys.executable, str(ROOT / "manage.py"), *arguments]
         env = self.env | self._home(number)
-        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
