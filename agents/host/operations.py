@@ -47,6 +47,7 @@ MODULES = {
     "challenge_put": "agents.host.challenge_put",
     "challenge_remove": "agents.host.challenge_remove",
     "keepalived": "agents.host.keepalived",
+    "certificates": "agents.host.certificates",
 }
 
 # A closing channel does not cancel these operations; they end complete or rolled back.

@@ -50,7 +50,7 @@ def certificate_alerts(user: User, most: int) -> list[Alert]:
     return [
         Alert(
             "refused" if row.revoked_at else "expiring" if step else "expired",
-            _("Revoked") if row.revoked_at else _expiry_label(step) if step else _("Expired"),
+            _("Revoked") if row.revoked_at else expiry_label(step) if step else _("Expired"),
             "certificate",
             row.name,
             ", ".join(row.names[:3]),
@@ -74,7 +74,7 @@ def _expiry_step(row: Certificate, now: dt.datetime) -> int | None:
     return expiry_step(row.not_before, row.not_after, now, most=most)
 
 
-def _expiry_label(days: int) -> str:
+def expiry_label(days: int) -> str:
     return _("Expires within a day") if days == 1 else _("Expires within %d days") % days
 
 
@@ -156,7 +156,7 @@ def live_alerts(user: User, most: int) -> list[Alert]:
         found.append(
             Alert(
                 "expired" if is_over else "expiring",
-                _("Expired") if is_over else _expiry_label(step or EXPIRY_STEPS[0]),
+                _("Expired") if is_over else expiry_label(step or EXPIRY_STEPS[0]),
                 "site",
                 state.site.name,
                 _("Visitors still get the earlier certificate. Deploy the site to use the one in its draft."),

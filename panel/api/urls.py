@@ -14,6 +14,7 @@ from panel.audit.api import Audit
 from panel.benchmarks.api.runs import Runs, Scenarios
 from panel.benchmarks.api.suites import Suites
 from panel.certificates.api import AcmeAccounts, AutomaticHttps, DnsAccounts
+from panel.certificates.on_disk.api import CertificateReadings, HostCertificates
 from panel.comparisons.api import Comparisons
 from panel.deployments.api.deployments import Deployments, Pins, Revisions
 from panel.deployments.api.maintenance import Maintenances
@@ -58,6 +59,8 @@ router.register("maintenance", Maintenances, basename="maintenance")
 router.register("virtual-addresses", VirtualAddresses, basename="virtual-addresses")
 router.register("web-servers", DeployableWebServers, basename="web-servers")
 router.register("locations", Locations, basename="locations")
+router.register("certificate-readings", CertificateReadings, basename="certificate-readings")
+router.register("host-certificates", HostCertificates, basename="host-certificates")
 router.register("host-jobs", HostJobs, basename="host-jobs")
 router.register("php-pools", PhpPools, basename="php-pools")
 router.register("pins", Pins, basename="pins")

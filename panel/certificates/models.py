@@ -18,6 +18,7 @@ from panel.core.fields import EncryptedTextField
 from panel.core.jobs import Job, JobStatus
 from panel.core.models import BaseModel
 from panel.deployments.models import Deployment, Revision
+from panel.hosts.models import Host
 from panel.websites import validators
 from panel.websites.models import Certificate, Site
 
@@ -230,6 +231,45 @@ class CertificateWatch(models.Model):
 
     def __str__(self) -> str:
         return f"{self.site}: {len(self.problems)} problems"
+
+
+class CertificateReading(models.Model):
+    """The last reading of a host's certificates on disk (on_disk/). `at` is null before the first successful one."""
+
+    host = models.OneToOneField(Host, on_delete=models.CASCADE, related_name="certificate_reading")
+    at = models.DateTimeField(null=True, db_index=True)
+    tried_at = models.DateTimeField()
+    problem = models.TextField(blank=True)  # why the last attempt failed; "" if it succeeded
+    skipped = models.JSONField(default=list)  # [{"path", "why"}]: files that could not be read
+    is_complete = models.BooleanField(default=True)  # False: a limit was reached, so certificates may be missing
+
+    class Meta:
+        verbose_name = _("reading of certificates")
+        verbose_name_plural = _("readings of certificates")
+
+    def __str__(self) -> str:
+        return f"{self.host}: certificates on disk"
+
+
+class HostCertificate(models.Model):
+    """A certificate that the last reading found in a file of a host, whoever put it there."""
+
+    host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="certificates_on_disk")
+    path = models.CharField(max_length=1024)
+    named_in = models.JSONField(default=list)  # [[engine, configuration file]]; empty: found in a usual folder
+    names = models.JSONField(default=list)  # DNS names and addresses in the certificate
+    subject = models.CharField(max_length=300)
+    issuer = models.CharField(max_length=300)
+    fingerprint = models.CharField(max_length=64, db_index=True)  # SHA-256 of its DER, hex
+    not_before = models.DateTimeField()
+    not_after = models.DateTimeField(db_index=True)
+
+    class Meta:
+        ordering = ["not_after", "pk"]
+        constraints = [models.UniqueConstraint(fields=["host", "path"], name="certificates_host_path_once")]
+
+    def __str__(self) -> str:
+        return f"{self.path} on {self.host}"
 
 
 class RateLimit(models.Model):

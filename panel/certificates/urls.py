@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import URLPattern, URLResolver, path
 
 from panel.certificates import dns_views, views
+from panel.certificates.on_disk.views import on_host
 
 app_name = "certificates"
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -14,6 +15,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("accounts/<str:name>/change-key", views.account_key_change, name="account_key_change"),
     path("accounts/<str:name>/deactivate", views.account_deactivate, name="account_deactivate"),
     path("calendar", views.calendar, name="calendar"),
+    path("hosts/<str:name>", on_host, name="on_host"),
     path("sites/<str:name>/revoke", views.revoke, name="revoke"),
     path("dns", dns_views.accounts, name="dns_accounts"),
     path("dns/add/<str:kind>", dns_views.account_add, name="dns_account_add"),

@@ -22,6 +22,8 @@ FACTS_TIMEOUT_S = 60.0
 SERVICE_TIMEOUT_S = 60.0
 # Other apps register what else they read from a host at each look (failover: virtual addresses).
 OBSERVERS: list[Callable[[Host, Session], None]] = []
+# And what they read when a host is checked.
+CHECKERS: list[Callable[[Host, Session], None]] = []
 LOOK_TIMEOUT_S = 8.0  # a host that is slower is tried again on a new connection
 PLAN_TIMEOUT_S, INSTALL_TIMEOUT_S = 400.0, 2000.0
 
@@ -43,6 +45,8 @@ def check(job: HostJob) -> dict[str, object]:
             engines = facts.pop("engines")
             facts["other_servers"] = web_servers_found(host, engines)
             running = [_observe(agent, web_server) for web_server in host.web_servers.all()]
+            for checker in CHECKERS:
+                checker(host, agent)
             _observed(host, agent)
     except RemoteError as error:
         lost(host, error)

@@ -236,6 +236,7 @@ TWINS: dict[str, str] = {
     "certificates:account_add": "POST acme-accounts/",
     "certificates:account_delete": "DELETE acme-accounts/{name}/",
     "certificates:calendar": "GET certificates/",
+    "certificates:on_host": "GET host-certificates/, GET certificate-readings/",
     "certificates:revoke": "POST automatic-https/{site}/revoke/",
     "certificates:account_key_change": "POST acme-accounts/{name}/change-key/",
     "certificates:account_deactivate": "POST acme-accounts/{name}/deactivate/",

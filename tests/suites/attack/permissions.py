@@ -32,10 +32,12 @@ _ROUTES = {
         audit:list audit:export audit:detail rollouts:list rollouts:detail previews:detail
         publishing:content publishing:detail api:releases-list api:releases-detail
         placements:list failover:list deployments:windows api:maintenance-detail
-        certificates:dns_accounts certificates:calendar websites:access_lists websites:header_sets
+        certificates:dns_accounts certificates:calendar certificates:on_host websites:access_lists websites:header_sets
         websites:directive_sets
         api:attention api:schema api:docs api:job api:job-events api:problems api:problem api:self-check
         api:search api:audit-list api:audit-detail api:deployments-steps
+        api:certificate-readings-list api:certificate-readings-detail
+        api:host-certificates-list api:host-certificates-detail
         api:drifts-list api:drifts-detail api:hosts-logs api:hosts-resources api:hosts-traffic
         api:imports-sites api:web-servers-list
         api:host-jobs-list api:host-jobs-detail api:pins-list api:reports-as-csv api:reports-as-html

@@ -146,6 +146,21 @@ def challenge_remove(folder: Path) -> dict[str, Any]:
     return {"folder": f"{folder}/challenges", "roots": [str(folder)], "names": ["keep", "token", "none"]}
 
 
+def certified(world: World, agent: Path) -> None:
+    """A configuration of the attacker's that names files of his as certificates."""
+    configured(world, agent)
+    lines = (
+        f"include {world.site}/conf.d/*.conf; ssl_certificate {world.site}/upload; ssl_certificate ../www/.htaccess;"
+    )
+    world.file(world.site / "conf" / "nginx.conf", lines)
+    world.give(world.site)
+
+
+def named(world: World) -> dict[str, Any]:
+    asked = control(world, world.site)
+    return {"engines": [{name: asked[name] for name in ("engine", "main_config", "prefix")}]}
+
+
 def listening(world: World, agent: Path) -> None:
     site(world, agent)
     with socket.socket(socket.AF_UNIX) as bound:
@@ -355,6 +370,7 @@ CASES: dict[str, list[Case]] = {
         Case("result", asks("challenge_remove", lambda world: challenge_remove(world.site)), challenged),
         Case("result", asks("challenge_remove", lambda world: challenge_remove(world.etc)), challenged),
     ],
+    "certificates": [Case("result", asks("certificates", named), certified)],
     "keepalived": [Case("result", asks("keepalived", lambda world: {"action": "look", "checks": [], "unused": []}))],
     "cancel": [Case("result", asks("cancel", lambda world: {"id": "9"}))],
 }

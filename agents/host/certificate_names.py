@@ -1,0 +1,204 @@
+"""Certificate files that configurations of web servers name, found as the servers read their files: from the main file
+through every include.
+
+Conditions such as `<IfModule>` are not evaluated, so a result is what a configuration names, not what a server loaded.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import time
+from typing import Callable, Dict, Iterator, List, Tuple
+
+from agents.host import processes
+
+MOST_FILES = 2000
+MAX_TOTAL = 32 * 1024 * 1024
+MAX_DEPTH = 16
+
+Named = Tuple[str, str]  # path of a certificate as named, and the configuration file that names it
+Text = Callable[[str], str]  # content of a file; "" if it cannot be read
+
+_NGINX_WORD = re.compile(
+    r"#[^\n]*"
+    r'|"(?P<double>(?:\\.|[^"\\\n])*)"'
+    r"|'(?P<single>(?:\\.|[^'\\\n])*)'"
+    r"|(?P<end>[;{}])"
+    r"|(?P<plain>(?:\\.|[^\s;{}\"'#\\])(?:\\.|[^\s;{}\\])*)"
+)
+_NGINX_NAMES = frozenset({"ssl_certificate", "proxy_ssl_certificate", "grpc_ssl_certificate", "uwsgi_ssl_certificate"})
+_APACHE_WORD = re.compile(r'"((?:\\.|[^"\\])*)"|\'((?:\\.|[^\'\\])*)\'|(\S+)')
+_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+_EXPORT = re.compile(r"^export (APACHE_\w+)=(\S+)", re.MULTILINE)
+
+
+class Files:
+    """Reads configuration files, each once, up to the limits of one request; `is_complete` tells if they sufficed."""
+
+    def __init__(self, text: Text, until: float) -> None:
+        self._text, self._until = text, until
+        self._left, self._bytes = MOST_FILES, MAX_TOTAL
+        self._seen: set[str] = set()
+        self.is_complete = True
+
+    def begin(self) -> None:
+        """Read every file again: another web server may include the same ones."""
+        self._seen = set()
+
+    def new_text(self, path: str) -> str:
+        """Content of a file that this server did not read yet; "" otherwise."""
+        if path in self._seen or not self._may_go_on():
+            return ""
+        self._seen.add(path)
+        self._left -= 1
+        text = self._text(path)
+        self._bytes -= len(text)
+        return text
+
+    def find(self, pattern: str) -> Iterator[str]:
+        """Files that a pattern matches, or the one that it names, sorted."""
+        if not any(sign in pattern for sign in "*?["):
+            yield pattern
+            return
+        found: List[str] = []
+        for path in glob.iglob(pattern):
+            if len(found) >= MOST_FILES or not self._may_go_on():
+                self.is_complete = False
+                break
+            found.append(path)
+        yield from sorted(found)
+
+    def _may_go_on(self) -> bool:
+        if self._left <= 0 or self._bytes <= 0 or time.monotonic() > self._until:
+            self.is_complete = False
+        return self.is_complete
+
+
+def named(engine: str, main_config: str, prefix: str, files: Files) -> Iterator[Named]:
+    files.begin()
+    if engine == "apache":
+        yield from _Apache(main_config, prefix, files).named()
+    elif engine == "openlitespeed":
+        yield from _litespeed(main_config, prefix, files)
+    else:
+        yield from _nginx(main_config, os.path.dirname(main_config), files, 0)
+
+
+# --- nginx, and gallop, which reads the same format ---
+
+
+def _nginx(path: str, base: str, files: Files, depth: int) -> Iterator[Named]:
+    """Names in one file and those that it includes. Relative names start at the folder of the main file."""
+    for words in _nginx_directives(files.new_text(path)):
+        if len(words) != 2:
+            continue
+        if words[0] in _NGINX_NAMES:
+            if not words[1].startswith("data:") and words[1]:
+                yield os.path.join(base, words[1]), path
+        elif words[0] == "include" and depth < MAX_DEPTH:
+            for inner in files.find(os.path.join(base, words[1])):
+                yield from _nginx(inner, base, files, depth + 1)
+
+
+def _nginx_directives(text: str) -> Iterator[List[str]]:
+    words: List[str] = []
+    for match in _NGINX_WORD.finditer(text):
+        if match["end"]:
+            yield words
+            words = []
+        elif match.lastgroup:
+            words.append(re.sub(r"\\(.)", r"\1", match[match.lastgroup]))
+
+
+# --- Apache httpd ---
+
+
+class _Apache:
+    """One server. ServerRoot, and variables of `Define` and Debian's envvars, hold from their line on."""
+
+    def __init__(self, main_config: str, prefix: str, files: Files) -> None:
+        self._main, self._root, self._files = main_config, prefix, files
+        folder = os.path.dirname(main_config)
+        envvars = processes.read(os.path.join(folder, "envvars")).decode("utf-8", "replace")
+        self._variables: Dict[str, str] = {"APACHE_CONFDIR": folder}
+        self._variables.update((name, value.replace("$SUFFIX", "")) for name, value in _EXPORT.findall(envvars))
+
+    def named(self) -> Iterator[Named]:
+        yield from self._file(self._main, 0)
+
+    def _file(self, path: str, depth: int) -> Iterator[Named]:
+        for line in self._files.new_text(path).replace("\\\n", " ").splitlines():
+            words = [a or b or c for a, b, c in _APACHE_WORD.findall(line.strip())]
+            if len(words) < 2 or words[0].startswith(("#", "<")):
+                continue
+            name = words[0].lower()
+            value = _VARIABLE.sub(lambda match: self._variables.get(match[1], match[0]), words[1])
+            if name == "define":
+                self._variables[words[1]] = words[2] if len(words) > 2 else ""
+            elif name == "serverroot":
+                self._root = value
+            elif name == "sslcertificatefile":
+                yield os.path.join(self._root, value), path
+            elif name in ("include", "includeoptional") and depth < MAX_DEPTH:
+                for inner in self._included(os.path.join(self._root, value)):
+                    yield from self._file(inner, depth + 1)
+
+    def _included(self, pattern: str) -> Iterator[str]:
+        for path in self._files.find(pattern):
+            if os.path.isdir(path):
+                yield from self._files.find(os.path.join(glob.escape(path), "*"))
+            else:
+                yield path
+
+
+# --- OpenLiteSpeed ---
+
+
+def _litespeed(main_config: str, prefix: str, files: Files) -> Iterator[Named]:
+    yield from _litespeed_file(main_config, {"SERVER_ROOT": prefix}, files, 0)
+
+
+def _litespeed_file(path: str, names: Dict[str, str], files: Files, depth: int) -> Iterator[Named]:
+    """Names in one file, those that it includes, and the files of its virtual hosts and templates."""
+    blocks: List[Tuple[str, str, Dict[str, str]]] = []  # kind, name and settings of the blocks around a line
+    base = names["SERVER_ROOT"]
+    for line in files.new_text(path).splitlines():
+        words = line.split(None, 1)
+        if not words or words[0].startswith("#"):
+            continue
+        key, value = words[0].lower(), words[1].strip() if len(words) > 1 else ""
+        if value.endswith("{") or key.endswith("{"):
+            blocks.append((key.rstrip("{"), value.rstrip("{").strip(), {}))
+        elif key == "}" and blocks:
+            kind, name, settings = blocks.pop()
+            if kind in ("virtualhost", "vhtemplate") and depth < MAX_DEPTH:
+                yield from _litespeed_host(name, settings, names, files, depth)
+        elif key == "certfile":
+            yield os.path.join(base, _expanded(value, names)), path
+        elif key == "include" and depth < MAX_DEPTH:
+            for inner in files.find(os.path.join(base, _expanded(value, names))):
+                yield from _litespeed_file(inner, names, files, depth + 1)
+        elif blocks:
+            blocks[-1][2][key] = value
+
+
+def _litespeed_host(
+    name: str, settings: Dict[str, str], names: Dict[str, str], files: Files, depth: int
+) -> Iterator[Named]:
+    base = names["SERVER_ROOT"]
+    own = dict(names, VH_NAME=name)
+    own["VH_ROOT"] = os.path.normpath(os.path.join(base, _expanded(settings.get("vhroot", ""), own)))
+    value = settings.get("configfile", "")
+    if settings.get("templatefile"):  # its virtual hosts have names of their own
+        own, value = names, settings["templatefile"]
+    if value:
+        yield from _litespeed_file(os.path.join(base, _expanded(value, own)), own, files, depth + 1)
+
+
+def _expanded(value: str, names: Dict[str, str]) -> str:
+    """`value` with `$NAME` replaced in any case."""
+    for name, real in names.items():
+        value = re.sub(re.escape("$" + name), lambda _match, real=real: real, value, flags=re.IGNORECASE)  # type: ignore[misc]
+    return value.strip("\"'")

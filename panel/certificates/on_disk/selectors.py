@@ -1,0 +1,168 @@
+"""Reads of certificates on hosts' disks, and who renews them.
+
+For administrators only, because the files of a host belong to all teams.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import posixpath
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, may
+from panel.certificates.models import AutomaticCertificate, CertificateReading, HostCertificate
+from panel.deployments.models import SiteState
+from panel.hosts.models import Host, WebServer
+from panel.hosts.selectors import hosts_visible
+from panel.websites.certificates import EXPIRY_STEPS, expiry_step
+from panel.websites.models import Certificate, CertificateSource
+
+CURRENT = dt.timedelta(days=2)  # an older reading tells nothing about now
+# Programs that renew certificates of at most this lifetime usually do it 30 days before the end.
+RENEWED_LIFETIME = dt.timedelta(days=100)
+FOLDER, ENDING = "paddock", ".crt"  # Paddock's files: CONFIG_ROOT/paddock/SITE/CERTIFICATE.crt (websites.freeze)
+
+
+@dataclass(frozen=True)
+class Keeper:
+    """What Paddock has to do with a file: it deployed it for the site `site`, or reads it as a file of its host.
+
+    `certificate` is its certificate, None if that was deleted meanwhile.
+    """
+
+    certificate: Certificate | None
+    site: str = ""
+
+    @property
+    def automatic(self) -> AutomaticCertificate | None:
+        return getattr(self.certificate, "automatic", None)
+
+    @property
+    def kind(self) -> str:
+        """automatic, or the certificate's source; deployed if that was deleted."""
+        if self.automatic is not None:
+            return "automatic"
+        return str(self.certificate.source) if self.certificate is not None else "deployed"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One certificate as pages and the API show it. `keeper` is None if it has nothing to do with Paddock."""
+
+    row: HostCertificate
+    keeper: Keeper | None
+
+
+KEEPERS = ("automatic", *CertificateSource.values, "deployed")
+
+
+def host_certificates_visible(user: User) -> QuerySet[HostCertificate]:
+    rows = HostCertificate.objects.select_related("host__certificate_reading")
+    if not may(user, Action.ADMINISTER):
+        return rows.none()
+    return rows.filter(host__in=hosts_visible(user))
+
+
+def readings_visible(user: User) -> QuerySet[CertificateReading]:
+    rows = CertificateReading.objects.select_related("host")
+    if not may(user, Action.ADMINISTER):
+        return rows.none()
+    return rows.filter(host__in=hosts_visible(user))
+
+
+def reading_of_host(user: User, host: Host) -> CertificateReading | None:
+    return readings_visible(user).filter(host=host).first()
+
+
+def lines(rows: Iterable[HostCertificate]) -> list[Line]:
+    """With their keepers, in four queries."""
+    rows = list(rows)
+    hosts = {row.host_id for row in rows}
+    read = Certificate.objects.filter(host__in=hosts, certificate_path__in={row.path for row in rows})
+    by_path = {(row.host_id, row.certificate_path): row for row in read.select_related("automatic__site")}
+    deployed = _deployed(rows, hosts)
+    names = {name for _site, name in deployed.values()}
+    by_name = Certificate.objects.filter(name__in=names).select_related("automatic__site").in_bulk(field_name="name")
+    found = []
+    for row in rows:
+        keeper = None
+        if row.pk in deployed:
+            site, name = deployed[row.pk]
+            keeper = Keeper(by_name.get(name), site)
+        elif (row.host_id, row.path) in by_path:
+            keeper = Keeper(by_path[row.host_id, row.path])
+        found.append(Line(row, keeper))
+    return found
+
+
+def _deployed(rows: Sequence[HostCertificate], hosts: set[int]) -> dict[int, tuple[str, str]]:
+    """Site and certificate, by the row, of files that Paddock deployed."""
+    folders: dict[int, set[str]] = defaultdict(set)
+    for host, paths in WebServer.objects.filter(host__in=hosts).values_list("host", "paths"):
+        folders[host].add(posixpath.join(paths.get("config_root", "").rstrip("/"), FOLDER))
+    named = {}
+    for row in rows:
+        folder, name = posixpath.split(row.path)
+        above, site = posixpath.split(folder)
+        if name.endswith(ENDING) and above in folders[row.host_id]:
+            named[row.pk] = (site, name.removesuffix(ENDING))
+    sites = {site for site, _name in named.values()}
+    states = SiteState.objects.filter(site__name__in=sites, revision__web_server__host__in=hosts)
+    there = set(states.values_list("site__name", "revision__web_server__host"))
+    return {row.pk: named[row.pk] for row in rows if row.pk in named and (named[row.pk][0], row.host_id) in there}
+
+
+@dataclass(frozen=True)
+class Expiring:
+    """A certificate that expires and that Paddock does not renew, with all files that contain it. `step` is of
+    EXPIRY_STEPS; 0: it has expired.
+    """
+
+    rows: list[HostCertificate]
+    step: int
+
+
+def expiring(user: User) -> list[Expiring]:
+    """Certificates that web servers use and that expire soon, the first to end first.
+
+    Those that a site in Paddock uses are left out, because alerts.certificates names them. So are files that no
+    configuration names: they may be left over, or of a program that Paddock does not know.
+    """
+    now = timezone.now()
+    soon = (
+        host_certificates_visible(user)
+        .filter(
+            not_after__lt=now + dt.timedelta(days=EXPIRY_STEPS[0]),
+            host__certificate_reading__at__gt=now - CURRENT,
+            host__is_paused=False,
+        )
+        .order_by("not_after", "host__name", "path")
+    )
+    found = [line for line in lines(soon.exclude(named_in=[])) if line.keeper is None or not line.keeper.site]
+    own = {line.keeper.certificate.pk for line in found if line.keeper and line.keeper.certificate}
+    known = Q(pk__in=own) | Q(fingerprint__in={line.row.fingerprint for line in found})
+    used = Certificate.objects.filter(known, blocks__isnull=False).values_list("fingerprint", "pk")
+    fingerprints, keys = {fingerprint for fingerprint, _pk in used}, {pk for _fingerprint, pk in used}
+    left = [
+        line.row
+        for line in found
+        if line.row.fingerprint not in fingerprints
+        and not (line.keeper and line.keeper.certificate and line.keeper.certificate.pk in keys)
+    ]
+    groups: dict[str, list[HostCertificate]] = defaultdict(list)
+    for row in left:
+        groups[row.fingerprint].append(row)
+    steps = [(group, expiry_of(group[0], now)) for group in groups.values()]
+    return [Expiring(group, step) for group, step in steps if step is not None]
+
+
+def expiry_of(row: HostCertificate, now: dt.datetime) -> int | None:
+    """The last step before its end that was reached (websites.certificates.expiry_step)."""
+    is_renewed = row.not_after - row.not_before <= RENEWED_LIFETIME
+    return expiry_step(row.not_before, row.not_after, now, most=EXPIRY_STEPS[1 if is_renewed else 0])

@@ -1,0 +1,75 @@
+"""Read the certificates on a host's disk and record them, every hour and when the host is checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import logging
+
+from django.db import transaction
+from django.utils import timezone
+
+from panel.certificates.models import CertificateReading, HostCertificate
+from panel.certificates.on_disk.reading import Answer, Found, answer_of
+from panel.hosts.models import Host
+from panel.hosts.targets import engine_control
+from panel.remote.errors import ConnectionLost, RemoteError
+from panel.remote.pool import Session
+
+EVERY = dt.timedelta(hours=1)
+TIMEOUT_S = 20.0  # the agent stops by itself after ten seconds, unless a disk does not respond
+MOST_WEB_SERVERS = 20  # as the agent
+_FIELDS = [field.name for field in dataclasses.fields(Found)]
+
+logger = logging.getLogger(__name__)
+
+
+def certificates_observed(host: Host, agent: Session) -> None:
+    """Read them if the last attempt is EVERY ago. Called at each look at the host. Raises ConnectionLost."""
+    if not CertificateReading.objects.filter(host=host, tried_at__gt=timezone.now() - EVERY).exists():
+        certificates_read(host, agent)
+
+
+def certificates_read(host: Host, agent: Session) -> None:
+    """Ask the agent and record its response. After a failure the certificates stay. Raises ConnectionLost."""
+    controls = [engine_control(web_server) for web_server in host.web_servers.order_by("pk")[:MOST_WEB_SERVERS]]
+    engines = [
+        {"engine": control.engine, "main_config": control.main_config, "prefix": control.prefix} for control in controls
+    ]
+    now = timezone.now()
+    try:
+        answer = answer_of(agent.call("certificates", {"engines": engines}, timeout=TIMEOUT_S))
+    except ConnectionLost:
+        raise
+    except RemoteError as error:
+        logger.warning("the certificates on %s were not read: %s", host, error.message)
+        CertificateReading.objects.update_or_create(host=host, defaults={"tried_at": now, "problem": error.message})
+        return
+    certificates_record(host, answer, now)
+
+
+@transaction.atomic
+def certificates_record(host: Host, answer: Answer, now: dt.datetime) -> None:
+    values = {
+        "at": now,
+        "tried_at": now,
+        "problem": "",
+        "skipped": answer.skipped,
+        "is_complete": answer.is_complete,
+    }
+    CertificateReading.objects.update_or_create(host=host, defaults=values)
+    rows = HostCertificate.objects.filter(host=host)
+    if _content(answer.certificates) == _content(rows):
+        return
+    rows.delete()
+    # Two workers may record the same host at once.
+    HostCertificate.objects.bulk_create(
+        [HostCertificate(host=host, **dataclasses.asdict(found)) for found in answer.certificates],
+        ignore_conflicts=True,
+    )
+
+
+def _content(rows: object) -> list[list[object]]:
+    """Fields of the rows for a comparison, by path."""
+    assert hasattr(rows, "__iter__")
+    return sorted(([getattr(row, name) for name in _FIELDS] for row in rows), key=lambda fields: str(fields[0]))

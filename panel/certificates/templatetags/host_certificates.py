@@ -1,0 +1,51 @@
+"""The card of certificates on the page of a host, whose app knows no certificates."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from django import template
+from django.utils import timezone
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+from panel.accounts.models import User
+from panel.certificates.models import HostCertificate
+from panel.certificates.on_disk.selectors import expiry_of, host_certificates_visible, lines, reading_of_host
+from panel.core.templatetags import ui
+from panel.hosts.models import Engine, Host
+
+register = template.Library()
+SHOWN = 6
+
+
+@register.inclusion_tag("certificates/on_host_card.html")
+def host_certificates(host: Host, user: User) -> dict[str, Any]:
+    """The first certificates to expire."""
+    rows = host_certificates_visible(user).filter(host=host).order_by("not_after", "path")
+    return {
+        "host": host,
+        "lines": lines(rows[:SHOWN]),
+        "count": rows.count(),
+        "most": SHOWN,
+        "reading": reading_of_host(user, host),
+        "now": timezone.now(),
+    }
+
+
+@register.simple_tag
+def expiry_status(row: HostCertificate, now: dt.datetime) -> SafeString:
+    step = expiry_of(row, now)
+    if step == 0:
+        return ui.status("expired", _("Expired"))
+    if step:
+        return ui.status("expiring", _("Expires soon"))
+    if row.not_before > now:
+        return ui.status("queued", _("Not valid yet"))
+    return ui.status("valid", _("Valid"))
+
+
+@register.filter
+def engine_name(engine: str) -> str:
+    return str(Engine(engine).label)
