@@ -9,7 +9,6 @@ from __future__ import annotations
 import glob
 import os
 import re
-import time
 from typing import Callable, Dict, Iterator, List, Tuple
 
 from agents.host import processes
@@ -28,7 +27,9 @@ _NGINX_WORD = re.compile(
     r"|(?P<end>[;{}])"
     r"|(?P<plain>(?:\\.|[^\s;{}\"'#\\])(?:\\.|[^\s;{}\\])*)"
 )
-_NGINX_NAMES = frozenset({"ssl_certificate", "proxy_ssl_certificate", "grpc_ssl_certificate", "uwsgi_ssl_certificate"})
+_NGINX_NAMES = frozenset(
+    {"include", "ssl_certificate", "proxy_ssl_certificate", "grpc_ssl_certificate", "uwsgi_ssl_certificate"}
+)
 _APACHE_WORD = re.compile(r'"((?:\\.|[^"\\])*)"|\'((?:\\.|[^\'\\])*)\'|(\S+)')
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _EXPORT = re.compile(r"^export (APACHE_\w+)=(\S+)", re.MULTILINE)
@@ -37,8 +38,9 @@ _EXPORT = re.compile(r"^export (APACHE_\w+)=(\S+)", re.MULTILINE)
 class Files:
     """Reads configuration files, each once, up to the limits of one request; `is_complete` tells if they sufficed."""
 
-    def __init__(self, text: Text, until: float) -> None:
-        self._text, self._until = text, until
+    def __init__(self, text: Text, go_on: Callable[[], None]) -> None:
+        """`go_on` is called before each file; it raises Refusal to end the reading."""
+        self._text, self._go_on = text, go_on
         self._left, self._bytes = MOST_FILES, MAX_TOTAL
         self._seen: set[str] = set()
         self.is_complete = True
@@ -71,7 +73,8 @@ class Files:
         yield from sorted(found)
 
     def _may_go_on(self) -> bool:
-        if self._left <= 0 or self._bytes <= 0 or time.monotonic() > self._until:
+        self._go_on()
+        if self._left <= 0 or self._bytes <= 0:
             self.is_complete = False
         return self.is_complete
 
@@ -91,25 +94,26 @@ def named(engine: str, main_config: str, prefix: str, files: Files) -> Iterator[
 
 def _nginx(path: str, base: str, files: Files, depth: int) -> Iterator[Named]:
     """Names in one file and those that it includes. Relative names start at the folder of the main file."""
-    for words in _nginx_directives(files.new_text(path)):
-        if len(words) != 2:
-            continue
-        if words[0] in _NGINX_NAMES:
-            if not words[1].startswith("data:") and words[1]:
-                yield os.path.join(base, words[1]), path
-        elif words[0] == "include" and depth < MAX_DEPTH:
-            for inner in files.find(os.path.join(base, words[1])):
+    for directive, value in _nginx_directives(files.new_text(path)):
+        if directive != "include":
+            if value and not value.startswith("data:"):
+                yield os.path.join(base, value), path
+        elif depth < MAX_DEPTH:
+            for inner in files.find(os.path.join(base, value)):
                 yield from _nginx(inner, base, files, depth + 1)
 
 
-def _nginx_directives(text: str) -> Iterator[List[str]]:
+def _nginx_directives(text: str) -> Iterator[Tuple[str, str]]:
+    """Includes and names of certificates, with their value."""
     words: List[str] = []
     for match in _NGINX_WORD.finditer(text):
-        if match["end"]:
-            yield words
+        group = match.lastgroup
+        if group == "end":
+            if len(words) == 2 and words[0] in _NGINX_NAMES:
+                yield words[0], re.sub(r"\\(.)", r"\1", words[1])
             words = []
-        elif match.lastgroup:
-            words.append(re.sub(r"\\(.)", r"\1", match[match.lastgroup]))
+        elif group:
+            words.append(match[group])
 
 
 # --- Apache httpd ---

@@ -1,4 +1,4 @@
-"""Certificates that lie on this host: those that configurations of its web servers name, and those in usual folders.
+"""Certificates in files of this host: those that configurations of its web servers name, and those in usual folders.
 
 Only the first certificate of a file leaves the host. Private keys in the same file or folder do not.
 """
@@ -25,7 +25,7 @@ MOST_ENGINES = 20
 MAX_FILE = 64 * 1024  # a chain has 3 to 12 KiB; bundles of authorities have more
 MAX_DER = 16 * 1024
 MAX_CONFIG = 4 * 1024 * 1024
-LONGEST_S = 10.0
+LONGEST_S = 20.0
 # The system's own authorities (/etc/ssl/certs) are left out.
 FOLDERS = (
     "/etc/letsencrypt/live/*/fullchain.pem",
@@ -44,7 +44,8 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
     """{"engines": [{"engine", "main_config", "prefix"}]} -> {"certificates": [{"path", "der": base64, "named_in":
     [[engine, configuration file]]}], "skipped": [{"path", "why"}], "is_complete"}.
 
-    A certificate that no configuration names has an empty "named_in". "is_complete" is false if a limit was reached.
+    A certificate that no configuration names has an empty "named_in". "is_complete" is false if a limit of number or
+    size was reached. Refusal if it takes longer than LONGEST_S, because unread certificates would look removed.
     """
     engines = args.get("engines")
     if not isinstance(engines, list) or len(engines) > MOST_ENGINES:
@@ -84,7 +85,14 @@ class _Found:
         self.skipped: Dict[str, str] = {}
         self.rows: List[Dict[str, Any]] = []
         self.is_complete = True
-        self.files = certificate_names.Files(self._configuration, self._until)
+        self.files = certificate_names.Files(self._configuration, self.go_on)
+
+    def go_on(self) -> None:
+        """Raise Refusal if the time is over."""
+        if self._cancelled.is_set():
+            raise Refusal("cancelled", "the reading of the certificates was cancelled")
+        if time.monotonic() > self._until:
+            raise Refusal("failed", "reading the certificates took longer than %g s" % LONGEST_S)
 
     def read_configuration(self, engine: str, main_config: str, prefix: str) -> None:
         for name, config in certificate_names.named(engine, main_config, prefix, self.files):
@@ -102,7 +110,8 @@ class _Found:
         """
         if any(row["path"] == path for row in self.rows):
             return
-        if len(self.rows) >= MOST or self._cancelled.is_set() or time.monotonic() > self._until:
+        self.go_on()
+        if len(self.rows) >= MOST:
             self.is_complete = False
             return
         namers = self.names.get(path, [])

@@ -252,7 +252,7 @@ class CertificateReading(models.Model):
 
 
 class HostCertificate(models.Model):
-    """A certificate that the last reading found in a file of a host, whoever put it there."""
+    """A certificate that the last reading found in a file of a host, managed by Paddock or not."""
 
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="certificates_on_disk")
     path = models.CharField(max_length=1024)

@@ -183,6 +183,16 @@ def test_circular_and_endless_includes_end(tmp_path: Path, monkeypatch: pytest.M
     assert not asked(("nginx", main))["is_complete"]
 
 
+def test_reading_that_takes_too_long_fails_instead_of_leaving_certificates_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main = tmp_path / "nginx.conf"
+    main.write_text(f"ssl_certificate {made(tmp_path / 'a.pem', 'a.example')};")
+    monkeypatch.setattr(certificates, "LONGEST_S", -1.0)
+    with pytest.raises(Refusal, match="took longer than"):
+        asked(("nginx", main))
+
+
 @pytest.mark.parametrize("engines", [None, [1], [{"engine": "nginx"}], [{}] * 21])
 def test_malformed_request_is_refused(engines: Any) -> None:
     with pytest.raises(Refusal):

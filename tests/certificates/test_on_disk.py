@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from panel.accounts.models import Role
 from panel.alerts.selectors import alerts
-from panel.certificates.models import CertificateReading, HostCertificate
+from panel.certificates.models import AcmeAccount, AutomaticCertificate, CertificateReading, HostCertificate
 from panel.certificates.on_disk import services
 from panel.certificates.on_disk.reading import answer_of
 from panel.certificates.on_disk.selectors import lines
@@ -66,7 +66,8 @@ class Disk:
         port = free_port()
         self.apache_file.write_text(
             f"Listen {port}\n<VirtualHost *:{port}>\n ServerName blog.example\n SSLEngine on\n"
-            f' SSLCertificateFile "{self.blog}"\n SSLCertificateKeyFile {self.blog.with_suffix(".key")}\n</VirtualHost>\n'
+            f' SSLCertificateFile "{self.blog}"\n SSLCertificateKeyFile {self.blog.with_suffix(".key")}\n'
+            "</VirtualHost>\n"
         )
         self.web_server = self.machine.web_server(self.nginx, Engine.NGINX)
         self.machine.web_server(self.apache, Engine.APACHE)
@@ -156,15 +157,22 @@ def test_certificate_that_paddock_deployed_has_one_alert_of_its_own(disk: Disk) 
     (line,) = lines([disk.paths()[path]])
     assert line.keeper is not None
     assert (line.keeper.site, line.keeper.kind, line.keeper.certificate) == ("shop", "self_signed", own)
+    page = f"/certificates/hosts/{disk.host.name}"
+    assert "upload a renewal" in signed_in(people.admin).get(page).content.decode()
     soon = {"not_after": timezone.now() + 5 * DAY, "not_before": timezone.now() - 85 * DAY}
     HostCertificate.objects.filter(path=path).update(**soon)
     Certificate.objects.update(**soon)
     written(disk.old, "old.example", 80)
     found = [title for title, _label in titles(people.admin)]
     assert found.count("shop-cert") == 1 and "shop.example" not in found
+    account = AcmeAccount.objects.create(team=people.team, name="le")
+    AutomaticCertificate.objects.create(site=site, account=account, certificate=own)
+    assert "Automatic HTTPS of shop" in signed_in(people.admin).get(page).content.decode()
+    told = caller_of(people.admin).get(f"host-certificates/?path={path}").json()["results"][0]
+    assert (told["managed_by"], told["certificate"], told["site"]) == ("automatic", "shop-cert", "shop")
 
 
-def test_certificate_that_paddock_reads_on_the_host_is_named_by_its_own_alert_while_sites_use_it(disk: Disk) -> None:
+def test_file_of_the_host_that_a_site_uses_is_named_by_the_alert_of_its_certificate(disk: Disk) -> None:
     people = disk.machine.people
     host_look(disk.host.pk)
     pem = disk.old.read_text()
@@ -185,8 +193,9 @@ def test_pages_and_api_show_the_certificates_to_administrators_only(disk: Disk) 
     admin, owner = signed_in(people.admin), signed_in(people.owner)
     for path in (f"/hosts/{name}/", f"/certificates/hosts/{name}"):
         text = admin.get(path).content.decode()
-        assert "old.example" in text and str(disk.old) in text and str(disk.nginx_file) in text
-        assert "Not by Paddock" in text and "named in no configuration" in text and "PRIVATE" not in text
+        assert "old.example" in text and str(disk.old) in text
+        assert "Not by Paddock" in text and "PRIVATE" not in text
+    assert str(disk.nginx_file) in text and "named in no configuration" in text
     assert "old.example" not in owner.get(f"/hosts/{name}/").content.decode()
     assert owner.get(f"/certificates/hosts/{name}").status_code == 403
     assert admin.get("/certificates/hosts/none").status_code == 404
@@ -269,4 +278,5 @@ JSON = st.recursive(
 @given(certificates=JSON, row=st.fixed_dictionaries({"path": JSON, "der": JSON, "named_in": JSON}), skipped=JSON)
 def test_any_response_of_a_host_is_recorded(people: Cast, certificates: Any, row: Any, skipped: Any) -> None:
     for value in (certificates, [row], [dict(row, path="/a", der=encoded())]):
-        recorded(people.host, {"certificates": value, "skipped": skipped, "is_complete": certificates})
+        rows = recorded(people.host, {"certificates": value, "skipped": skipped, "is_complete": certificates})
+    assert [row.path for row in rows] == ["/a"]

@@ -1,1 +1,1 @@
-"""Certificates on the disks of hosts, whoever put them there: read, shown, and named before they expire."""
+"""Certificates on the disks of hosts, managed by Paddock or not: reading them, pages, and the choice for alerts."""

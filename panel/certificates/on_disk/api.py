@@ -46,7 +46,7 @@ class HostCertificates(Resource):
 
 
 class CertificateReadings(Resource):
-    """When the certificates on each host's disk were read, and which files could not be read. Administrators only."""
+    """Readings of the certificates on each host's disk: times, and files that were not read. Administrators only."""
 
     model = CertificateReading
     serializer_class = CertificateReadingSerializer

@@ -31,9 +31,9 @@ FOLDER, ENDING = "paddock", ".crt"  # Paddock's files: CONFIG_ROOT/paddock/SITE/
 
 @dataclass(frozen=True)
 class Keeper:
-    """What Paddock has to do with a file: it deployed it for the site `site`, or reads it as a file of its host.
+    """Paddock's part in a file: it deployed the file for the site `site`, or reads it as a file of its host.
 
-    `certificate` is its certificate, None if that was deleted meanwhile.
+    `certificate` is None if it was deleted meanwhile.
     """
 
     certificate: Certificate | None

@@ -17,7 +17,7 @@ from panel.remote.errors import ConnectionLost, RemoteError
 from panel.remote.pool import Session
 
 EVERY = dt.timedelta(hours=1)
-TIMEOUT_S = 20.0  # the agent stops by itself after ten seconds, unless a disk does not respond
+TIMEOUT_S = 30.0  # the agent stops by itself after 20 seconds, unless a disk does not respond
 MOST_WEB_SERVERS = 20  # as the agent
 _FIELDS = [field.name for field in dataclasses.fields(Found)]
 

@@ -149,9 +149,7 @@ def challenge_remove(folder: Path) -> dict[str, Any]:
 def certified(world: World, agent: Path) -> None:
     """A configuration of the attacker's that names files of his as certificates."""
     configured(world, agent)
-    lines = (
-        f"include {world.site}/conf.d/*.conf; ssl_certificate {world.site}/upload; ssl_certificate ../www/.htaccess;"
-    )
+    lines = f"include {world.site}/conf.d/*.conf; ssl_certificate ../upload; ssl_certificate ../www/.htaccess;"
     world.file(world.site / "conf" / "nginx.conf", lines)
     world.give(world.site)
 

@@ -56,6 +56,7 @@ def build() -> Used:
     more += rollouts.placements(rows, [busy, new])
     more += hosts.virtual_addresses([busy, new])
     more += hosts.authorities(busy)
+    more += hosts.certificates_on_disk(busy)
     more += rollouts.content(world.owner, rows[0], busy)
     rollouts.dns(DnsAccount.objects.get())
     more += deployments.drifts(rows[0], servers[0])

@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from django.urls import reverse
 from django.utils import timezone
 
+from panel.certificates.models import CertificateReading, HostCertificate
 from panel.failover.models import KeepalivedHost, VirtualAddress, VirtualAddressHost
 from panel.failover.reading import digest
 from panel.failover.selectors import draft_of
@@ -141,3 +142,28 @@ def authorities(host: Host) -> list[str]:
         reverse("hosts:authority_add"),
         reverse("hosts:authority_delete", args=["paddock"]),
     ]
+
+
+def certificates_on_disk(host: Host) -> list[str]:
+    """Certificates that Paddock does not manage, one of which expires soon, and a file that cannot be read."""
+    now = timezone.now()
+    config = "/etc/nginx/sites-enabled/a-shop-with-a-long-name-and-many-names.conf"
+    for days, name, named_in in (
+        (5, "old.example", [["nginx", config], ["apache", "/etc/apache2/sites-enabled/old.conf"]]),
+        (60, "a-shop-with-a-long-name.eu-central.example", [["nginx", config]]),
+        (-3, "mail.example", []),
+    ):
+        HostCertificate.objects.create(
+            host=host,
+            path=f"/etc/letsencrypt/live/{name}/fullchain.pem",
+            named_in=named_in,
+            names=[name, f"www.{name}", f"m.{name}"],
+            subject=f"CN={name}",
+            issuer="CN=R11,O=Let's Encrypt,C=US",
+            fingerprint=f"{days % 97:064x}",
+            not_before=now - dt.timedelta(days=80),
+            not_after=now + dt.timedelta(days=days),
+        )
+    skipped = [{"path": "/etc/nginx/tls/$ssl_server_name.pem", "why": "The name contains a variable."}]
+    CertificateReading.objects.create(host=host, at=now, tried_at=now, skipped=skipped, is_complete=False)
+    return [reverse("certificates:on_host", args=[host.name])]
