@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from panel.rendering import confinement, exclusive, rewriting, variables
 from panel.rendering.apache.quoting import Interpolator, rewrite_regex
@@ -44,29 +44,6 @@ def are_used(source: ServerBlock) -> bool:
     return bool(source.rewrites) or any(location.rewrites for location in source.locations)
 
 
-def only_redirect(source: ServerBlock) -> bool:
-    """Return whether each rewrite is a redirect, so that none changes the path that rules and sections see."""
-    lists = [source.rewrites, *(location.rewrites for location in source.locations)]
-    return all(rewriting.redirects(item) for items in lists for item in items)
-
-
-def redirects(
-    source: ServerBlock, chosen: Mapping[Place, Condition], slashes: list[Directive], at: str, dialect: Dialect
-) -> list[Directive]:
-    """Rules of a server block whose rewrites are all redirects: one rule each, as an administrator would write it.
-
-    mod_rewrite applies none of them to mod_dir's internal request for the index file of a folder.
-    """
-    found = [line for item in _block_list(source, at, dialect, []) for line in item]
-    found += slashes if any(location.rewrites for location in source.locations) else []
-    for place, condition in chosen.items():
-        pattern = rewrite_regex(condition.as_one(), f"{place.pointer}/pattern")
-        here = directive("RewriteCond", "%{REQUEST_URI}", pattern)
-        for number, item in enumerate(place.location.rewrites):
-            found += [here, *_one(item, f"{place.pointer}/rewrites/{number}", [], dialect)]
-    return [*_skip(dialect.foreign, len(_counted(found))), *found] if dialect.foreign else found
-
-
 def rules(
     source: ServerBlock, chosen: Mapping[Place, Condition], slashes: list[Directive], at: str, dialect: Dialect
 ) -> list[Directive]:
@@ -80,7 +57,15 @@ def rules(
     head = [*_skip([(f"%{{ENV:{ROUND}}}", "=1")], len(_counted(own)))] if inside and own else []
     begun = [directive("RewriteRule", "^", "-", f"[E={ROUND}:1]")] if inside else []
     body = [*head, *own, *begun, *slashes, *inside]
-    return [*_skip(dialect.foreign, len(_counted(body))), *body] if dialect.foreign else body
+    return unless_foreign(body, dialect)
+
+
+def unless_foreign(lines: list[Directive], dialect: Dialect) -> list[Directive]:
+    """The rules, skipped for internal requests that the dialect detects."""
+    if not dialect.foreign or not lines:
+        return lines
+    first, *rest = _skip(dialect.foreign, len(_counted(lines)))
+    return [replace(first, comment="The server's own requests, as for error pages, keep their path"), *rest, *lines]
 
 
 def _counted(lines: list[Directive]) -> list[Directive]:
@@ -100,11 +85,11 @@ def _block_list(source: ServerBlock, at: str, dialect: Dialect, flags: list[str]
     for number, item in enumerate(source.rewrites):
         rest = len(source.rewrites) - number - 1
         skips = [f"S={rest}"] if item.flag in ("last", "break") and rest else []
-        found.append(_one(item, f"{at}/rewrites/{number}", [*flags, *skips], dialect))
+        found.append(one_rule(item, f"{at}/rewrites/{number}", [*flags, *skips], dialect))
     return found
 
 
-def _one(item: Rewrite, at: str, flags: list[str], dialect: Dialect, url: str = "") -> list[Directive]:
+def one_rule(item: Rewrite, at: str, flags: list[str], dialect: Dialect, url: str = "") -> list[Directive]:
     """One rewrite as one rule; the path stays unchanged if its result would leave the folder.
 
     `url`: the upstream that receives the result.
@@ -169,13 +154,13 @@ def _skipping(line: Directive, rest: int) -> Directive:
 def _of_place(place: Place, number: int, item: Rewrite, dialect: Dialect) -> list[Directive]:
     at = f"{place.pointer}/rewrites/{number}"
     if item.flag == "last":
-        return _one(item, at, [f"E={MOVED}:1", f"E={AGAIN}:0", f"E={HOPPED}:1", dialect.anew], dialect)
+        return one_rule(item, at, [f"E={MOVED}:1", f"E={AGAIN}:0", f"E={HOPPED}:1", dialect.anew], dialect)
     if item.flag != "break":
-        return _one(item, at, [f"E={MOVED}:1", f"E={AGAIN}:1"], dialect)
-    stays = _one(item, at, [f"E={MOVED}:1", f"E={AGAIN}:0", "S=REST"], dialect)
+        return one_rule(item, at, [f"E={MOVED}:1", f"E={AGAIN}:1"], dialect)
+    stays = one_rule(item, at, [f"E={MOVED}:1", f"E={AGAIN}:0", "S=REST"], dialect)
     if (url := dialect.proxied(place)) is None:
         return stays
-    own = [directive("RewriteCond", f"%{{ENV:{HOPPED}}}", "!=1"), *_one(item, at, ["P"], dialect, url)]
+    own = [directive("RewriteCond", f"%{{ENV:{HOPPED}}}", "!=1"), *one_rule(item, at, ["P"], dialect, url)]
     return [*own, *stays]
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from posixpath import dirname
 
 from panel.rendering import challenges, checks, handlers, logformats, maintenance, names, reach, snippets
-from panel.rendering.apache import cache, indexes, rewrites, rewriting
+from panel.rendering.apache import cache, indexes, plain_rewrites, rewrites, rewriting
 from panel.rendering.apache.modules import mpm
 from panel.rendering.apache.quoting import Interpolator, expression, plain
 from panel.rendering.apache.section import body_limit, brotli, gzip, header_line, index_files, section
@@ -27,8 +28,8 @@ from panel.rendering.spec import (
 )
 from panel.rendering.tree import Directive, Node, Raw, block, directive
 
-# Printed above the rules of rewrites that change the path.
-_WHY_ROUNDS = "As in nginx, a rewritten path chooses its location again"
+# Printed above rules that run again for a new path.
+_WHY_ROUNDS = "As in nginx, a path rewritten by {} chooses its location again, with the rules of that location"
 
 
 def hosts(spec: SiteSpec, web_server: WebServerSpec, source: ServerBlock, at: str) -> list[Node]:
@@ -266,7 +267,7 @@ def _locations(
     name = server_name(spec, source)
     sections: list[Node] = []
     chosen, encodes = conditions(found), rewriting.encodes_queries(web_server)
-    rules: list[Directive] = [*rewriting.missing_slashes(found), *rewriting.body_limits(source, chosen)]
+    rules: list[Directive] = []
     fallbacks = {place: reach.by_fallback(place, found) for place in found.places}
     for place, condition in chosen.items():
         words = rewriting.interpolator(place, name)
@@ -288,9 +289,12 @@ def _locations(
         sections += section(
             spec, web_server, place, condition, everywhere, name, inside=inside, fallbacks=later, folders=own
         )
-    rules = [*rewriting.beside_alias(chosen), *cache.path_rules(source), *rules]
+    head = [*rewriting.missing_slashes(found), *rewriting.body_limits(source, chosen)]
+    aside = [*rewriting.beside_alias(chosen), *cache.path_rules(source)]
     if rewrites.are_used(source):
-        rules = [*_moved(spec, source, chosen, found, name, at), *rules]
+        rules = [*_moved(spec, source, chosen, found, folders, at), *aside, *rules]
+    else:
+        rules = [*aside, *head, *rules]
     if any(rewrites.TO in word for line in rules for word in line.args):
         sections.append(rewrites.asked_anew(encodes=encodes))
     rules = [*_maintenance_rules(spec), *rules]
@@ -324,21 +328,48 @@ def _maintenance_rules(spec: SiteSpec) -> list[Directive]:
 
 
 def _moved(
-    spec: SiteSpec, source: ServerBlock, chosen: dict[Place, Condition], found: Locations, name: str, at: str
+    spec: SiteSpec,
+    source: ServerBlock,
+    chosen: dict[Place, Condition],
+    found: Locations,
+    index_rules: Collection[Place],
+    at: str,
 ) -> list[Directive]:
-    """Rules of the site's rewrites. Redirects leave pages for errors alone, which httpd requests internally."""
+    """Rules of the site's rewrites, with the redirects and limits that come before those of locations.
+
+    Rewrites leave pages for errors alone, which httpd requests internally, and paths that rules have requested.
+    """
 
     def proxied(place: Place) -> str | None:
         proxies = place.location.handler == "proxy"
         return target_of(spec, place.location, place.pointer)[0] if proxies else None
 
-    slashes, dialect = rewriting.missing_slashes(found), rewrites.Dialect(name, proxied)
-    if rewrites.only_redirect(source):
-        has_pages = source.error_pages or source.snippet or spec.maintenance
-        dialect = dialect if has_pages else replace(dialect, foreign=())
-        return rewrites.redirects(source, chosen, slashes, at, dialect)
+    dialect = rewrites.Dialect(server_name(spec, source), proxied)
+    slashes, limits = rewriting.missing_slashes(found), rewriting.body_limits(source, chosen)
+    parts = plain_rewrites.split(source, found, index_rules, limits=bool(limits))
+    if not parts.block:
+        return [*_general(source, chosen, slashes, at, dialect, "the server block"), *slashes, *limits]
+    if not (parts.general or source.error_pages or source.snippet or spec.maintenance):
+        dialect = replace(dialect, foreign=())
+    found_rules = plain_rewrites.of_block(source, at, limits, dialect)
+    found_rules += [*slashes, *plain_rewrites.of_places(parts.places, chosen, dialect)]
+    if parts.general:
+        labels = ", ".join(place.label for place in parts.general).replace("\n", " ")
+        rest = {place: chosen[place] for place in parts.general}
+        found_rules += _general(replace(source, rewrites=()), rest, [], at, dialect, f"location {labels}")
+    return found_rules
+
+
+def _general(
+    source: ServerBlock,
+    chosen: dict[Place, Condition],
+    slashes: list[Directive],
+    at: str,
+    dialect: rewrites.Dialect,
+    who: str,
+) -> list[Directive]:
     lines = rewrites.rules(source, chosen, slashes, at, dialect)
-    return [replace(lines[0], comment=_WHY_ROUNDS), *lines[1:], *rewrites.ends()]
+    return [replace(lines[0], comment=_WHY_ROUNDS.format(who)), *lines[1:], *rewrites.ends()]
 
 
 def _mentions_raw_uri(source: ServerBlock) -> bool:

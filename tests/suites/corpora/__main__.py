@@ -1,7 +1,7 @@
 """`make corpora`: every file parses or is refused with its file and line; the share of directives that map.
 
 `python -m tests.suites.corpora --folder apache=PATH` measures the configurations of a local folder, for instance those
-of a repository, instead of the pinned ones.
+of a repository, instead of the pinned ones. With `--apache`: the lines of each site beside those rendered for Apache.
 """
 
 from __future__ import annotations
@@ -47,13 +47,26 @@ def _local(folders: list[str]) -> Iterator[tuple[str, Corpus, Path]]:
 def main(given: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.suites.corpora")
     parser.add_argument("--folder", action="append", default=[], help="ENGINE=PATH, instead of what is pinned")
+    parser.add_argument("--apache", action="store_true", help="count lines before and after, for Apache")
     options = parser.parse_args(given)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "panel.settings")
     django.setup()
+    corpora = _local(options.folder) if options.folder else _pinned()
+    return _apache_lines(corpora) if options.apache else _mapped(corpora)
+
+
+def _apache_lines(corpora: Iterator[tuple[str, Corpus, Path]]) -> int:
+    from tests.suites.corpora import apache_lines  # its models need Django's setup
+
+    print("\n".join(apache_lines.report(corpora)))
+    return 0
+
+
+def _mapped(corpora: Iterator[tuple[str, Corpus, Path]]) -> int:
     total, crashes = Figures(), []
     rows = [HEAD, ("---", *("---:" for _ in HEAD[1:]))]
     refusals = []
-    for name, corpus, root in _local(options.folder) if options.folder else _pinned():
+    for name, corpus, root in corpora:
         figures = measured(corpus, root)
         rows.append(_row(name, figures))
         refusals += [

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from panel.imports.mapping import mapped
 from panel.imports.reading import Fault, Loaded, Loader, Node, SourceFile
+from panel.imports.report import FoundSite, Report
 from panel.rendering.spec import WebServerSpec
 from tests.suites.corpora.pins import Corpus
 
@@ -48,18 +49,35 @@ class Figures:
 
 def measured(corpus: Corpus, root: Path) -> Figures:
     figures = Figures()
-    for engine, path in sorted({(engine, path) for engine, pattern in corpus.files for path in root.glob(pattern)}):
-        if path.is_file():
-            _file(figures, engine, path, corpus.inside)
+    for engine, path in files_of(corpus, root):
+        _file(figures, engine, path, corpus.inside)
     return figures
+
+
+def files_of(corpus: Corpus, root: Path) -> list[tuple[str, Path]]:
+    """The corpus's files, each with the web server that reads it."""
+    found = {(engine, path) for engine, pattern in corpus.files for path in root.glob(pattern)}
+    return sorted((engine, path) for engine, path in found if path.is_file())
+
+
+def sites_of(engine: str, path: Path, *, inside: bool) -> list[FoundSite]:
+    """The sites of one file; none if it cannot be read."""
+    loaded = _loaded(engine, path)
+    if any(not fault.message.endswith("is not there") for fault in loaded.faults):
+        return []
+    return _report(engine, _within(loaded, engine) if inside else loaded).sites
+
+
+def _loaded(engine: str, path: Path) -> Loaded:
+    source = SourceFile(str(path), path.read_bytes().decode("utf-8", "replace"))
+    # What it includes is a file of its own here, or none of the corpus.
+    return Loader(engine, lambda _pattern: [], "/etc", VARIABLES).load_file(source)
 
 
 def _file(figures: Figures, engine: str, path: Path, inside: bool) -> None:
     figures.files += 1
-    source = SourceFile(str(path), path.read_bytes().decode("utf-8", "replace"))
     try:
-        # What it includes is a file of its own here, or none of the corpus.
-        loaded = Loader(engine, lambda _pattern: [], "/etc", VARIABLES).load_file(source)
+        loaded = _loaded(engine, path)
         unreadable = [fault for fault in loaded.faults if not fault.message.endswith("is not there")]
         if unreadable:
             figures.refused += unreadable
@@ -84,7 +102,7 @@ def _within(loaded: Loaded, engine: str) -> Loaded:
     return Loaded((*outside, holder), loaded.faults, loaded.files)
 
 
-def _count(figures: Figures, engine: str, loaded: Loaded) -> None:
+def _report(engine: str, loaded: Loaded) -> Report:
     web_server = WebServerSpec(
         engine=engine,  # type: ignore[arg-type]
         config_root=f"/etc/{engine}",
@@ -92,7 +110,11 @@ def _count(figures: Figures, engine: str, loaded: Loaded) -> None:
         layout="sites",
         site_roots=ROOTS,
     )
-    report = mapped(loaded, web_server, "/etc")
+    return mapped(loaded, web_server, "/etc")
+
+
+def _count(figures: Figures, engine: str, loaded: Loaded) -> None:
+    report = _report(engine, loaded)
     figures.sites += len(report.sites)
     for site in report.sites:
         for item in site.items:
