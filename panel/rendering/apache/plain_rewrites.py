@@ -23,6 +23,8 @@ from panel.rendering.spec import Rewrite, ServerBlock
 from panel.rendering.tree import Directive, directive
 
 _PASSED_ON = ["PT", "NS", "L"]  # NS: mod_dir looks for index files by subrequests, which are not rewritten
+# The rest of an expression after its literal start that matches no further slash.
+_ONE_SEGMENT = re.compile(r"(?:\[\^/\]|\[(?:[a-z]-[a-z]|[A-Z]-[A-Z]|0-9|[A-Za-z0-9_])+-?\]|\\[dw.]|[\w()?+*-])*\$")
 _LITERAL = re.compile(r"\^((?:[A-Za-z0-9_/-]|\\[.-])*)(.?)")
 
 
@@ -118,7 +120,11 @@ class _Judge:
 
     def _starts_plainly(self, item: Rewrite) -> bool:
         """Return whether no location of an original path has an upstream or a folder of its own."""
-        return all(place is None or self._has_own_files(place) for place in self._beginning_with(_start(item.pattern)))
+        start = _start(item.pattern)
+        places = [place for place in self._beginning_with(start) if place is not None]
+        if _stays_in_segment(item.pattern):
+            places = [place for place in places if place.is_regex or "/" not in place.pattern[len(start) :]]
+        return all(map(self._has_own_files, places))
 
     def _is_passed_on(self, items: Sequence[Rewrite]) -> bool:
         """Return whether the first rewrite is final and all locations of its result need no further rules."""
@@ -198,6 +204,12 @@ def _start(pattern: str) -> str:
         return ""
     text = _unescaped(literal[1])
     return text[:-1] if literal[2] in ("?", "*", "{") else text
+
+
+def _stays_in_segment(pattern: str) -> bool:
+    """Return whether paths that the expression matches have no slash after their literal start."""
+    literal = _LITERAL.match(pattern)
+    return literal is not None and bool(_start(pattern)) and bool(_ONE_SEGMENT.fullmatch(pattern, literal.end(1)))
 
 
 def _unescaped(literal: str) -> str:

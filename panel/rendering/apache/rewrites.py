@@ -22,6 +22,8 @@ from panel.rendering.tree import Directive, Node, block, directive
 AT, AGAIN, HOPPED, MOVED, ROUND, TO = (f"PADDOCK_{word}" for word in ("AT", "AGAIN", "HOPPED", "MOVED", "ROUND", "TO"))
 # A path that exists on no disk. httpd would map an existing path such as /etc/passwd or / to that file.
 NOWHERE = "/.paddock-moved"
+# nginx encodes these characters of a capture in a query; httpd would respond with 403 to a space there.
+_QUERY_ENCODING = ("B=#%&+?", "BCTLS", "BNP")
 ANEW = f"N={rewriting.ROUNDS}"
 
 
@@ -31,13 +33,14 @@ class Dialect:
 
     `proxied`: path to which a proxying location sends a path changed by `break`, or None. `foreign`: tests that detect
     internal requests for an index file or an error page, which are not rewritten. `anew`: the flag that restarts the
-    rules.
+    rules. `encodes`: the server supports BCTLS.
     """
 
     server_name: str
     proxied: Callable[[Place], str | None]
     foreign: tuple[tuple[str, str], ...] = (("%{ENV:REDIRECT_STATUS}", "!^$"), ("%{IS_SUBREQ}", "=true"))
     anew: str = ANEW
+    encodes: bool = False
 
 
 def are_used(source: ServerBlock) -> bool:
@@ -109,11 +112,14 @@ def one_rule(item: Rewrite, at: str, flags: list[str], dialect: Dialect, url: st
         flags = [f"R={status}", "L"]
     if "?" in text and not drops:
         flags = ["QSA", *flags]
+    path, _, query = text.partition("?")
+    if dialect.encodes and not status and "$" in query and "$" not in path:
+        flags = [*_QUERY_ENCODING, *flags]
     result = url + words.in_target(text, field)
     rule = directive("RewriteRule", rewrite_regex(pattern, f"{at}/pattern"), result, f"[{','.join(flags)}]")
     if url or confinement.of_rewrite(item) is not Verdict.MAY_CLIMB:
         return [rule]
-    made = words.in_target(text.partition("?")[0], field)
+    made = words.in_target(path, field)
     return [directive("RewriteCond", made, f"!{confinement.CLIMBS}"), rule]
 
 

@@ -28,8 +28,11 @@ from panel.rendering.spec import (
 )
 from panel.rendering.tree import Directive, Node, Raw, block, directive
 
-# Printed above rules that run again for a new path.
-_WHY_ROUNDS = "As in nginx, a path rewritten by {} chooses its location again, with the rules of that location"
+# Printed above the rules of rewrites without a plain form.
+_WHY_GENERAL = (
+    "One rule each is not enough for the rewrites of {}: Apache requests the new path internally, "
+    "so that its location is chosen as in nginx"
+)
 
 
 def hosts(spec: SiteSpec, web_server: WebServerSpec, source: ServerBlock, at: str) -> list[Node]:
@@ -292,7 +295,7 @@ def _locations(
     head = [*rewriting.missing_slashes(found), *rewriting.body_limits(source, chosen)]
     aside = [*rewriting.beside_alias(chosen), *cache.path_rules(source)]
     if rewrites.are_used(source):
-        rules = [*_moved(spec, source, chosen, found, folders, at), *aside, *rules]
+        rules = [*_moved(spec, source, chosen, found, folders, at, encodes=encodes), *aside, *rules]
     else:
         rules = [*aside, *head, *rules]
     if any(rewrites.TO in word for line in rules for word in line.args):
@@ -334,6 +337,8 @@ def _moved(
     found: Locations,
     index_rules: Collection[Place],
     at: str,
+    *,
+    encodes: bool,
 ) -> list[Directive]:
     """Rules of the site's rewrites, with the redirects and limits that come before those of locations.
 
@@ -344,7 +349,7 @@ def _moved(
         proxies = place.location.handler == "proxy"
         return target_of(spec, place.location, place.pointer)[0] if proxies else None
 
-    dialect = rewrites.Dialect(server_name(spec, source), proxied)
+    dialect = rewrites.Dialect(server_name(spec, source), proxied, encodes=encodes)
     slashes, limits = rewriting.missing_slashes(found), rewriting.body_limits(source, chosen)
     parts = plain_rewrites.split(source, found, index_rules, limits=bool(limits))
     if not parts.block:
@@ -354,9 +359,9 @@ def _moved(
     found_rules = plain_rewrites.of_block(source, at, limits, dialect)
     found_rules += [*slashes, *plain_rewrites.of_places(parts.places, chosen, dialect)]
     if parts.general:
-        labels = ", ".join(place.label for place in parts.general).replace("\n", " ")
+        labels = ", ".join(f"location {place.label}" for place in parts.general).replace("\n", " ")
         rest = {place: chosen[place] for place in parts.general}
-        found_rules += _general(replace(source, rewrites=()), rest, [], at, dialect, f"location {labels}")
+        found_rules += _general(replace(source, rewrites=()), rest, [], at, dialect, labels)
     return found_rules
 
 
@@ -369,7 +374,7 @@ def _general(
     who: str,
 ) -> list[Directive]:
     lines = rewrites.rules(source, chosen, slashes, at, dialect)
-    return [replace(lines[0], comment=_WHY_ROUNDS.format(who)), *lines[1:], *rewrites.ends()]
+    return [replace(lines[0], comment=_WHY_GENERAL.format(who)), *lines[1:], *rewrites.ends()]
 
 
 def _mentions_raw_uri(source: ServerBlock) -> bool:

@@ -191,8 +191,57 @@ def of_redirects_only(world: World) -> tuple[SiteSpec, list[Expected]]:
     ]
 
 
+def of_single_rules(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """Apache has a plain rule for each rewrite but that of /twice/, whose result belongs to another folder."""
+    spec = one(
+        world,
+        "rewrites-plain",
+        Location("~", r"/\.", "deny"),
+        Location("~", r"\.php$", "php", php_pool="php", try_files=("$uri", "=404")),
+        Location("", "/", "static", try_files=("$uri", "$uri/", "/app/moved.php?$args")),
+        Location("", "/files/", "static", try_files=("$uri", "$uri/", "=404"), headers=(Header("X-Kind", "file"),)),
+        Location("", "/find/", "static", rewrites=(Rewrite("^/find/(.*)$", "/app/moved.php?find=$1", "last"),)),
+        Location("", "/shut/", "deny", rewrites=(Rewrite("^/shut/(a.*)$", "/files/$1"),)),
+        Location("", "/tool/", "proxy", upstream="app", rewrites=(Rewrite("^/tool/(.*)$", "/$1", "break"),)),
+        Location("", "/app/", "proxy", upstream="app", rewrites=(Rewrite("app/(.*)$", "/v2/$1?by=break", "break"),)),
+        Location("", "/twice/", "static", rewrites=(Rewrite("^/twice/(.*)$", "/copied/$1", "last"),)),
+        Location("", "/copied/", "static", alias=f"{world.www}/files/"),
+        client_max_body_mb=1,
+        rewrites=(
+            Rewrite("^/old$", "/files/a.txt", "permanent"),
+            Rewrite(r"^/map_index\.xml$", "/app/moved.php?map=1", "last"),
+            Rewrite(r"^/([^/]+?)-map([0-9]+)?\.xml$", "/app/moved.php?map=$1&number=$2", "last"),
+            Rewrite("^/docs/(.*)$", "/files/$1"),
+        ),
+    )
+    passed = "host=a.test ip=127.0.0.1 proto=http own=-"
+    return spec, [
+        Expected("/old", 301, headers=_where(world, "/files/a.txt")),
+        Expected("/map_index.xml?q=1", 200, "script /app/moved.php /map_index.xml?q=1"),
+        Expected("/post-map2.xml", 200, "script /app/moved.php /post-map2.xml"),
+        Expected("/post-map2.xml", 200, "script /app/moved.php /post-map2.xml", method="POST", sent_body="abc"),
+        Expected("/docs/a.txt", 200, "a file", {"x-kind": "file"}),
+        Expected("/docs/a.txt", 405, method="POST", sent_body="abc"),
+        Expected("/docs/none.txt", 404),
+        Expected("/docs/.hidden", 403),
+        Expected("/find/a%20b%26c%25d", 200, "script /app/moved.php /find/a%20b%26c%25da b&c%d"),
+        Expected("/find/.git", 403),
+        Expected("/shut/a.txt", 200, "a file", {"x-kind": "file"}),
+        Expected("/shut/b", 403),
+        Expected("/tool/x/y?q=1", 200, f"GET /x/y?q=1 {passed}"),
+        Expected("/tool/a%20b", 200, f"GET /a%20b {passed}"),
+        Expected("/tool", 301, headers=_where(world, "/tool/")),
+        Expected("/app/x?q=1", 200, f"GET /v2/x?by=break&q=1 {passed}"),
+        Expected("/app/moved.php", 200, "script /app/moved.php /app/moved.php"),
+        Expected("/twice/a.txt", 200, "a file"),
+        Expected("/twice/none.txt", 404),
+        Expected("/none", 200, "script /app/moved.php /none"),
+    ]
+
+
 FILES = {
     "files/a.txt": "a file",
-    "app/moved.php": "<?php echo 'script ', $_SERVER['SCRIPT_NAME'], ' ', $_SERVER['REQUEST_URI'];",
+    "app/moved.php": "<?php echo 'script ', $_SERVER['SCRIPT_NAME'], ' ', $_SERVER['REQUEST_URI'],"
+    " $_GET['find'] ?? '';",
 }
-SITES = (of_the_block, of_a_location, of_redirects_only)
+SITES = (of_the_block, of_a_location, of_redirects_only, of_single_rules)
