@@ -174,7 +174,8 @@ def _only_looks(place: Place, item: Rewrite) -> bool:
     *files, last = place.location.try_files
     if last != "=404":
         return False
-    is_script = place.location.handler == "php" and "$" not in item.replacement.partition("?")[0]
+    runs_itself = place.location.handler == "php" and not place.location.split_path_info
+    is_script = runs_itself and "$" not in item.replacement.partition("?")[0]
     return files == ["$uri", "$uri/"] or (files == ["$uri"] and is_script)
 
 
