@@ -98,27 +98,33 @@ def test_rewrite_is_one_rule_where_exact(name: str) -> None:
 
 
 BLOG = (Rewrite("^/blog/(.*)$", "/news/$1"),)
-GENERAL = {
-    "the new path belongs to another folder": site(Location("", "/news/", "static", root="/srv/b"), rewrites=BLOG),
-    "the new path belongs to an alias": site(Location("", "/news/", "static", alias="/srv/b/"), rewrites=BLOG),
-    "the new path belongs to an upstream": site(inside("/news/", handler="proxy"), rewrites=BLOG),
-    "the new path has try_files": site(FRONT, PHP, rewrites=BLOG),
-    "the new path has a fixed response": site(Location("=", "/news/x", "return", return_code=410), rewrites=BLOG),
-    "the new path is rewritten again": site(inside("/news/", Rewrite("x", "/y", "last")), rewrites=BLOG),
-    "the original path belongs to an upstream": site(NEWS, inside("/blog/", handler="proxy"), rewrites=BLOG),
-    "the original path belongs to an alias": site(Location("", "/blog/", "static", alias="/srv/b/"), rewrites=BLOG),
-    "the next rewrite can match": site(rewrites=(*BLOG, Rewrite("^/news/x$", "/y"))),
-    "a redirect follows the limit of bodies": site(
-        PHP, rewrites=(*BLOG, Rewrite("^/x$", "/y", "permanent")), client_max_body_mb=1
+LEADS_TO = "the new path can be one of a location with"
+COMES_FROM = "the original path can be one of a location with"
+GENERAL = [
+    (f"{LEADS_TO} another folder", site(Location("", "/news/", "static", root="/srv/b"), rewrites=BLOG)),
+    (f"{LEADS_TO} another folder", site(Location("", "/news/", "static", alias="/srv/b/"), rewrites=BLOG)),
+    (f"{LEADS_TO} an upstream", site(inside("/news/", handler="proxy"), rewrites=BLOG)),
+    (f"{LEADS_TO} try_files", site(FRONT, PHP, rewrites=BLOG)),
+    (f"{LEADS_TO} a fixed response", site(Location("=", "/news/x", "return", return_code=410), rewrites=BLOG)),
+    (f"{LEADS_TO} rewrites", site(inside("/news/", Rewrite("x", "/y", "last")), rewrites=BLOG)),
+    (f"{COMES_FROM} an upstream", site(NEWS, inside("/blog/", handler="proxy"), rewrites=BLOG)),
+    (f"{COMES_FROM} another folder", site(Location("", "/blog/", "static", alias="/srv/b/"), rewrites=BLOG)),
+    ("a later rewrite can match the new path", site(rewrites=(*BLOG, Rewrite("^/news/x$", "/y")))),
+    (
+        "a redirect follows, which nginx sends before it limits bodies",
+        site(PHP, rewrites=(*BLOG, Rewrite("^/x$", "/y", "permanent")), client_max_body_mb=1),
     ),
-    "a location limits bodies": site(Location("~", "p$", "php", php_pool="php", client_max_body_mb=1), rewrites=BLOG),
-}
+    (
+        "a location limits bodies by itself",
+        site(Location("~", "p$", "php", php_pool="php", client_max_body_mb=1), rewrites=BLOG),
+    ),
+]
 
 
-@pytest.mark.parametrize("why", GENERAL)
-def test_rewrite_requests_the_new_path_again_when(why: str) -> None:
-    text = rendered(GENERAL[why])
-    assert "# One rule each is not enough for the rewrites of the server block:" in text
+@pytest.mark.parametrize("why, spec", GENERAL)
+def test_rewrite_without_plain_form_requests_the_new_path_and_says_why(why: str, spec: SiteSpec) -> None:
+    text = rendered(spec)
+    assert f"# One rule each is not enough for rewrites of the server block, because {why}\n" in text
     assert "/.paddock-moved [E=PADDOCK_TO:$0,L]" in text
 
 
@@ -133,7 +139,9 @@ def test_general_rules_cover_only_the_location_that_needs_them() -> None:
         )
     )
     assert "RewriteRule ^/old/(.*)$ /news/$1 [PT,NS,L]" in text
-    assert "# One rule each is not enough for the rewrites of location /twice/:" in text
+    assert (
+        f"# One rule each is not enough for rewrites of location /twice/, because {LEADS_TO} another folder\n" in text
+    )
     assert text.count("E=PADDOCK_AT:") == 2  # none, and /twice/
 
 
@@ -145,7 +153,8 @@ def test_location_that_general_rules_lead_to_has_general_rules() -> None:
             inside("/twice/", Rewrite("^/twice/(.*)$", "/old/$1", "last")),
         )
     )
-    assert "rewrites of location /old/, location /twice/:" in text
+    assert f"location /twice/, because {LEADS_TO} rewrites; " in text
+    assert "; location /old/, because rewrites of another location can lead to it\n" in text
     assert "[PT" not in text
 
 

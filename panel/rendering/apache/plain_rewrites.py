@@ -30,13 +30,14 @@ _LITERAL = re.compile(r"\^((?:[A-Za-z0-9_/-]|\\[.-])*)(.?)")
 
 @dataclass(frozen=True)
 class Split:
-    """Rewrites with a plain form: those of the block, if `block` is true, and those of `places`. `general`: the other
-    locations with rewrites.
+    """Locations whose rewrites have a plain form, and the reason why others have none, by their name.
+
+    If `of_block`, the rewrites of the server block have no plain form, and so nothing else has.
     """
 
-    block: bool
     places: tuple[Place, ...]
-    general: tuple[Place, ...]
+    general: Mapping[Place, str]
+    of_block: str = ""
 
 
 def split(source: ServerBlock, found: Locations, index_rules: Collection[Place], *, limits: bool) -> Split:
@@ -45,16 +46,18 @@ def split(source: ServerBlock, found: Locations, index_rules: Collection[Place],
     `index_rules`: locations whose index files need rules. `limits`: rules limit the size of request bodies.
     """
     judge = _Judge(source, found, index_rules)
+    if why := judge.why_not_block(limits=limits):
+        return Split((), {}, why)
     having = [place for place in found.places if place.location.rewrites]
-    if not judge.block_is_plain(limits=limits):
-        return Split(False, (), tuple(having))
-    plain = [place for place in having if judge.place_is_plain(place)]
-    targets = [judge.targets(item) for place in having if place not in plain for item in place.location.rewrites]
-    plain = [place for place in plain if not any(places is None or place in places for places in targets)]
-    return Split(True, tuple(plain), tuple(place for place in having if place not in plain))
+    general = {place: why for place in having if (why := judge.why_not_place(place))}
+    targets = [judge.targets(item) for place in general for item in place.location.rewrites]
+    for place in having:
+        if place not in general and any(places is None or place in places for places in targets):
+            general[place] = "rewrites of another location can lead to it"
+    return Split(tuple(place for place in having if place not in general), general)
 
 
-def of_block(source: ServerBlock, at: str, limits: list[Directive], dialect: Dialect) -> list[Directive]:
+def of_server(source: ServerBlock, at: str, limits: list[Directive], dialect: Dialect) -> list[Directive]:
     """Rules of the server block's rewrites. `limits` come before the first that changes the path."""
     groups: tuple[list[Directive], list[Directive]] = ([], [])
     for number, item in enumerate(source.rewrites):
@@ -93,23 +96,28 @@ class _Judge:
     found: Locations
     index_rules: Collection[Place]
 
-    def block_is_plain(self, *, limits: bool) -> bool:
+    def why_not_block(self, *, limits: bool) -> str:
+        """Reason why the server block's rewrites have no plain form, or ""."""
         items = self.source.rewrites
         changing = [number for number, item in enumerate(items) if not rewriting.redirects(item)]
-        if not changing:
-            return True
-        if limits and any(rewriting.redirects(item) for item in items[changing[0] :]):
-            return False  # nginx limits bodies after all rewrites of the server block
-        return all(self._starts_plainly(items[n]) and self._is_passed_on(items[n:]) for n in changing)
+        if changing and limits and any(rewriting.redirects(item) for item in items[changing[0] :]):
+            return "a redirect follows, which nginx sends before it limits bodies"
+        reasons = (self._why_not_from(items[n]) or self._why_not_final(items[n:]) for n in changing)
+        return next(filter(None, reasons), "")
 
-    def place_is_plain(self, place: Place) -> bool:
+    def why_not_place(self, place: Place) -> str:
+        """Reason why a location's rewrites have no plain form, or ""."""
         items = place.location.rewrites
         for number, item in enumerate(items):
             if rewriting.redirects(item) or (item.flag == "break" and place.location.handler == "proxy"):
                 continue
-            if item.flag == "break" or not self._has_own_files(place) or not self._is_passed_on(items[number:]):
-                return False
-        return True
+            if item.flag == "break":
+                return "after “break” the location handles the new path itself"
+            if files := self._other_files(place):
+                return f"it has {files}"
+            if why := self._why_not_final(items[number:]):
+                return why
+        return ""
 
     def targets(self, item: Rewrite) -> list[Place | None] | None:
         """Locations that may handle the new path; None in the list is the server block. None if unknown."""
@@ -118,35 +126,47 @@ class _Judge:
         fixed, variable, _ = item.replacement.partition("?")[0].partition("$")
         return self._beginning_with(fixed) if variable else self._handling(fixed)
 
-    def _starts_plainly(self, item: Rewrite) -> bool:
-        """Return whether no location of an original path has an upstream or a folder of its own."""
+    def _why_not_from(self, item: Rewrite) -> str:
+        """Reason in the locations of the original path: one has an upstream or a folder of its own."""
         start = _start(item.pattern)
         places = [place for place in self._beginning_with(start) if place is not None]
         if _stays_in_segment(item.pattern):
             places = [place for place in places if place.is_regex or "/" not in place.pattern[len(start) :]]
-        return all(map(self._has_own_files, places))
+        reasons = (
+            f"the original path can be one of a location with {why}" for why in map(self._other_files, places) if why
+        )
+        return next(reasons, "")
 
-    def _is_passed_on(self, items: Sequence[Rewrite]) -> bool:
-        """Return whether the first rewrite is final and all locations of its result need no further rules."""
+    def _why_not_final(self, items: Sequence[Rewrite]) -> str:
+        """Reason why further rules have to see the result of the first rewrite, or ""."""
         item, *later = items
         if any(location.client_max_body_mb is not None for location in self.source.locations):
-            return False
+            return "a location limits bodies by itself"
         if not item.flag and any(_may_match(item, other) for other in later):
-            return False
+            return "a later rewrite can match the new path"
         places = self.targets(item)
-        return places is not None and all(place is None or self._is_settled(place, item) for place in places)
+        if places is None:
+            return "the location of the new path is not known in advance"
+        needs = (self._needs(place, item) for place in places if place is not None)
+        return next((f"the new path can be one of a location with {need}" for need in needs if need), "")
 
-    def _has_own_files(self, place: Place) -> bool:
-        """Return whether paths of the location map to the server block's folder."""
+    def _other_files(self, place: Place) -> str:
+        """What maps the location's paths elsewhere than to the server block's folder, or ""."""
         location = place.location
-        return location.handler != "proxy" and not location.alias and location.root in ("", self.source.root)
+        if location.handler == "proxy":
+            return "an upstream"
+        return "another folder" if location.alias or location.root not in ("", self.source.root) else ""
 
-    def _is_settled(self, place: Place, item: Rewrite) -> bool:
-        """Return whether the location needs no rules for the new path."""
+    def _needs(self, place: Place, item: Rewrite) -> str:
+        """What of the location needs rules for the new path, or ""."""
         location = place.location
-        if location.handler == "return" or location.rewrites or place in self.index_rules:
-            return False
-        return self._has_own_files(place) and (not location.try_files or _only_looks(place, item))
+        if location.handler == "return":
+            return "a fixed response"
+        if location.rewrites:
+            return "rewrites"
+        if place in self.index_rules:
+            return "index files of another location"
+        return self._other_files(place) or ("try_files" if location.try_files and not _only_looks(place, item) else "")
 
     def _handling(self, path: str) -> list[Place | None] | None:
         try:

@@ -28,12 +28,6 @@ from panel.rendering.spec import (
 )
 from panel.rendering.tree import Directive, Node, Raw, block, directive
 
-# Printed above the rules of rewrites without a plain form.
-_WHY_GENERAL = (
-    "One rule each is not enough for the rewrites of {}: Apache requests the new path internally, "
-    "so that its location is chosen as in nginx"
-)
-
 
 def hosts(spec: SiteSpec, web_server: WebServerSpec, source: ServerBlock, at: str) -> list[Node]:
     if not source.listens:
@@ -352,16 +346,17 @@ def _moved(
     dialect = rewrites.Dialect(server_name(spec, source), proxied, encodes=encodes)
     slashes, limits = rewriting.missing_slashes(found), rewriting.body_limits(source, chosen)
     parts = plain_rewrites.split(source, found, index_rules, limits=bool(limits))
-    if not parts.block:
-        return [*_general(source, chosen, slashes, at, dialect, "the server block"), *slashes, *limits]
+    if parts.of_block:
+        who = f"the server block, because {parts.of_block}"
+        return [*_general(source, chosen, slashes, at, dialect, who), *slashes, *limits]
     if not (parts.general or source.error_pages or source.snippet or spec.maintenance):
         dialect = replace(dialect, foreign=())
-    found_rules = plain_rewrites.of_block(source, at, limits, dialect)
+    found_rules = plain_rewrites.of_server(source, at, limits, dialect)
     found_rules += [*slashes, *plain_rewrites.of_places(parts.places, chosen, dialect)]
     if parts.general:
-        labels = ", ".join(f"location {place.label}" for place in parts.general).replace("\n", " ")
+        who = "; ".join(f"location {place.label}, because {why}" for place, why in parts.general.items())
         rest = {place: chosen[place] for place in parts.general}
-        found_rules += _general(replace(source, rewrites=()), rest, [], at, dialect, labels)
+        found_rules += _general(replace(source, rewrites=()), rest, [], at, dialect, who)
     return found_rules
 
 
@@ -373,8 +368,10 @@ def _general(
     dialect: rewrites.Dialect,
     who: str,
 ) -> list[Directive]:
+    """Rules that request the new path internally, so that its location is chosen as in nginx. `who`: with reasons."""
     lines = rewrites.rules(source, chosen, slashes, at, dialect)
-    return [replace(lines[0], comment=_WHY_GENERAL.format(who)), *lines[1:], *rewrites.ends()]
+    comment = f"One rule each is not enough for rewrites of {who}".replace("\n", " ")
+    return [replace(lines[0], comment=comment), *lines[1:], *rewrites.ends()]
 
 
 def _mentions_raw_uri(source: ServerBlock) -> bool:

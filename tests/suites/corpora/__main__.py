@@ -19,6 +19,7 @@ from tests.suites.corpora.fetch import fetched
 from tests.suites.corpora.measure import Figures, measured
 from tests.suites.corpora.pins import CORPORA, Corpus
 
+ROOT = Path(__file__).resolve().parents[3]
 HEAD = ("corpus", "files", "read", "refused", "sites", "directives", "mapped", "nearly", "raw", "lost", "in the model")
 
 
@@ -48,17 +49,21 @@ def main(given: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.suites.corpora")
     parser.add_argument("--folder", action="append", default=[], help="ENGINE=PATH, instead of what is pinned")
     parser.add_argument("--apache", action="store_true", help="count lines before and after, for Apache")
+    parser.add_argument("--write", action="store_true", help="with --apache: docs/results/apache-lines.md")
     options = parser.parse_args(given)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "panel.settings")
     django.setup()
     corpora = _local(options.folder) if options.folder else _pinned()
-    return _apache_lines(corpora) if options.apache else _mapped(corpora)
+    return _apache_lines(corpora, write=options.write) if options.apache else _mapped(corpora)
 
 
-def _apache_lines(corpora: Iterator[tuple[str, Corpus, Path]]) -> int:
+def _apache_lines(corpora: Iterator[tuple[str, Corpus, Path]], *, write: bool) -> int:
     from tests.suites.corpora import apache_lines  # its models need Django's setup
 
-    print("\n".join(apache_lines.report(corpora)))
+    text = apache_lines.page(corpora)
+    if write:
+        (ROOT / "docs" / "results" / "apache-lines.md").write_text(text)
+    print(text)
     return 0
 
 

@@ -7,6 +7,7 @@ directive or with the beginning or end of a section count. Raw directives of ngi
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,13 +24,19 @@ from panel.rendering.spec import SiteSpec, TlsFiles, WebServerSpec
 from panel.websites import freeze, presets
 from panel.websites.services import site_define
 from tests.suites.attack.paths.accepted_definitions import database
+from tests.suites.conformance.generator import generate
+from tests.suites.conformance.world import World
 from tests.suites.corpora.measure import ROOTS, files_of, sites_of
 from tests.suites.corpora.pins import Corpus
 from tests.support.cast import Cast, cast
 
 APACHE = WebServerSpec("apache", "sites", "/etc/apache2", "/var/log", "2.4.71", site_roots=ROOTS)
+NGINX = replace(APACHE, engine="nginx", config_root="/etc/nginx", version="1.22.1")
+GENERATED, CHANCE = 400, 77123
 HEAD = ("corpus", "sites", "refused", "with rewrites", "general", "lines before", "lines after")
-_GENERAL = re.compile(r"PADDOCK_(?:ROUND|MOVED|AT|AGAIN|HOPPED)\b")
+# The comment above general rules, with one reason for each location or for the server block.
+_GENERAL = re.compile(r"# One rule each is not enough for rewrites of (.*)")
+_REASON = re.compile(r", because (.*?)(?=; location |$)")
 _ANSWERS = presets.Answers("/srv/www/shop", "unix:/run/php/php8.2-fpm.sock", "127.0.0.1:3000", "https://b.example/")
 
 
@@ -43,6 +50,7 @@ class Lines:
     general: list[str] = field(default_factory=list)
     before: int = 0
     after: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: Lines) -> None:
         self.sites += other.sites
@@ -51,27 +59,48 @@ class Lines:
         self.general += other.general
         self.before += other.before
         self.after += other.after
+        self.reasons += other.reasons
 
     def row(self, name: str) -> tuple[str, ...]:
         counts = (self.sites, len(self.refused), self.rewriting, len(self.general), self.before, self.after)
         return (name, *map(str, counts))
 
 
-def report(corpora: Iterable[tuple[str, Corpus, Path]]) -> Iterator[str]:
-    """Table of the corpora and the presets, then sites that are refused or need the general rules."""
+INTRODUCTION = """\
+# Lines of sites on Apache
+
+`python -m tests.suites.corpora --apache --write` imports every site of the pinned corpora into a database in memory,
+renders it for Apache and writes this page. Lines are those with a directive or with the beginning or end of a section,
+without comments and empty lines. *Before* is the published file, for presets and generated sites the same site rendered
+for nginx; *after* is the file for Apache. *General* counts the sites of which a location or server block needs the
+general rules, which request a rewritten path internally. A comment above them says why.
+
+An imported Apache site gets lines that its file leaves to the server's own files: the settings of its folders, and
+headers that make it respond as on the other web servers. Raw directives of nginx are not rendered for Apache.
+"""
+
+
+def page(corpora: Iterable[tuple[str, Corpus, Path]]) -> str:
+    """Table of the corpora, presets and generated sites, then the reasons for general rules, and refused sites."""
     with database():
         who = cast()
         who.host.site_roots = [root for root in ROOTS if root != "/etc"]
         who.host.save()
         found = {name: lines_of(corpus, root, who) for name, corpus, root in corpora}
-        found["presets (before: as for nginx)"] = lines_of_presets(who)
-    total = Lines()
+        presets_ = lines_of_presets(who)
+    generated, total = lines_of_generated(), Lines()
     for lines in found.values():
         total.add(lines)
     rows = [HEAD, ("---", *("---:" for _ in HEAD[1:])), *(lines.row(name) for name, lines in found.items())]
-    yield from ("| " + " | ".join(row) + " |" for row in [*rows, total.row("all")])
-    yield from ("", "General rules:", *(f"- {line}" for line in total.general))
-    yield from ("", "Refused:", *(f"- {line}" for line in total.refused))
+    others = {"presets": presets_, f"{GENERATED} generated sites, chance {CHANCE}": generated}
+    rows += [total.row("all corpora"), *(lines.row(name) for name, lines in others.items())]
+    parts = [INTRODUCTION, "\n".join("| " + " | ".join(row) + " |" for row in rows), ""]
+    parts += ["## Reasons for general rules in the generated sites", "", "| reason | times |", "| --- | ---: |"]
+    parts += [f"| {reason} | {times} |" for reason, times in generated.reasons.most_common()]
+    parts += ["", "## Sites with general rules in the corpora and presets", ""]
+    parts += [f"- {line}" for line in total.general + presets_.general] or ["None."]
+    parts += ["", "## Refused sites", "", *(f"- {line}" for line in total.refused)]
+    return "\n".join(parts) + "\n"
 
 
 def lines_of(corpus: Corpus, root: Path, who: Cast) -> Lines:
@@ -90,25 +119,39 @@ def lines_of(corpus: Corpus, root: Path, who: Cast) -> Lines:
 def lines_of_presets(who: Cast) -> Lines:
     """Counts of the presets of new sites, beside the lines of the same site for nginx."""
     found = Lines()
-    nginx = replace(APACHE, engine="nginx", config_root="/etc/nginx", version="1.22.1")
     for name, preset in presets.PRESETS.items():
         parts = preset.parts(_ANSWERS)
         data = {"name": name, "blocks": [{"names": [f"{name}.example"], "listens": [{"port": 80}], **parts.block}]}
         spec = _frozen(data | {"upstreams": parts.upstreams, "php_pools": parts.php_pools}, None, who)
-        found.add(_counted(name, spec, _rendered(spec, nginx)))
+        found.add(_counted(name, spec, _nginx_lines(spec)))
     return found
 
 
+def lines_of_generated() -> Lines:
+    """Counts of generated sites of the conformance suite, beside the lines of the same site for nginx."""
+    found = Lines()
+    where = World(80, "/srv/www", "127.0.0.1:3000", "unix:/run/php/php8.2-fpm.sock")
+    for number, item in enumerate(generate(where, sites=GENERATED, requests=1, chance=CHANCE)):
+        found.add(_counted(f"generated {number}", item.spec, _nginx_lines(item.spec)))
+    return found
+
+
+def _nginx_lines(spec: SiteSpec) -> list[str]:
+    return list(_directives(_text(spec, NGINX).splitlines()))
+
+
 def _counted(label: str, spec: SiteSpec, before: list[str]) -> Lines:
-    text = _rendered(spec, APACHE)
+    text = _text(spec, APACHE)
+    after = list(_directives(text.splitlines()))
     is_rewriting = any(block.rewrites or any(item.rewrites for item in block.locations) for block in spec.blocks)
-    general = [f"{label} ({len(before)} -> {len(text)})"] if any(map(_GENERAL.search, text)) else []
-    return Lines(1, [], int(is_rewriting), general, len(before), len(text))
+    comments = _GENERAL.findall(text)
+    general = [f"{label}: {len(before)} lines before, {len(after)} after"] if comments else []
+    reasons = Counter(reason for comment in comments for reason in _REASON.findall(comment))
+    return Lines(1, [], int(is_rewriting), general, len(before), len(after), reasons)
 
 
-def _rendered(spec: SiteSpec, web_server: WebServerSpec) -> list[str]:
-    text = next(file.text for file in render(spec, web_server) if not file.link_target)
-    return list(_directives(text.splitlines()))
+def _text(spec: SiteSpec, web_server: WebServerSpec) -> str:
+    return next(file.text for file in render(spec, web_server) if not file.link_target)
 
 
 def _source_lines(parts: Iterable[Part]) -> list[str]:
