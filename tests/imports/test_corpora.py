@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from tests.suites.corpora.apache_lines import lines_of
 from tests.suites.corpora.measure import measured
 from tests.suites.corpora.pins import CORPORA, Corpus
+from tests.support.cast import cast
 
 
 def corpus(engine: str, *, inside: bool = False) -> Corpus:
@@ -29,6 +33,38 @@ def test_corpus_fragment_is_read_as_virtual_host_content(tmp_path: Path) -> None
     found = measured(corpus("apache", inside=True), tmp_path)
     assert found.sites == 1
     assert {name: count for name, count in found.outcomes.items() if count} == {"mapped": 1}
+
+
+@pytest.mark.django_db
+def test_lines_for_apache_are_counted_with_reasons_for_general_rules(tmp_path: Path) -> None:
+    who = cast("")
+    (tmp_path / "plain.conf").write_text(
+        """server {
+    listen 80;
+    # comment
+
+    server_name a.example;
+    root /srv/www/a;
+    rewrite ^/old/(.*)$ /new/$1 last;
+}
+"""
+    )
+    (tmp_path / "general.conf").write_text(
+        """server {
+    listen 80;
+    server_name b.example;
+    root /srv/www/b;
+    rewrite ^/old/(.*)$ /new/$1 last;
+    location /new/ {
+        alias /srv/www/c/;
+    }
+}
+"""
+    )
+    found = lines_of(corpus("nginx"), tmp_path, who)
+    assert (found.sites, found.refused, found.rewriting, found.before) == (2, [], 2, 6 + 9)
+    assert [line.partition(":")[0] for line in found.general] == ["general.conf"]
+    assert found.reasons == {"the new path can be one of a location with another folder": 1}
 
 
 def test_corpus_downloads_are_pinned() -> None:
