@@ -154,7 +154,7 @@ def test_location_that_general_rules_lead_to_has_general_rules() -> None:
         )
     )
     assert f"location /twice/, because {LEADS_TO} rewrites; " in text
-    assert "; location /old/, because rewrites of another location can lead to it\n" in text
+    assert "; location /old/, because its paths can be the result of another rewrite\n" in text
     assert "[PT" not in text
 
 

@@ -53,7 +53,7 @@ def split(source: ServerBlock, found: Locations, index_rules: Collection[Place],
     targets = [judge.targets(item) for place in general for item in place.location.rewrites]
     for place in having:
         if place not in general and any(places is None or place in places for places in targets):
-            general[place] = "rewrites of another location can lead to it"
+            general[place] = "its paths can be the result of another rewrite"
     return Split(tuple(place for place in having if place not in general), general)
 
 
@@ -151,14 +151,14 @@ class _Judge:
         return next((f"the new path can be one of a location with {need}" for need in needs if need), "")
 
     def _other_files(self, place: Place) -> str:
-        """What maps the location's paths elsewhere than to the server block's folder, or ""."""
+        """Setting that maps the location's paths elsewhere than to the server block's folder, or ""."""
         location = place.location
         if location.handler == "proxy":
             return "an upstream"
         return "another folder" if location.alias or location.root not in ("", self.source.root) else ""
 
     def _needs(self, place: Place, item: Rewrite) -> str:
-        """What of the location needs rules for the new path, or ""."""
+        """Part of the location that needs rules for the new path, or ""."""
         location = place.location
         if location.handler == "return":
             return "a fixed response"
