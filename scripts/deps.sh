@@ -11,7 +11,7 @@ TEST="nginx:nginx apache2:apache2 ab:apache2-utils sshd:openssh-server ssh-keyge
 /usr/share/wordpress/wp-content/themes/twentytwentythree/style.css:wordpress-theme-twentytwentythree php:php8.2-cli
 /usr/share/doc/php/copyright:php /usr/share/doc/php-cli/copyright:php-cli /usr/share/doc/php-fpm/copyright:php-fpm
 /usr/share/doc/php-mysql/copyright:php-mysql
-wrk:wrk siege:siege php-fpm8.2:php8.2-fpm redis-server:redis-server chromium-headless-shell:chromium-headless-shell curl:curl jq:jq ip:iproute2 openssl:openssl
+wrk:wrk siege:siege hey:hey php-fpm8.2:php8.2-fpm redis-server:redis-server chromium-headless-shell:chromium-headless-shell curl:curl jq:jq ip:iproute2 openssl:openssl
 docker-compose:docker-compose git:git /usr/lib/postgresql/15/bin/postgres:postgresql-15
 /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf:fonts-dejavu-core mkfs.ext4:e2fsprogs mount:mount setpriv:util-linux
 mmdebstrap:mmdebstrap systemd-nspawn:systemd-container

@@ -17,7 +17,7 @@ import threading
 import time
 from typing import Any
 
-from agents.host import install, latency, safe, targets, testbed
+from agents.host import install, latency, load_tools, safe, targets, testbed
 from agents.host.errors import Refusal, no_space
 from agents.host.operations import Emit
 from agents.host.sample import Sampler
@@ -103,9 +103,9 @@ def _program(request: Request, found_testbed: testbed.Testbed | None, workdir: s
     else can replace it. Refusal if there is none.
     """
     name = request.argv[0]
-    if found_testbed is not None and name == targets.BUNDLED:
+    if found_testbed is not None and name == load_tools.BUNDLED:
         return found_testbed.folder.program(name)
-    if request.program is not None and name == targets.BUNDLED:
+    if request.program is not None and name == load_tools.BUNDLED:
         path = os.path.join(workdir, "." + name)
         try:
             with install.Place(path) as place:

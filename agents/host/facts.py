@@ -19,9 +19,8 @@ from agents.host import (
     php_sockets,
     processes,
 )
+from agents.host.load_tools import LOAD_TOOLS
 from agents.host.operations import Emit
-
-LOAD_TOOLS = ("ab", "h2load", "wrk", "siege")
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:

@@ -11,15 +11,8 @@ import threading
 from typing import Any, Callable, Dict, List
 
 from agents.host import processes
-from agents.host.targets import TOOLS
+from agents.host.load_tools import LOAD_TOOLS
 
-# Option that prints the version, and the position of the version in the output.
-_VERSION = {
-    "ab": ("-V", r"ApacheBench, Version (\S+)"),
-    "h2load": ("--version", r"nghttp2/(\S+)"),
-    "wrk": ("-v", r"wrk (?:debian/)?(\S+)"),
-    "siege": ("-V", r"SIEGE (\S+)"),
-}
 _SYSCTLS = (
     "net.core.somaxconn",
     "net.ipv4.ip_local_port_range",
@@ -66,9 +59,22 @@ def _output(argv: List[str]) -> str:
 
 
 def _version(binary: str, name: str) -> str:
-    option, pattern = _VERSION[name]
-    found = re.search(pattern, _output([binary, option]))
-    return found.group(1) if found else ""
+    """Version that the tool prints; of its Debian package if it has no option for that; "" if unknown."""
+    known = LOAD_TOOLS[name].version
+    if known is None:
+        return _package_version(os.path.realpath(binary))
+    option, pattern = known
+    match = re.search(pattern, _output([binary, option]))
+    return match.group(1) if match else ""
+
+
+def _package_version(path: str) -> str:
+    """Version of the Debian package that installed a file; "" if none did."""
+    owner = re.fullmatch(r"([a-z0-9.+:-]+): %s\s*" % re.escape(path), _output(["dpkg-query", "-S", path]))
+    if not owner:
+        return ""
+    version = _output(["dpkg-query", "-W", "-f", "${Version}", owner.group(1)])
+    return version if re.fullmatch(r"\S+", version) else ""
 
 
 def _speaks_h3(binary: str) -> bool:
@@ -79,7 +85,7 @@ def _speaks_h3(binary: str) -> bool:
 def tools() -> Dict[str, Dict[str, Any]]:
     """Installed tools: {"ab": {"version": "2.3", "h3": false}, ...}."""
     found = {}
-    for name in TOOLS:
+    for name in LOAD_TOOLS:
         binary = shutil.which(name)
         if binary:
             found[name] = {

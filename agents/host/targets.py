@@ -14,21 +14,12 @@ from urllib.parse import urlsplit
 
 from agents.host import addresses
 from agents.host.errors import Refusal
+from agents.host.load_tools import BUNDLED, FILE, LOAD_TOOLS, PROGRAMS, SWITCH, VALUE
 
 MAX_TIMEOUT_S = 2 * 3600.0
 MAX_IDLE_S = 60.0
-TOOLS = ("ab", "h2load", "wrk", "siege")
-BUNDLED = "gallop-load"  # uploaded with a test bed or the request; never one found on the host
 # Methods allowed before a URL of BUNDLED's list (panel/benchmarks/tools/arguments.py).
 METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")
-# Options that would read a destination, a script or a configuration from elsewhere.
-_FORBIDDEN = {
-    "ab": ("-X", "-P", "-p", "-u", "-g", "-E", "-B"),
-    "h2load": ("-B", "--base-uri", "-d", "--data", "--timing-script-file", "--qlog-file-base"),
-    "wrk": (),
-    BUNDLED: ("--input-file",),
-    "siege": ("-l", "--log", "-g", "--get", "-p", "--print"),
-}
 # Allowed settings in siege's configuration: none names a proxy, a file or a destination.
 _SIEGE_SETTINGS = {
     *("accept-encoding", "benchmark", "cache", "color", "connection", "cookies", "failures", "follow-location"),
@@ -84,8 +75,8 @@ def check(request: Request, testbed: list[str] | None = None, *, isolated: bool 
     """
     argv = request.argv
     brought = testbed is not None or request.program is not None
-    if not argv or argv[0] not in (*TOOLS, *([BUNDLED] if brought else [])):
-        raise Refusal("refused", "%r is not a load tool; it must be one of %s" % (argv[:1], ", ".join(TOOLS)))
+    if not argv or argv[0] not in (PROGRAMS if brought else LOAD_TOOLS):
+        raise Refusal("refused", "%r is not a load tool; it must be one of %s" % (argv[:1], ", ".join(LOAD_TOOLS)))
     if not request.allowed or request.target not in request.allowed:
         raise Refusal("refused", "%s is not a listener of a managed site on this host; refused" % request.target)
     address, port = split_target(request.target)
@@ -131,25 +122,46 @@ def _check_arguments(request: Request, *, isolated: bool) -> None:
     for part in argv[1:]:
         if "\0" in part or "\n" in part or "\r" in part:
             raise Refusal("refused", "an argument holds a line break or NUL")
-        option = part.split("=", 1)[0]
-        if option in _FORBIDDEN[tool]:
-            raise Refusal("refused", "%s %s is not allowed here" % (tool, option))
-        if "{workdir}" in part and not _FILES.fullmatch(part.split("=", 1)[-1]):
-            raise Refusal("refused", "%r leaves the folder of the run" % part)
-    if tool == "h2load":
-        connect = [part for part in argv if part.startswith("--connect-to")]
-        if connect != ["--connect-to=" + target]:
-            raise Refusal("refused", "h2load must be told --connect-to=%s, once" % target)
-    if tool == BUNDLED:
-        places = [argv[at : at + 2] for at, part in enumerate(argv) if part.startswith("--connect-to")]
-        if places != [["--connect-to", target]]:
-            raise Refusal("refused", "%s must be told --connect-to %s, once" % (tool, target))
-    if tool == "siege":
+    if tool in ("h2load", BUNDLED):
+        _check_connect_to(argv, target)
+    elif tool == "siege":
         _check_siege(argv, request.input_files.get("siegerc", ""), isolated=isolated)
-    if tool == "wrk" and argv.count("-s") == 1 and argv[argv.index("-s") + 1 :][:1] == ["{workdir}/wrk.lua"]:
-        return
-    if tool == "wrk":
+    elif tool == "wrk" and not (argv.count("-s") == 1 and argv[argv.index("-s") :][1:2] == ["{workdir}/wrk.lua"]):
         raise Refusal("refused", "wrk runs with the agent's own script only: -s {workdir}/wrk.lua")
+    elif tool == "hey" and "-disable-redirects" not in argv:
+        raise Refusal("refused", "hey must be told -disable-redirects, because a redirect may lead to another host")
+    _check_options(argv)
+
+
+def _check_connect_to(argv: list[str], target: str) -> None:
+    tool = argv[0]
+    expected = ["--connect-to", target] if tool == BUNDLED else ["--connect-to=" + target]
+    places = [argv[at : at + len(expected)] for at, part in enumerate(argv) if part.startswith("--connect-to")]
+    if places != [expected]:
+        raise Refusal("refused", "%s must be told %s, once" % (tool, " ".join(expected)))
+
+
+def _check_options(argv: list[str]) -> None:
+    """Check that the options are those of the tool's list, files are in the run's folder, and the only argument without
+    an option is a URL at the end.
+
+    Tools read options in several forms (`-Xproxy`, `--x=proxy`), so only the forms that the panel writes are accepted.
+    """
+    tool, at = argv[0], 1
+    options = PROGRAMS[tool].options
+    while at < len(argv):
+        name, equals, value = argv[at].partition("=") if argv[at].startswith("--") else (argv[at], "", "")
+        at += 1
+        if "://" in name and not name.startswith("-") and at == len(argv):
+            return
+        kind = options.get(name)
+        if kind is None or (kind == SWITCH and equals):
+            raise Refusal("refused", "%s %s is not allowed here" % (tool, name))
+        if kind in (VALUE, FILE) and not equals:
+            value = argv[at] if at < len(argv) else ""
+            at += 1
+        if ("{workdir}" in value or kind == FILE) and not _FILES.fullmatch(value):
+            raise Refusal("refused", "%r leaves the folder of the run" % value)
 
 
 def _check_siege(argv: list[str], settings: str, *, isolated: bool) -> None:
@@ -164,16 +176,16 @@ def _check_siege(argv: list[str], settings: str, *, isolated: bool) -> None:
 
 
 def _check_urls(request: Request, address: str, port: int) -> None:
-    """Check URLs. h2load and wrk connect to the target regardless of their URLs; ab and siege connect to their URLs."""
-    tool = request.argv[0]
+    """Check URLs. Tools that connect to the address in their URLs may have no other address there."""
+    tool = PROGRAMS[request.argv[0]]
     urls = [part for part in request.argv[1:] if "://" in part]
-    if tool in ("h2load", "siege", BUNDLED):
+    if tool.reads_urls:
         urls += [line for line in request.input_files.get("urls", "").split("\n") if line]
     if not urls:
         raise Refusal("refused", "there is no URL to ask for")
     for url in urls:
-        host, url_port = _place(_without_method(url) if tool == BUNDLED else url)
-        if tool in ("h2load", "wrk", BUNDLED):
+        host, url_port = _place(_without_method(url) if request.argv[0] == BUNDLED else url)
+        if not tool.connects_to_url:
             continue
         if url_port != port:
             raise Refusal("refused", "%r is not at %s" % (url, request.target))

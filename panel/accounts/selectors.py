@@ -19,7 +19,7 @@ from panel.accounts.models import ApiToken, Team, User
 from panel.celery import app as celery
 from panel.core.mail import server
 
-LOAD_TOOLS = {"ab": "apache2-utils", "h2load": "nghttp2-client", "wrk": "wrk", "siege": "siege"}
+LOAD_TOOLS = {"ab": "apache2-utils", "h2load": "nghttp2-client", "wrk": "wrk", "siege": "siege", "hey": "hey"}
 LOW_DISK_BYTES = 1 << 30
 SCHEDULER_SILENT_AFTER = dt.timedelta(minutes=2)
 

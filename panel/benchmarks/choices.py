@@ -10,3 +10,4 @@ class Tool(models.TextChoices):
     H2LOAD = "h2load", "h2load"
     WRK = "wrk", "wrk"
     SIEGE = "siege", "siege"
+    HEY = "hey", "hey"

@@ -47,6 +47,13 @@ CASES: dict[str, tuple[Tool, dict[str, Any], list[str]]] = {
     "siege-missing": (Tool.SIEGE, {"concurrency": 4, "requests": 80}, ["/missing"]),
     "siege-dropped": (Tool.SIEGE, {"concurrency": 4, "requests": 80}, ["/drop"]),
     "siege-refused": (Tool.SIEGE, {"concurrency": 4, "requests": 80}, ["/"]),
+    "hey-keepalive": (Tool.HEY, {"concurrency": 4, "requests": 4000}, ["/"]),
+    "hey-seconds-new-connections": (Tool.HEY, {**FAST, "keepalive": False}, ["/"]),
+    "hey-tls": (Tool.HEY, {"concurrency": 2, "requests": 200, "tls": True, "gzip": True}, ["/"]),
+    "hey-few": (Tool.HEY, {"concurrency": 2, "requests": 4}, ["/slow"]),
+    "hey-missing": (Tool.HEY, {"concurrency": 2, "requests": 50}, ["/missing"]),
+    "hey-dropped": (Tool.HEY, {"concurrency": 2, "requests": 50}, ["/drop"]),
+    "hey-refused": (Tool.HEY, {"concurrency": 2, "requests": 50}, ["/a%20b%20"]),
 }
 
 SITE = """

@@ -54,18 +54,19 @@ def _client_bound(label: str, good: list[Measured], parameters: Parameters, cpus
         return []
     tool = parameters["tool"]
     many = "one CPU" if usable == 1 else f"{usable} CPUs"
-    advice = (
-        "more threads" if tool in (Tool.H2LOAD, Tool.WRK) and usable < cpus else "a tool that needs less CPU, or fewer"
-    )
+    more = "threads" in parameters["arguments"] and usable < cpus
+    advice = "more threads" if more else "a tool that needs less CPU, or fewer"
     return [
         f"{label}: the load generator {tool} was the bottleneck in {_rounds(len(bound), len(good))}: it "
         f"used up to {100 * max(bound):.0f} % of the {many} available to it. Choose "
-        f"{advice}{'' if advice == 'more threads' else ' connections'}."
+        f"{advice}{'' if more else ' connections'}."
     ]
 
 
 def threads(parameters: Parameters) -> int:
-    """Number of CPUs that the tool can use: siege has a thread for every user, ab has one."""
+    """Number of CPUs that the tool can use: siege has a thread for every user, ab has one, the others as many as
+    asked for.
+    """
     arguments = parameters["arguments"]
     if parameters["tool"] == Tool.SIEGE:
         return int(arguments["concurrency"] or 1)
@@ -77,8 +78,10 @@ def _offered(arguments: Mapping[str, Any]) -> int:
     return int(arguments["concurrency"] or 1) * int(arguments.get("streams") or 1)
 
 
-def _is_cut_short(measured: Measured, arguments: Mapping[str, Any]) -> bool:
-    by_time = arguments.get("duration_s") and not arguments.get("rate_rps")
+def _is_cut_short(measured: Measured, parameters: Parameters) -> bool:
+    arguments = parameters["arguments"]
+    # hey waits for the last responses, and counts them and the time until then.
+    by_time = arguments.get("duration_s") and not arguments.get("rate_rps") and parameters["tool"] != Tool.HEY
     count = measured.metrics.requests if measured.metrics else 0
     return bool(by_time) and 0 < count < LEAST_TURNS * _offered(arguments)
 
@@ -86,7 +89,7 @@ def _is_cut_short(measured: Measured, arguments: Mapping[str, Any]) -> bool:
 def _cut_short(label: str, good: list[Measured], parameters: Parameters) -> list[str]:
     """Reason if response times are close to the round's duration, so most requests are missing in its figures."""
     arguments = parameters["arguments"]
-    short = [measured.metrics for measured in good if measured.metrics and _is_cut_short(measured, arguments)]
+    short = [measured.metrics for measured in good if measured.metrics and _is_cut_short(measured, parameters)]
     if not short:
         return []
     least = min(metrics.requests for metrics in short)
@@ -110,7 +113,7 @@ def _little(label: str, good: list[Measured], parameters: Parameters) -> list[st
     worst = 0.0
     wrong = 0
     for measured in good:
-        if _is_cut_short(measured, arguments):
+        if _is_cut_short(measured, parameters):
             continue
         apart = _apart(measured, offered, only_shorter=parameters["tool"] == Tool.WRK)
         wrong += apart > LITTLE_TOLERANCE

@@ -110,6 +110,8 @@ class ToolForm:
     # Methods that the tool sends correctly in a mix. wrk and h2load (HTTP/1.1) wait for the body announced by a HEAD
     # response, and siege sends HEAD as GET; the bundled load generator replaces h2load for these (measuring.py).
     methods: tuple[str, ...] = ("GET",)
+    # Whether every connection sends the same number of requests, so that their total is a multiple of it.
+    same_per_connection: bool = False
 
     def field(self, name: str) -> Field | None:
         return next((field for field in self.fields if field.name == name), None)
@@ -148,6 +150,26 @@ TOOLS: dict[Tool, ToolForm] = {
         "siege: simulated users who visit a list of URLs, HTTP/1.1.",
         "Reports only mean and maximum, to 10 ms. With TLS, the site's name must resolve to its host.",
         (REQUESTS, DURATION, replace(CONCURRENCY, high=1000), KEEPALIVE, TLS, GZIP, DYNAMIC),
+        same_per_connection=True,
+    ),
+    Tool.HEY: ToolForm(
+        "hey: one URL, HTTP/1.1, written in Go.",
+        "Reports percentiles up to 99 and the maximum to the microsecond, but no number of bytes. Keeps at most "
+        "1,000,000 responses per round, does not notice a body that ends early, and over TLS sends the site's name "
+        "without its port.",
+        (
+            replace(REQUESTS, high=1_000_000),
+            DURATION,
+            # Go's transport keeps at most 500 idle connections for hey.
+            replace(CONCURRENCY, high=500),
+            THREADS,
+            KEEPALIVE,
+            TLS,
+            GZIP,
+            DYNAMIC,
+        ),
+        max_paths=1,
+        same_per_connection=True,
     ),
 }
 
@@ -216,10 +238,11 @@ def _together(tool: Tool, values: Arguments) -> dict[str, str]:
         errors["threads"] = f"Use at most {concurrency} threads, one for each connection."
     if isinstance(requests, int) and requests < concurrency:
         errors["requests"] = f"Use at least {concurrency} requests, one for each connection."
-    elif isinstance(requests, int) and tool == Tool.SIEGE and requests % concurrency:
+    elif isinstance(requests, int) and TOOLS[tool].same_per_connection and requests % concurrency:
         near = requests - requests % concurrency
         errors["requests"] = (
-            f"siege sends the same number of requests per user. Enter a multiple of {concurrency}, for example {near}."
+            f"{tool} sends the same number of requests per connection. Enter a multiple of {concurrency}, for example "
+            f"{near}."
         )
     errors.update(_protocol_errors(values))
     return errors

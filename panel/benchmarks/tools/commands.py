@@ -7,6 +7,7 @@ How each tool reaches a name-based virtual host on one listener:
 - ab: the URL holds the listener, `-H Host:` the name; ab takes SNI from that header.
 - siege: like ab without TLS. With TLS it takes SNI from the URL only, so the name must resolve to the listener's
   address on the host; otherwise the agent refuses.
+- hey: like ab, with `-host`. hey takes SNI from it unchanged, so with TLS it has no port.
 """
 
 from __future__ import annotations
@@ -21,6 +22,14 @@ from panel.benchmarks.tools.arguments import Arguments, method_and_path
 _AB_REQUESTS_PER_S = 100_000
 _AB_MOST_REQUESTS = 20_000_000
 _ANSWER_TIMEOUT_S = 30
+# hey's default report rounds to tenths of milliseconds. `-o` also takes a Go template, which prints unrounded figures.
+# Failures come last, one per line, because hey garbles a % in the URL of a failure, which would make JSON invalid.
+_HEY_REPORT = (
+    '{"requests":{{.NumRes}},"kept":{{len .Lats}},"seconds":{{.Total.Seconds}},"latency_sum_s":{{.AvgTotal}},'
+    '"fastest_s":{{.Fastest}},"slowest_s":{{.Slowest}},"percentiles":{{jsonify .LatencyDistribution}},'
+    '"statuses":{{jsonify .StatusCodeDist}}}'
+    '{{range $error, $count := .ErrorDist}}{{"\\n"}}{{$count}} {{$error}}{{end}}'
+)
 # The load generator of native/load, used if the host's h2load lacks HTTP/3 or a method.
 BUNDLED = "gallop-load"
 
@@ -47,7 +56,11 @@ class Endpoint:
     def authority(self) -> str:
         usual = {"http": 80, "https": 443}[self.scheme]
         port = self.known_port or self.port
-        return _bracketed(self.name) if port == usual else f"{_bracketed(self.name)}:{port}"
+        return self.bracketed_name if port == usual else f"{self.bracketed_name}:{port}"
+
+    @property
+    def bracketed_name(self) -> str:
+        return _bracketed(self.name)
 
     @property
     def base_url(self) -> str:
@@ -94,7 +107,7 @@ def command(
         return _bundled(values, paths, endpoint, bundled)
     if tool == Tool.SIEGE:
         return _siege(values, paths, endpoint, parser=parser)
-    builders = {Tool.AB: _ab, Tool.H2LOAD: _h2load, Tool.WRK: _wrk}
+    builders = {Tool.AB: _ab, Tool.H2LOAD: _h2load, Tool.WRK: _wrk, Tool.HEY: _hey}
     return builders[tool](values, paths, endpoint)
 
 
@@ -184,6 +197,17 @@ def _siege(values: Arguments, paths: list[str], endpoint: Endpoint, *, parser: b
         "urls": _lines(base + path for path in paths),
     }
     return Command([*argv, "-f", "{workdir}/urls"], files)
+
+
+def _hey(values: Arguments, paths: list[str], endpoint: Endpoint) -> Command:
+    argv = ["hey", "-c", str(values["concurrency"]), "-cpus", str(values["threads"]), "-t", str(_ANSWER_TIMEOUT_S)]
+    argv += ["-z", f"{values['duration_s']}s"] if values["duration_s"] else ["-n", str(values["requests"])]
+    # Redirects would send load wherever a page points.
+    argv += ["-disable-redirects", "-disable-compression"]
+    argv += [] if values["keepalive"] else ["-disable-keepalive"]
+    argv += ["-H", "Accept-Encoding: gzip"] if values["gzip"] else []
+    name = endpoint.bracketed_name if endpoint.tls else endpoint.authority
+    return Command([*argv, "-o", _HEY_REPORT, "-host", name, endpoint.direct_url + paths[0]])
 
 
 def _lines(lines: Iterable[str]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.tools.commands import BUNDLED
-from panel.benchmarks.tools.parsers import ab, gallop_load, h2load, siege, wrk
+from panel.benchmarks.tools.parsers import ab, gallop_load, h2load, hey, siege, wrk
 from panel.benchmarks.tools.parsers.metrics import Metrics, Output, ParseError
 
 __all__ = ["Metrics", "Output", "ParseError", "parse"]
@@ -16,6 +16,7 @@ _PARSERS: dict[str, Callable[[Output], Metrics]] = {
     Tool.H2LOAD: h2load.parse,
     Tool.WRK: wrk.parse,
     Tool.SIEGE: siege.parse,
+    Tool.HEY: hey.parse,
     BUNDLED: gallop_load.parse,
 }
 
