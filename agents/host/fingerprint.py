@@ -58,7 +58,7 @@ def _output(argv: List[str]) -> str:
     return done.stdout.decode("utf-8", "replace")
 
 
-def _version(binary: str, name: str) -> str:
+def version(binary: str, name: str) -> str:
     """Version that the tool prints; of its Debian package if it has no option for that; "" if unknown."""
     known = LOAD_TOOLS[name].version
     if known is None:
@@ -73,8 +73,8 @@ def _package_version(path: str) -> str:
     owner = re.fullmatch(r"([a-z0-9.+:-]+): %s\s*" % re.escape(path), _output(["dpkg-query", "-S", path]))
     if not owner:
         return ""
-    version = _output(["dpkg-query", "-W", "-f", "${Version}", owner.group(1)])
-    return version if re.fullmatch(r"\S+", version) else ""
+    found = _output(["dpkg-query", "-W", "-f", "${Version}", owner.group(1)])
+    return found if re.fullmatch(r"\S+", found) else ""
 
 
 def _speaks_h3(binary: str) -> bool:
@@ -89,7 +89,7 @@ def tools() -> Dict[str, Dict[str, Any]]:
         binary = shutil.which(name)
         if binary:
             found[name] = {
-                "version": _version(binary, name),
+                "version": version(binary, name),
                 "h3": name == "h2load" and _speaks_h3(binary),
             }
     return found

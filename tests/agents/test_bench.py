@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from agents.host import fingerprint
+from agents.host.load_tools import LOAD_TOOLS
 from tests.agents.process import AgentError, AgentProcess
 from tests.support.bundled_programs import load_binary
 from tests.support.nginx import NginxInstance
@@ -71,7 +73,7 @@ def test_ab_runs_with_samples_and_returns_files(agent: AgentProcess, site: tuple
     assert all(rss > 1_000_000 for _, _, rss in result["samples"]["server"])
 
 
-@pytest.mark.parametrize("tool", ["h2load", "wrk", "siege"])
+@pytest.mark.parametrize("tool", ["h2load", "wrk", "siege", "hey"])
 def test_every_tool_reaches_named_virtual_host(agent: AgentProcess, site: tuple[str, NginxInstance], tool: str) -> None:
     target, _ = site
     port = target.split(":")[1]
@@ -80,17 +82,24 @@ def test_every_tool_reaches_named_virtual_host(agent: AgentProcess, site: tuple[
         "h2load": [*h2load, "-i", "{workdir}/urls"],
         "wrk": ["wrk", "-c", "2", "-t", "1", "-d", "1s", "-s", "{workdir}/wrk.lua", f"http://a.example:{port}/"],
         "siege": [*("siege", "-R", "{workdir}/siegerc", "-c", "2", "-r", "10"), "-H", "Host: a.example"],
+        "hey": [*("hey", "-c", "2", "-n", "50", "-disable-redirects", "-host", "a.example"), f"http://{target}/"],
     }[tool]
     files = {
         "h2load": {"urls": f"http://a.example:{port}/\n"},
         "wrk": {"urls": "/\n/index.html\n"},
         "siege": {"urls": f"http://{target}/\n", "siegerc": SIEGE},
+        "hey": {},
     }[tool]
     if tool == "siege":
         argv += ["-f", "{workdir}/urls"]
     result = agent.call("bench", request(target, argv, input_files=files))
     assert result["exit_code"] == 0, result
-    expected = {"h2load": "50 succeeded", "wrk": "status=0 ", "siege": '"successful_transactions":	          20'}
+    expected = {
+        "h2load": "50 succeeded",
+        "wrk": "status=0 ",
+        "siege": '"successful_transactions":	          20',
+        "hey": "[200]	50 responses",
+    }
     assert expected[tool] in result["stdout"]
     if tool == "h2load":
         assert result["latency"]["statuses"] == {"200": 50}
@@ -167,6 +176,19 @@ def alive(pid: int) -> bool:
         (["wrk", "http://{target}/"], "own script"),
         (["wrk", "-s", "/etc/passwd", "http://{target}/"], "own script"),
         (["siege", "http://{target}/"], "-R"),
+        (["hey", "http://{target}/"], "-disable-redirects"),
+        (["hey", "-disable-redirects", "http://192.0.2.1:{port}/"], "leads to"),
+        (["hey", "-disable-redirects", "-x", "192.0.2.1:80", "http://{target}/"], "-x is not allowed"),
+        (["hey", "-disable-redirects", "--x=192.0.2.1:80", "http://{target}/"], "--x is not allowed"),
+        (["hey", "-disable-redirects", "-x=http://192.0.2.1:80", "http://{target}/"], "-x=http"),
+        (["hey", "-disable-redirects", "-D", "/etc/passwd", "http://{target}/"], "-D is not allowed"),
+        # Joined to its value, an option has another form, which a list of forbidden options does not see.
+        (["ab", "-X192.0.2.1:80", "http://{target}/"], "-X192.0.2.1:80 is not allowed"),
+        (["ab", "-e", "/root/x", "http://{target}/"], "leaves the folder"),
+        (["ab", "http://{target}/", "http://{target}/"], "http://127.0.0.1:65000/ is not allowed"),
+        (["ab", "-n"], "no URL"),
+        (["h2load", "--connect-to={target}", "-i", "/etc/passwd", "http://{target}/"], "leaves the folder"),
+        (["h2load", "--connect-to={target}", "--h1=x", "http://{target}/"], "--h1 is not allowed"),
     ],
 )
 def test_load_is_rejected_for_other_targets(agent: AgentProcess, argv: list[str], words: str) -> None:
@@ -278,7 +300,17 @@ def test_fingerprint_names_host_and_tools(agent: AgentProcess) -> None:
     assert found["cpus"] == os.cpu_count()
     assert found["tools"]["ab"]["version"].startswith("2.")
     assert found["tools"]["siege"]["version"].startswith("4.")
-    assert set(found["tools"]) == {"ab", "h2load", "wrk", "siege"}
+    assert set(found["tools"]) == set(LOAD_TOOLS)
+    query = ["dpkg-query", "-W", "-f", "${Version}", "hey"]
+    installed = subprocess.run(query, check=True, capture_output=True, text=True)
+    assert found["tools"]["hey"]["version"] == installed.stdout, "hey does not print its version"
+    assert all(tool["version"] for tool in found["tools"].values())
+
+
+def test_fingerprint_has_no_version_of_tool_that_no_package_installed(tmp_path: Path) -> None:
+    other = tmp_path / "hey"
+    other.write_text("#!/bin/sh\n")
+    assert fingerprint.version(str(other), "hey") == ""
 
 
 def test_samples_include_child_processes(agent: AgentProcess) -> None:

@@ -91,6 +91,10 @@ def test_unknown_tool_is_rejected() -> None:
         ("h2load", {**SECONDS, "protocol": "h3"}, "protocol", "TLS"),
         ("siege", {"requests": 25, "concurrency": 10}, "requests", "for example 20"),
         ("siege", {**SECONDS, "concurrency": 1001}, "concurrency", "1 to 1000"),
+        ("hey", {"requests": 25, "concurrency": 10}, "requests", "for example 20"),
+        ("hey", {"requests": 1_000_001, "concurrency": 1}, "requests", "1 to 1000000"),
+        ("hey", {**SECONDS, "concurrency": 501}, "concurrency", "1 to 500"),
+        ("hey", {**SECONDS, "threads": 4, "concurrency": 2}, "threads", "at most 2 threads"),
     ],
 )
 def test_contradicting_arguments_are_rejected(tool: str, raw: dict[str, Any], field: str, words: str) -> None:
@@ -155,9 +159,10 @@ def test_paths_must_be_a_list(raw: Any) -> None:
         clean_paths("wrk", raw)
 
 
-def test_ab_requests_one_url() -> None:
+@pytest.mark.parametrize("tool", ["ab", "hey"])
+def test_ab_and_hey_request_one_url(tool: str) -> None:
     with pytest.raises(ArgumentError, match="only one URL"):
-        clean_paths("ab", ["/", "/b"])
+        clean_paths(tool, ["/", "/b"])
 
 
 def test_ab_argv_matches_arguments() -> None:
@@ -207,11 +212,36 @@ def test_siege_argv_matches_arguments() -> None:
     assert secure.input_files["urls"] == "https://a.example/\n"
 
 
+def test_hey_argv_matches_arguments() -> None:
+    raw = {"requests": 500, "concurrency": 5, "threads": 2, "keepalive": False, "gzip": True}
+    argv = command(Tool.HEY, clean("hey", raw), ["/x"], SITE).argv
+    head = ["hey", "-c", "5", "-cpus", "2", "-t", "30", "-n", "500", "-disable-redirects", "-disable-compression"]
+    tail = ["-host", "a.example:8080", "http://127.0.0.1:8080/x"]
+    at = argv.index("-o")
+    assert argv[:at] == [*head, "-disable-keepalive", "-H", "Accept-Encoding: gzip"]
+    assert argv[at + 2 :] == tail
+
+
+@pytest.mark.parametrize(("tool", "words"), [("ab", "Host: a.example"), ("hey", "a.example")])
+def test_tls_name_of_ab_and_hey_has_no_port(tool: str, words: str) -> None:
+    """Both send it as SNI too, which must not have a port (RFC 6066, 3); gallop rejects such a handshake."""
+    secure = Endpoint("127.0.0.1", 8443, "a.example", tls=True)
+    argv = command(Tool(tool), clean(tool, {**SECONDS, "tls": True}), ["/"], secure).argv
+    assert argv[-2:] == [words, "https://127.0.0.1:8443/"]
+
+
 @pytest.mark.parametrize("tool", list(Tool))
 def test_warm_up_is_same_load_by_time(tool: Tool) -> None:
     raw = SECONDS if tool == Tool.WRK else {"requests": 100}
     argv = command(tool, clean(tool, raw), ["/"], SITE, seconds=2).argv
-    assert {"-t": "2", "-D": "2", "-d": "2s"}.get({"h2load": "-D", "wrk": "-d"}.get(tool, "-t")) in argv or "2S" in argv
+    option, seconds = {
+        Tool.AB: ("-t", "2"),
+        Tool.H2LOAD: ("-D", "2"),
+        Tool.WRK: ("-d", "2s"),
+        Tool.SIEGE: ("-t", "2S"),
+        Tool.HEY: ("-z", "2s"),
+    }[tool]
+    assert argv[argv.index(option) + 1] == seconds
 
 
 def test_ipv6_listener_is_bracketed_in_every_argv() -> None:

@@ -14,6 +14,7 @@ from django.test import AsyncClient, Client
 from django.urls import reverse
 
 from panel.accounts.models import Team, User
+from panel.benchmarks.choices import Tool
 from panel.benchmarks.models import Run, RunStatus, Scenario
 from panel.benchmarks.runs.services import run_create
 from panel.benchmarks.scenarios.ready_made import QUICK
@@ -113,7 +114,7 @@ def test_scenario_is_created(operator: User) -> None:
     assert scenario.arguments["tls"] is False
 
 
-@pytest.mark.parametrize("tool", ["ab", "h2load", "wrk", "siege"])
+@pytest.mark.parametrize("tool", Tool.values)
 def test_scenario_form_differs_by_tool(operator: User, tool: str) -> None:
     page = text(signed_in(operator), reverse("benchmarks:scenario-create", args=[tool]))
     assert "argument_concurrency" in page

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,10 @@ from panel.benchmarks.tools.parsers.metrics import from_json, histogram_curve, p
 
 DATA = Path(__file__).parent / "data"
 NAMES = sorted(path.stem for path in DATA.glob("*.json"))
+# ab reports such requests in its own way, and wrk reports nothing if connections are refused.
+WITHOUT_RESPONSES = [
+    name for name in NAMES if name.endswith(("-dropped", "-refused")) and name[:3] != "ab-" and name != "wrk-refused"
+]
 
 
 def output(name: str) -> Output:
@@ -65,7 +70,7 @@ def test_ab_output_is_parsed() -> None:
     assert found.availability_percent == 100
 
 
-@pytest.mark.parametrize("name", ["ab-tls", "h2load-h2", "wrk-two-paths-tls"])
+@pytest.mark.parametrize("name", ["ab-tls", "h2load-h2", "wrk-two-paths-tls", "hey-tls"])
 def test_tls_recordings_measured_named_site(name: str) -> None:
     """The default server of the recording returns 421 unless SNI and Host name the site."""
     assert (parsed(name).failed, parsed(name).non2xx) == (0, 0)
@@ -129,7 +134,7 @@ def test_h2load_error_statuses_are_not_connection_failures() -> None:
     assert (found.requests, found.failed, found.non2xx) == (50, 0, 50)
 
 
-@pytest.mark.parametrize("name", ["h2load-dropped", "h2load-refused", "wrk-dropped", "siege-dropped", "siege-refused"])
+@pytest.mark.parametrize("name", WITHOUT_RESPONSES)
 def test_output_without_responses_is_parsed(name: str) -> None:
     found = parsed(name)
     assert found.failed == found.requests
@@ -172,6 +177,58 @@ def test_siege_run_that_is_too_short_is_reported() -> None:
     short = output("siege-missing").stdout.replace('"elapsed_time":\t\t\t        0.01', '"elapsed_time": 0.00')
     with pytest.raises(ParseError, match="too short to measure"):
         parse(Tool.SIEGE, Output(short))
+
+
+def hey_report(name: str) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads(output(name).stdout.split("\n")[0])
+    return report
+
+
+def test_hey_output_is_parsed() -> None:
+    found, report = parsed("hey-keepalive"), hey_report("hey-keepalive")
+    assert (found.requests, found.failed, found.non2xx) == (4000, 0, 0)
+    assert found.duration_s == report["seconds"]
+    assert found.throughput_rps == pytest.approx(4000 / report["seconds"])
+    told = {row["Percentage"]: 1000 * row["Latency"] for row in report["percentiles"]}
+    latency = found.latency_ms
+    assert (latency.p50, latency.p90, latency.p95, latency.p99) == pytest.approx(
+        (told[50], told[90], told[95], told[99]), abs=0.001
+    )
+    assert latency.mean == pytest.approx(report["latency_sum_s"] / 4, abs=0.001)
+    assert latency.max == pytest.approx(1000 * report["slowest_s"], abs=0.001)
+    assert (latency.p99_9, found.bytes) == (None, None), "hey does not tell them"
+    assert found.achieved_concurrency == pytest.approx(4, rel=0.05)
+
+
+def test_hey_error_statuses_are_not_successes() -> None:
+    found = parsed("hey-missing")
+    assert (found.requests, found.failed, found.non2xx) == (50, 0, 50)
+
+
+def test_hey_percentiles_of_few_responses_are_left_out() -> None:
+    """hey calls the slowest of four responses the median."""
+    rows = {row["Percentage"]: row["Latency"] for row in hey_report("hey-few")["percentiles"]}
+    assert rows[50] == hey_report("hey-few")["slowest_s"]
+    found = parsed("hey-few").latency_ms
+    assert (found.p50, found.p90) == (None, None)
+    assert found.mean is not None and found.max is not None and found.mean < found.max
+    assert parsed("hey-missing").latency_ms.p99 is None, "hey reports no 99th percentile of 50 responses"
+
+
+def test_hey_failures_are_counted_by_class() -> None:
+    assert parsed("hey-dropped").errors == {"eof": 50}
+    assert parsed("hey-refused").errors == {"connection refused": 50}, "hey garbles %20 in the address"
+    lines = "\n".join(f"1 Get: read tcp 127.0.0.1:{port}->127.0.0.1:80: read: broken pipe" for port in range(1, 51))
+    text = output("hey-dropped").stdout.split("\n")[0] + "\n" + lines + "\n[cut after 4194304 bytes]\n"
+    assert parse(Tool.HEY, Output(text)).errors == {"broken pipe": 50}
+
+
+def test_hey_round_with_more_responses_than_it_keeps_is_rejected() -> None:
+    whole = output("hey-keepalive").stdout
+    full = whole.replace('"kept":4000', '"kept":1000000')
+    with pytest.raises(ParseError, match="hey keeps 1,000,000 responses, and this round had 1,000,001 requests"):
+        parse(Tool.HEY, Output(full.replace('"requests":4000', '"requests":1000001')))
+    assert parse(Tool.HEY, Output(full.replace('"requests":4000', '"requests":1000000'))).failed == 0
 
 
 def test_missing_result_is_reported_with_tool_message() -> None:

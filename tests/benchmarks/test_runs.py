@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from panel.accounts.models import Team, User
+from panel.benchmarks.choices import Tool
 from panel.benchmarks.models import Round, Run, RunStatus, Scenario
 from panel.benchmarks.runs import execution
 from panel.benchmarks.runs.services import run_cancel, run_create, run_repeat, scenario_create
@@ -79,13 +80,12 @@ def test_run_compares_nginx_and_apache(operator: User, live_sites: LiveSites) ->
     assert ratio["figures"]["cpu_per_1000"]["verdict"] == "higher", "Apache takes more CPU for a small file than nginx"
 
 
-@pytest.mark.parametrize(("tool", "arguments"), [("h2load", {}), ("wrk", {}), ("siege", {"keepalive": False})])
-def test_run_works_with_every_tool(
-    operator: User, live_sites: LiveSites, tool: str, arguments: dict[str, object]
-) -> None:
-    scenario = scenario_create(
-        actor=operator, name=tool, tool=tool, arguments={**QUICK, **arguments}, paths=["/"], rounds=1, warmup_s=1
-    )
+@pytest.mark.parametrize("tool", list(Tool))
+def test_run_works_with_every_tool(operator: User, live_sites: LiveSites, tool: Tool) -> None:
+    # siege counts a failed request when nginx closes a kept connection.
+    arguments = {**QUICK, "keepalive": False} if tool == Tool.SIEGE else QUICK
+    load = {"tool": tool, "arguments": arguments, "paths": ["/"], "rounds": 1, "warmup_s": 1}
+    scenario = scenario_create(actor=operator, name=tool, **load)
     run = executed(run_create(actor=operator, scenario=scenario, sites=[live_sites.one]))
     assert run.error == ""
     warm_up, counted = Round.objects.filter(target__run=run).order_by("number")

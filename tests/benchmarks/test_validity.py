@@ -101,6 +101,19 @@ def test_round_that_ends_before_most_responses_has_own_reason() -> None:
     assert reasons(parameters("siege", concurrency=15, **by_number), few, 8, []) == []
 
 
+def test_hey_counts_responses_after_the_end_of_round() -> None:
+    slow = three(requests=30, throughput_rps=9.4, latency=Latency(0.001, mean=1600.0))
+    assert reasons(parameters("hey", concurrency=15, duration_s=3), slow, 8, []) == []
+
+
+def test_hey_is_bottleneck_of_its_threads() -> None:
+    assert threads(parameters("hey", threads=2)) == 2
+    (said,) = reasons(parameters("hey", threads=1), three(tool_cpu=9.5), 8, [])
+    assert "Choose more threads" in said
+    (said,) = reasons(parameters("hey", threads=2), three(tool_cpu=19.5), 2, [])
+    assert "Choose a tool that needs less CPU, or fewer connections" in said
+
+
 def test_errors_above_allowance_invalidate_run() -> None:
     failing = three(failed=30, non2xx=70)
     (said,) = reasons(parameters(), failing, 8, [])

@@ -120,7 +120,8 @@ class ToolForm:
 TOOLS: dict[Tool, ToolForm] = {
     Tool.AB: ToolForm(
         "ApacheBench: one URL, one thread, HTTP/1.0 with or without keep-alive.",
-        "Reports whole percentiles up to 99 and the maximum to the microsecond; the mean to the millisecond.",
+        "Reports whole percentiles up to 99 and the maximum to the microsecond; the mean to the millisecond. Over TLS, the "
+        "Host header has no port.",
         (REQUESTS, DURATION, CONCURRENCY, KEEPALIVE, TLS, GZIP, DYNAMIC),
         max_paths=1,
     ),
@@ -155,8 +156,8 @@ TOOLS: dict[Tool, ToolForm] = {
     Tool.HEY: ToolForm(
         "hey: one URL, HTTP/1.1, written in Go.",
         "Reports percentiles up to 99 and the maximum to the microsecond, but no number of bytes. Keeps at most "
-        "1,000,000 responses per round, does not notice a body that ends early, and over TLS sends the site's name "
-        "without its port.",
+        "1,000,000 responses per round, and counts a response whose body ends early as complete. Over TLS, the Host "
+        "header has no port.",
         (
             replace(REQUESTS, high=1_000_000),
             DURATION,

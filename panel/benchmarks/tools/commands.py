@@ -4,10 +4,10 @@ How each tool reaches a name-based virtual host on one listener:
 
 - h2load: URLs hold the site's name (Host, :authority, SNI), `--connect-to` the listener.
 - wrk: the URL holds the site's name; the agent's script connects to the listener.
-- ab: the URL holds the listener, `-H Host:` the name; ab takes SNI from that header.
+- ab: the URL holds the listener, `-H Host:` the name; ab takes SNI from that header, so with TLS it has no port.
 - siege: like ab without TLS. With TLS it takes SNI from the URL only, so the name must resolve to the listener's
   address on the host; otherwise the agent refuses.
-- hey: like ab, with `-host`. hey takes SNI from it unchanged, so with TLS it has no port.
+- hey: like ab, with `-host`.
 """
 
 from __future__ import annotations
@@ -56,11 +56,12 @@ class Endpoint:
     def authority(self) -> str:
         usual = {"http": 80, "https": 443}[self.scheme]
         port = self.known_port or self.port
-        return self.bracketed_name if port == usual else f"{self.bracketed_name}:{port}"
+        return _bracketed(self.name) if port == usual else f"{_bracketed(self.name)}:{port}"
 
     @property
-    def bracketed_name(self) -> str:
-        return _bracketed(self.name)
+    def sni_authority(self) -> str:
+        """Host header for a tool that also sends it as SNI, where a port is not allowed (RFC 6066, 3)."""
+        return _bracketed(self.name) if self.tls else self.authority
 
     @property
     def base_url(self) -> str:
@@ -122,7 +123,8 @@ def _ab(values: Arguments, paths: list[str], endpoint: Endpoint) -> Command:
     argv += ["-k"] if values["keepalive"] else []
     argv += ["-l"] if values["dynamic"] else []
     argv += ["-H", "Accept-Encoding: gzip"] if values["gzip"] else []
-    argv += ["-e", "{workdir}/percentiles.csv", "-H", f"Host: {endpoint.authority}", endpoint.direct_url + paths[0]]
+    argv += ["-e", "{workdir}/percentiles.csv", "-H", f"Host: {endpoint.sni_authority}"]
+    argv += [endpoint.direct_url + paths[0]]
     return Command(argv, outputs=["percentiles.csv"])
 
 
@@ -206,8 +208,7 @@ def _hey(values: Arguments, paths: list[str], endpoint: Endpoint) -> Command:
     argv += ["-disable-redirects", "-disable-compression"]
     argv += [] if values["keepalive"] else ["-disable-keepalive"]
     argv += ["-H", "Accept-Encoding: gzip"] if values["gzip"] else []
-    name = endpoint.bracketed_name if endpoint.tls else endpoint.authority
-    return Command([*argv, "-o", _HEY_REPORT, "-host", name, endpoint.direct_url + paths[0]])
+    return Command([*argv, "-o", _HEY_REPORT, "-host", endpoint.sni_authority, endpoint.direct_url + paths[0]])
 
 
 def _lines(lines: Iterable[str]) -> str:
