@@ -1,4 +1,5 @@
-"""gallop-load beside h2load: the same load on the same nginx, in turns, by HTTP/1.1 and HTTP/2, in clear and over TLS.
+"""gallop-load beside h2load: the same load on the same nginx, in turns, by HTTP/1.1 and HTTP/2, in clear and over TLS;
+then both beside wrk and hey by HTTP/1.1.
 
 What makes them comparable is that neither is the bottleneck: a link of given bandwidth and delay is (native/netem), so
 that both must come to what the link allows. Two connections do not fill it with files of 1 MB, eight do. A tool that
@@ -16,9 +17,14 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from agents.host import link
+from agents.host import bench, link
+from panel.benchmarks.choices import Tool
+from panel.benchmarks.tools.arguments import clean
+from panel.benchmarks.tools.commands import Endpoint, command
+from panel.benchmarks.tools.parsers import Output, parse
 from tests.support.bundled_programs import load_binary, netem_binary
 from tests.support.nginx import NginxInstance
 from tests.support.process import ServerProcess, tool
@@ -56,6 +62,13 @@ CASES = (
     Case("HTTP/1.1, TLS, files of 1 MB, 8 connections", "-n 80 -c 8 {h1}", "tls", "/1mb"),
     Case("HTTP/2, TLS, files of 1 MB, 8 connections", "-n 80 -c 8 {h2}", "tls", "/1mb"),
 )
+# For all tools with one process: each by time, because wrk knows nothing else.
+SECONDS = 3
+HTTP_1_CASES = (
+    Case("small page, 10 connections", "-D {seconds} -c 10 {h1}"),
+    Case("TLS, small page, 20 connections", "-D {seconds} -c 20 {h1}", "tls"),
+    Case("files of 1 MB, 8 connections", "-D {seconds} -c 8 {h1}", "plain", "/1mb"),
+)
 
 
 @dataclass
@@ -75,6 +88,8 @@ class Place:
     """nginx beyond the link."""
 
     def __init__(self, home: Path) -> None:
+        self.folder = home
+        (home / "wrk.lua").write_text(bench.WRK_SCRIPT)
         self.nginx = NginxInstance(home)
         openssl = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=a.example"
         files = ["-keyout", str(home / "key.pem"), "-out", str(home / "cert.pem"), "-days", "2"]
@@ -112,17 +127,31 @@ def main(home: Path) -> None:
     place = Place(home)
     try:
         for case in CASES:
-            print(_row(case, _rounds(case, place)), flush=True)
+            print(_row(case, _rounds(case, place, PAIR)), flush=True)
+        _print_all_tools(place)
     finally:
         place.close()
 
 
-def _rounds(case: Case, place: Place) -> dict[str, Seen]:
-    seen = {"h2load": Seen(), "gallop-load": Seen()}
+def _print_all_tools(place: Place) -> None:
+    print(f"\n| HTTP/1.1, {SECONDS} s | " + " | ".join(f"{name}, /s, ms, its CPU" for name in ALL) + " |")
+    print("|---|" + "---:|" * len(ALL))
+    for case in HTTP_1_CASES:
+        seen = _rounds(case, place, ALL)
+        print(f"| {case.title} | " + " | ".join(map(_cell, seen.values())) + " |", flush=True)
+
+
+def _cell(found: Seen) -> str:
+    rate, mean, busy = (statistics.median(values) for values in (found.rates, found.means_ms, found.busy))
+    return f"{rate:,.1f}, {mean:.2f}, {100 * busy:.0f} %"
+
+
+def _rounds(case: Case, place: Place, tools: dict[str, Run]) -> dict[str, Seen]:
+    seen = {name: Seen() for name in tools}
     scheme = "https" if case.port == "tls" else "http"
     url = f"{scheme}://{link.FAR}:{PORTS[case.port]}{case.path}"
     for _ in range(ROUNDS):
-        for name, run in (("h2load", _h2load), ("gallop-load", _gallop_load)):
+        for name, run in tools.items():
             _one(lambda run=run: run(place, case, url), seen[name])
     return seen
 
@@ -143,7 +172,7 @@ def _children_s() -> float:
 
 
 def _h2load(place: Place, case: Case, url: str) -> tuple[float, float]:
-    words = case.arguments.format(h1="--h1", h2="--npn-list=h2").split()
+    words = case.arguments.format(h1="--h1", h2="--npn-list=h2", seconds=SECONDS).split()
     text = place.output([tool("h2load"), *words, url])
     rate = re.search(r"finished in [\d.]+\w+, ([\d.]+) req/s", text)
     # min, max, mean, sd
@@ -154,11 +183,31 @@ def _h2load(place: Place, case: Case, url: str) -> tuple[float, float]:
 
 
 def _gallop_load(place: Place, case: Case, url: str) -> tuple[float, float]:
-    words = case.arguments.format(h1="--h1", h2="--h2").split()
+    words = case.arguments.format(h1="--h1", h2="--h2", seconds=SECONDS).split()
     found = json.loads(place.output([str(load_binary()), *words, "--json", url]))
     if found["failed"]:
         raise RuntimeError(f"gallop-load: {found}")
     return found["succeeded"] / found["seconds"], found["latency_us"]["mean"] / 1000
+
+
+def _other(name: Tool, place: Place, case: Case, url: str) -> tuple[float, float]:
+    """wrk or hey with the command and the parser of the panel; the name of the site is its address."""
+    connections = int(case.arguments.split("-c ")[1].split()[0])
+    arguments = clean(name, {"concurrency": connections, "duration_s": SECONDS, "tls": case.port == "tls"})
+    endpoint = Endpoint(link.FAR, PORTS[case.port], link.FAR, tls=case.port == "tls")
+    built = command(name, arguments, [case.path], endpoint).argv
+    argv = [tool(built[0]), *(part.replace("{workdir}", str(place.folder)) for part in built[1:])]
+    # What the agent's script for wrk reads.
+    script = [f"PADDOCK_ADDRESS={link.FAR}", f"PADDOCK_PORT={endpoint.port}", f"PADDOCK_WORKDIR={place.folder}"]
+    found = parse(name, Output(place.output(["env", *script, *argv])))
+    if found.failed or found.non2xx or found.latency_ms.mean is None:
+        raise RuntimeError(f"{name}: {found}")
+    return found.throughput_rps, found.latency_ms.mean
+
+
+Run = Callable[[Place, Case, str], tuple[float, float]]
+PAIR: dict[str, Run] = {"h2load": _h2load, "gallop-load": _gallop_load}
+ALL: dict[str, Run] = {**PAIR, "wrk": partial(_other, Tool.WRK), "hey": partial(_other, Tool.HEY)}
 
 
 def _row(case: Case, seen: dict[str, Seen]) -> str:
