@@ -120,8 +120,8 @@ class ToolForm:
 TOOLS: dict[Tool, ToolForm] = {
     Tool.AB: ToolForm(
         "ApacheBench: one URL, one thread, HTTP/1.0 with or without keep-alive.",
-        "Reports whole percentiles up to 99 and the maximum to the microsecond; the mean to the millisecond. Over TLS, the "
-        "Host header has no port.",
+        "Reports whole percentiles up to 99 and the maximum to the microsecond; the mean to the millisecond. "
+        "Over TLS, the Host header has no port.",
         (REQUESTS, DURATION, CONCURRENCY, KEEPALIVE, TLS, GZIP, DYNAMIC),
         max_paths=1,
     ),

@@ -16,7 +16,7 @@ _RESOLUTION_MS = 0.001
 
 
 def parse(output: Output) -> Metrics:
-    """Figures from hey's report. `bytes` is None: hey adds up announced lengths, not what it received."""
+    """Figures from hey's report. `bytes` is None: hey adds up the lengths that responses announce."""
     report, _, failures = output.stdout.partition("\n")
     try:
         values = json.loads(report)
