@@ -93,6 +93,10 @@ def test_run_works_with_every_tool(operator: User, live_sites: LiveSites, tool: 
     assert counted.metrics["requests"] > 100
     assert counted.metrics["failed"] == 0
     assert run.summary["targets"][0]["figures"]["throughput_rps"]["rounds"] == 1
+    page = signed_in(operator).get(reverse("benchmarks:detail", args=[run.uuid])).content.decode()
+    version = run.fingerprint["hosts"]["here"]["tools"][tool]["version"]
+    assert version and f"{tool} {version}" in page
+    assert "closed loop: each connection waits" in page
 
 
 def test_gallop_load_keeps_rate_and_page_shows_it(
