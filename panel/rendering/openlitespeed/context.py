@@ -16,7 +16,7 @@ from panel.rendering.exclusive import Condition
 from panel.rendering.headers import check as check_headers
 from panel.rendering.headers import is_passed_on, merged
 from panel.rendering.locations import Locations, Place
-from panel.rendering.openlitespeed import answers, ruled
+from panel.rendering.openlitespeed import answers, refusals, ruled
 from panel.rendering.openlitespeed.apps import balances
 from panel.rendering.openlitespeed.formats import header_line, request_header_line
 from panel.rendering.openlitespeed.hosts import upstream_app
@@ -115,6 +115,8 @@ def context(
         return []
     if source == _plain_php(source) and (plain_scripts if plain_prefix else not everywhere):
         return []  # the script handler's suffix suffices
+    if source.handler == "static" and not is_prefix:
+        body += refusals.rules(inside)
     name = value(source.pattern, f"{at}/pattern") if is_prefix else f"exp:{_pattern(place, condition)}"
     return [block("context", value(name, f"{at}/pattern"), body=body)]
 

@@ -15,7 +15,7 @@ from panel.rendering.apache import rewriting
 from panel.rendering.apache.quoting import one_quote, rewrite_regex, target
 from panel.rendering.exclusive import Condition
 from panel.rendering.locations import Locations, Place
-from panel.rendering.openlitespeed import ruled, scripts
+from panel.rendering.openlitespeed import refusals, ruled, scripts
 from panel.rendering.openlitespeed.context import by_prefix, prefixes_suffice
 from panel.rendering.spec import Location, ServerBlock
 from panel.rendering.tree import Directive, directive
@@ -38,16 +38,32 @@ class _Files:
     alone: Place | None = None
 
 
-def refused(block: ServerBlock) -> list[Directive]:
+def refused(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directive]:
     """Rules for every location: paths that nginx rejects too (OpenLiteSpeed cuts them at %00), and TRACE."""
     return [
         directive("RewriteCond", "%{THE_REQUEST}", r"^\S+ [^ ?#]*%(?:00|(?![0-9A-Fa-f]{2}))"),
         directive("RewriteRule", f"^{_no_pages(block)}", "-", "[R=400,L]"),
         # above the root; OpenLiteSpeed does not resolve a final /..
         directive("RewriteRule", r"^/+\.\.$", "-", "[R=400,L]"),
-        directive("RewriteCond", "%{REQUEST_METHOD}", "=TRACE"),
-        directive("RewriteRule", f"^{_no_pages(block)}", "-", "[R=405,L]"),
+        *_refused_trace(block, chosen),
     ]
+
+
+def _refused_trace(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directive]:
+    """nginx rejects TRACE with the headers of the server block."""
+    asked = directive("RewriteCond", "%{REQUEST_METHOD}", "=TRACE")
+    every = directive("RewriteRule", f"^{_no_pages(block)}", "-", refusals.flags(block))
+    others: list[Place | None] = [place for place in chosen if place.location.handler != "static" or _has_own(place)]
+    if not refusals.are_marked(block) or not others:
+        return [asked, every]
+    if any(_REFER_BACK.search(place.pattern) for place in chosen if place.is_regex):
+        return [asked, replace(every, args=(*every.args[:-1], "[R=405,L]"))]
+    pattern = f"^{_no_pages(block)}{_these(chosen, others)[1:]}"
+    return [asked, directive("RewriteRule", rewrite_regex(pattern, "/locations"), "-", "[R=405,L]"), asked, every]
+
+
+def _has_own(place: Place) -> bool:
+    return bool(place.location.headers or place.location.expires)
 
 
 def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
@@ -67,7 +83,7 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
         rest = any(place is None or _is_all(place) for place in places)
         others = {place: chosen[place] for place in chosen if not _is_page(block, place)}
         pattern = _others(block, others, places) if rest else _these(chosen, places)
-        lines += _rule(files, f"^{_no_pages(block)}{pattern[1:]}")
+        lines += _rule(files, f"^{_no_pages(block)}{pattern[1:]}", refusals.flags(block))
     return lines
 
 
@@ -83,7 +99,7 @@ def before_fallback(
         lines += [_NOT_POST, directive("RewriteCond", one_quote(name, f"{place.pointer}/try_files"), "!-d")]
     pattern = f"^{_no_pages(block)}{_these({place: condition}, [place])[1:]}"
     pattern = rewrite_regex(pattern, f"{place.pointer}/pattern")
-    return [*lines, directive("RewriteRule", pattern, "-", "[R=405,L]")]
+    return [*lines, directive("RewriteRule", pattern, "-", refusals.flags(block))]
 
 
 def _is_page(block: ServerBlock, place: Place) -> bool:
@@ -173,7 +189,7 @@ def _bare(condition: Condition) -> Condition:
     return replace(condition, own=replace(condition.own, text=exclusive.uncaptured(condition.own.text)))
 
 
-def _rule(files: _Files, pattern: str) -> list[Directive]:
+def _rule(files: _Files, pattern: str, flags: str) -> list[Directive]:
     name = files.name
     tests = [_OTHERS, _NOT_POST]
     last = [directive("RewriteCond", name, "-f")]
@@ -184,7 +200,7 @@ def _rule(files: _Files, pattern: str) -> list[Directive]:
     elif files.must_be:
         tests.append(directive("RewriteCond", name, "-f"))
     pattern = f"^{_NO_DOTS}{pattern[1:]}"
-    return [*tests, directive("RewriteRule", rewrite_regex(pattern, "/locations"), "-", "[R=405,L]")]
+    return [*tests, directive("RewriteRule", rewrite_regex(pattern, "/locations"), "-", flags)]
 
 
 def marks(chosen: dict[Place, Condition], found: Locations) -> list[Directive]:

@@ -12,14 +12,13 @@ from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import Condition, Expression, conditions
 from panel.rendering.headers import check as check_headers
 from panel.rendering.locations import Locations, Place, locations_of
-from panel.rendering.openlitespeed import answers, methods, ruled, scripts, www
+from panel.rendering.openlitespeed import answers, methods, refusals, ruled, scripts, www
 from panel.rendering.openlitespeed.apps import applications
 from panel.rendering.openlitespeed.cache import cached, module
 from panel.rendering.openlitespeed.context import context, prefixes_suffice, realm_name, suffixes_suffice
 from panel.rendering.openlitespeed.formats import header_line, in_own_words, rules_for, says_raw_uri, server_name
 from panel.rendering.openlitespeed.hosts import folder, host_name, pool_app, upstream_app
 from panel.rendering.openlitespeed.quoting import path, value
-from panel.rendering.readers import Unreadable
 from panel.rendering.readers.openlitespeed import read
 from panel.rendering.spec import Header, ServerBlock, SiteSpec, WebServerSpec
 from panel.rendering.tree import Directive, Lines, Node, Raw, block, directive
@@ -169,7 +168,7 @@ def _php(found: Locations) -> list[Place]:
 
 def _rewrite(spec: SiteSpec, web_server: WebServerSpec, number: int, found: Locations) -> list[Node]:
     source, rules = spec.blocks[number], list[Directive]()
-    root, refuses = document_root(spec, web_server, number), not _says_itself(source, "rewrite")
+    root, refuses = document_root(spec, web_server, number), not refusals.says_itself(source.snippet, "rewrite")
     server = server_name(spec, number)
     for other, hosts in www.taken_over(spec.blocks, number):
         rules += _redirects_of(spec, other, hosts)
@@ -186,8 +185,8 @@ def _rewrite(spec: SiteSpec, web_server: WebServerSpec, number: int, found: Loca
     for place, condition in chosen.items():
         rules += _of_place(spec, source, place, condition, found, root, server, refuses=refuses)
     if refuses:
-        rules = [*methods.refused(source), *rules, *methods.rules(source, found, chosen, root)]
-        rules += methods.marks(chosen, found)
+        rules = [*methods.refused(source, chosen), *rules, *methods.rules(source, found, chosen, root)]
+        rules = [*refusals.pages_are_unmarked(source), *rules, *methods.marks(chosen, found)]
     if rules:
         rules = [*rewriting.challenges_first(spec), *rules]
     rules = in_own_words(rules, source)
@@ -232,14 +231,6 @@ def _of_place(
     if _php(found) and place.location.handler == "static" and place.location.match in ("=", "^~"):
         rules += _no_scripts(place, condition)
     return rules
-
-
-def _says_itself(source: ServerBlock, name: str) -> bool:
-    """Return whether the block's raw directives contain this block; unreadable directives are rejected later."""
-    try:
-        return name in {item.name for item in read(source.snippet)}
-    except Unreadable:
-        return False
 
 
 def _rewritten(
@@ -348,7 +339,7 @@ def _contexts(
         nodes += context(
             spec, web_server, place, condition, everywhere, plain_prefix=plain, plain_scripts=plain_scripts
         )
-    return nodes
+    return refusals.with_rules(nodes, spec.blocks[number])
 
 
 def _websockets(spec: SiteSpec, found: Locations) -> list[Node]:

@@ -1,0 +1,75 @@
+"""Refusals (405) that have the response headers of the location.
+
+A virtual host's rule that refuses a request sends no headers, because no context is chosen yet
+(HttpSession::processVHostRewrite in src/http). So such a rule marks the request, and a rule of the context refuses it.
+A context by expression needs the rule itself; all others use that of the context `/`. Contexts of upstreams have no
+rules, so only locations with files are marked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from panel.rendering.apache.quoting import line as rewrite_line
+from panel.rendering.apache.quoting import rewrite_regex
+from panel.rendering.exclusive import quote
+from panel.rendering.readers import Unreadable
+from panel.rendering.readers.openlitespeed import read
+from panel.rendering.spec import ServerBlock
+from panel.rendering.tree import Directive, Lines, Node, block, directive
+
+MARK = "PADDOCK_REFUSED"
+_REFUSED = "[R=405,L]"
+
+
+def says_itself(snippet: str, name: str) -> bool:
+    """Return whether raw directives contain this block; unreadable directives are rejected later."""
+    try:
+        return name in {item.name for item in read(snippet)}
+    except Unreadable:
+        return False
+
+
+def are_marked(source: ServerBlock) -> bool:
+    """Return whether contexts refuse: files have headers, and no raw directives replace a context or its rules."""
+    if not (source.headers or source.hsts_max_age_s is not None or any(place.headers for place in source.locations)):
+        return False
+    if any(says_itself(source.snippet, name) for name in ("context", "rewrite")):
+        return False
+    return not any(says_itself(place.snippet, "rewrite") for place in source.locations)
+
+
+def flags(source: ServerBlock) -> str:
+    """Flags of a virtual host's rule that refuses requests for files."""
+    return f"[E={MARK}:1,L]" if are_marked(source) else _REFUSED
+
+
+def pages_are_unmarked(source: ServerBlock) -> list[Directive]:
+    """An error page answers the refused request, so the page must not be refused."""
+    pages = dict.fromkeys(page.uri.partition("?")[0] for page in source.error_pages if page.uri.startswith("/"))
+    if not pages or not are_marked(source):
+        return []
+    pattern = rewrite_regex(f"^(?:{'|'.join(map(quote, pages))})$", "/error_pages")
+    return [directive("RewriteRule", pattern, "-", f"[E={MARK}:0]")]
+
+
+def rules(source: ServerBlock) -> list[Node]:
+    """Rules of a context that refuse marked requests."""
+    if not are_marked(source):
+        return []
+    found = [directive("RewriteCond", f"%{{ENV:{MARK}}}", "=1"), directive("RewriteRule", "^", "-", _REFUSED)]
+    lines = Lines("rules", tuple(map(rewrite_line, found)))
+    return [block("rewrite", body=[directive("enable", 1), lines], gap=False)]
+
+
+def with_rules(nodes: Sequence[Node], source: ServerBlock) -> list[Node]:
+    """The contexts, with these rules in the context `/`."""
+    inside, found = rules(source), list(nodes)
+    if not inside:
+        return found
+    for number, node in enumerate(found):
+        if isinstance(node, Directive) and node.name == "context" and node.args == ("/",):
+            found[number] = replace(node, body=(*(node.body or ()), *inside))
+            return found
+    return [block("context", "/", body=[directive("allowBrowse", 1), *inside]), *found]
