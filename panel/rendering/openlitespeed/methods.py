@@ -7,7 +7,6 @@ access control, and nginx's 401 or 403 precedes the 405.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 
 from panel.rendering import exclusive, handlers, reach
@@ -17,13 +16,13 @@ from panel.rendering.exclusive import Condition
 from panel.rendering.locations import Locations, Place
 from panel.rendering.openlitespeed import refusals, ruled, scripts
 from panel.rendering.openlitespeed.context import by_prefix, prefixes_suffice
+from panel.rendering.openlitespeed.paths import is_all, refer_back
 from panel.rendering.spec import Location, ServerBlock
 from panel.rendering.tree import Directive, directive
 
 _OTHERS = directive("RewriteCond", "%{REQUEST_METHOD}", "!^(?:GET|HEAD)$", comment="Files accept GET and HEAD")
 _NOT_POST = directive("RewriteCond", "%{REQUEST_METHOD}", "!=POST", "[OR]")
 _NO_DOTS = r"(?!(?s:.*)/\.\.?$)"  # the target is no file of this name, and the parent folder has index files
-_REFER_BACK = re.compile(r"\\[1-9]|\\g\{?-?\d|\(\?[&R\d]")
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ def _refused_trace(block: ServerBlock, chosen: dict[Place, Condition]) -> list[D
     others: list[Place | None] = [place for place in chosen if place.location.handler != "static" or _has_own(place)]
     if not refusals.are_marked(block) or not others:
         return [asked, every]
-    if any(_REFER_BACK.search(place.pattern) for place in chosen if place.is_regex):
+    if refer_back(chosen):
         return [asked, replace(every, args=(*every.args[:-1], "[R=405,L]"))]
     pattern = f"^{_no_pages(block)}{_these(chosen, others)[1:]}"
     return [asked, directive("RewriteRule", rewrite_regex(pattern, "/locations"), "-", "[R=405,L]"), asked, every]
@@ -68,19 +67,19 @@ def _has_own(place: Place) -> bool:
 
 def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
     """Rules for paths that no earlier rule handled or redirected; one rule for all files with the same lookup."""
-    if any(_REFER_BACK.search(place.pattern) for place in found.regexes):
-        return []  # such an expression cannot be combined with others
+    if refer_back(found.regexes):
+        return []
     groups: dict[_Files, list[Place | None]] = {}  # None: paths without a location
     for place in chosen:
         if _refuses(place.location) and not _is_captured(place) and not _is_page(block, place):
             groups.setdefault(_files(block, found, place, root), []).append(place)
-    if not any(map(_is_all, chosen)):
+    if not any(map(is_all, chosen)):
         groups.setdefault(_files(block, found, None, root), []).append(None)
     lines: list[Directive] = []
     for files, places in groups.items():
         if any(not _fits(word) for word in (files.name, *files.indexes)):
             continue  # no rule can express the name
-        rest = any(place is None or _is_all(place) for place in places)
+        rest = any(place is None or is_all(place) for place in places)
         others = {place: chosen[place] for place in chosen if not _is_page(block, place)}
         pattern = _others(block, others, places) if rest else _these(chosen, places)
         lines += _rule(files, f"^{_no_pages(block)}{pattern[1:]}", refusals.flags(block))
@@ -120,10 +119,6 @@ def _fits(name: str) -> bool:
 
 def _refuses(source: Location) -> bool:
     return source.handler == "static" and not handlers.asks_access(source)
-
-
-def _is_all(place: Place) -> bool:
-    return place.is_prefix and place.pattern == "/"
 
 
 def _is_captured(place: Place) -> bool:

@@ -35,6 +35,9 @@ def are_marked(source: ServerBlock) -> bool:
     """Return whether contexts refuse: files have headers, and no raw directives replace a context or its rules."""
     if not (source.headers or source.hsts_max_age_s is not None or any(place.headers for place in source.locations)):
         return False
+    covered = any(place.match in ("", "^~") and place.pattern == "/" for place in source.locations)
+    if covered and not any(place.handler == "static" for place in source.locations):
+        return False
     if any(says_itself(source.snippet, name) for name in ("context", "rewrite")):
         return False
     return not any(says_itself(place.snippet, "rewrite") for place in source.locations)

@@ -12,7 +12,7 @@ from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import Condition, Expression, conditions
 from panel.rendering.headers import check as check_headers
 from panel.rendering.locations import Locations, Place, locations_of
-from panel.rendering.openlitespeed import answers, methods, refusals, ruled, scripts, www
+from panel.rendering.openlitespeed import answers, methods, paths, refusals, ruled, scripts, www
 from panel.rendering.openlitespeed.apps import applications
 from panel.rendering.openlitespeed.cache import cached, module
 from panel.rendering.openlitespeed.context import context, prefixes_suffice, realm_name, suffixes_suffice
@@ -185,8 +185,9 @@ def _rewrite(spec: SiteSpec, web_server: WebServerSpec, number: int, found: Loca
     for place, condition in chosen.items():
         rules += _of_place(spec, source, place, condition, found, root, server, refuses=refuses)
     if refuses:
-        rules = [*methods.refused(source, chosen), *rules, *methods.rules(source, found, chosen, root)]
-        rules = [*refusals.pages_are_unmarked(source), *rules, *methods.marks(chosen, found)]
+        first = [*methods.refused(source, chosen), *paths.resolved(source, chosen)]
+        rules = [*first, *rules, *methods.rules(source, found, chosen, root), *methods.marks(chosen, found)]
+        rules = [*refusals.pages_are_unmarked(source), *rules]
     if rules:
         rules = [*rewriting.challenges_first(spec), *rules]
     rules = in_own_words(rules, source)

@@ -66,12 +66,14 @@ TAKEN = (
         "fragment",
         "A # in a request target is a letter of the path; nginx cuts the target there. No browser sends one.",
         _path(lambda path: path.replace("#", "%23")),
+        sometimes=True,
     ),
     Taken(
         "final dot segment",
         "A path that ends in /.. or /. is not resolved: it is redirected to with a final / where it leads to a folder, "
         "and else looked for as any other name.",
         _path(_final_dots),
+        sometimes=True,
     ),
     Taken(
         "? in a path",

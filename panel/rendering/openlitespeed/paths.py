@@ -1,0 +1,80 @@
+"""Request paths as nginx resolves them: without a fragment, and without a final `/.` or `/..`.
+
+OpenLiteSpeed resolves dots only before a slash (HttpUtil::unescapeInPlace, GPath::clean in src/util).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from panel.rendering.apache.quoting import rewrite_regex
+from panel.rendering.exclusive import Condition, uncaptured
+from panel.rendering.locations import Place
+from panel.rendering.openlitespeed import refusals
+from panel.rendering.spec import ServerBlock
+from panel.rendering.tree import Directive, directive
+
+# A rewritten path is sent to an upstream decoded (HttpReq::encodeReqLine), so a line break would start another request,
+# and the server takes % and ? of a rewritten path for an encoded letter and a query.
+_OF_FILES = r"[^/?%#]"
+_OF_UPSTREAMS = r"[!$&-.0-9:;=@-~]"
+_REFER_BACK = re.compile(r"\\[1-9]|\\g\{?-?\d|\(\?[&R\d]")
+
+
+def refer_back(places: Iterable[Place]) -> bool:
+    """Return whether an expression refers to its own groups, so that it cannot be combined with others."""
+    return any(_REFER_BACK.search(place.pattern) for place in places if place.is_regex)
+
+
+def resolved(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directive]:
+    """Rules that replace the path; all that follow see the new one.
+
+    nginx gives upstreams and scripts the path as it came, so theirs is not replaced.
+    """
+    if refer_back(chosen) or (not any(map(_has_files, chosen)) and any(map(is_all, chosen))):
+        return []
+    proxies = any(place.handler == "proxy" for place in block.locations)
+    letter = _OF_UPSTREAMS if proxies else _OF_FILES
+    path = f"(?:{letter}*/)*"
+    kept = [*_of_files(block), *_kept(chosen)]
+    return [
+        directive(
+            "RewriteCond",
+            "%{THE_REQUEST}",
+            r"^\S+ (?:[^ ?#%]|%(?!23))*#",
+            comment="Paths as nginx resolves them: /a#b is /a; /a/. and /a/b/.. are /a/",
+        ),
+        *kept,
+        directive("RewriteRule", f"^({path}{letter}*)#", "$1?"),
+        *kept,
+        directive("RewriteRule", rf"^({path})(?:\.|(?!\.\.?/){letter}+/+\.\.)$", "$1"),
+    ]
+
+
+def is_all(place: Place) -> bool:
+    """Return whether every path has at least this location."""
+    return place.is_prefix and place.pattern == "/"
+
+
+def _has_files(place: Place) -> bool:
+    return place.location.handler not in ("proxy", "php")
+
+
+def _of_files(block: ServerBlock) -> list[Directive]:
+    """A condition on the method: a rule that refuses a request would send the new path as its Location."""
+    if refusals.are_marked(block):
+        return []
+    return [directive("RewriteCond", "%{REQUEST_METHOD}", "^(?:GET|HEAD)$")]
+
+
+def _kept(chosen: dict[Place, Condition]) -> list[Directive]:
+    """A condition on the new path: it belongs to no application."""
+    texts = [
+        uncaptured(condition.as_pattern()).removeprefix("^")
+        for place, condition in chosen.items()
+        if not _has_files(place)
+    ]
+    return (
+        [directive("RewriteCond", "$1", "!" + rewrite_regex(f"^(?={'|'.join(texts)})", "/locations"))] if texts else []
+    )
