@@ -14,6 +14,7 @@ from tests.suites.conformance import (
     found_cases,
     found_name_cases,
     nginx_guide_cases,
+    refused_cases,
     rewrite_cases,
     sites,
 )
@@ -29,7 +30,16 @@ from tests.support.ports import free_port
 
 Case = Callable[[World], tuple[SiteSpec, list[Expected]]]
 
-_KINDS = (sites, nginx_guide_cases, feature_cases, caching_cases, rewrite_cases, found_cases, found_name_cases)
+_KINDS = (
+    sites,
+    nginx_guide_cases,
+    feature_cases,
+    caching_cases,
+    rewrite_cases,
+    found_cases,
+    found_name_cases,
+    refused_cases,
+)
 CASES: tuple[Case, ...] = tuple(case for kind in _KINDS for case in kind.SITES)
 FILES: dict[str, str] = {name: text for kind in _KINDS for name, text in kind.FILES.items()}
 

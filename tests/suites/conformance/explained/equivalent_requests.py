@@ -64,14 +64,16 @@ TAKEN = (
     ),
     Taken(
         "fragment",
-        "A # in a request target is a letter of the path; nginx cuts the target there. No browser sends one.",
+        "Where the path is an application's, or holds an encoded # or %25, a # in a request target is a letter of it; "
+        "nginx cuts the target there. No browser sends one.",
         _path(lambda path: path.replace("#", "%23")),
         sometimes=True,
     ),
     Taken(
         "final dot segment",
-        "A path that ends in /.. or /. is not resolved: it is redirected to with a final / where it leads to a folder, "
-        "and else looked for as any other name.",
+        "A path that ends in /.. or /. is not resolved where it is an application's, holds %3F, %23 or %25, or the "
+        "request changes something: it is redirected to with a final / where it leads to a folder, and else looked for "
+        "as any other name.",
         _path(_final_dots),
         sometimes=True,
     ),

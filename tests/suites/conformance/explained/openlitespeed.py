@@ -100,9 +100,9 @@ ROWS = (
     ),
     Departs(
         "methods of files",
-        "A method that files do not take is refused without the site's headers, an unknown one with 400. Where a "
-        "location asks who may come in, and for error pages, files are sent for POST and OPTIONS as for GET; other "
-        "methods are answered with 501 where there is a file, else as GET is. nginx answers all with 405.",
+        "An unknown method is refused with 400. TRACE is refused without headers where the location has some of its "
+        "own. Where a location asks who may come in, and for error pages, files are sent for POST and OPTIONS as for "
+        "GET; other methods are answered with 501 where there is a file, else as GET is. nginx answers all with 405.",
         altered_responses.methods,
     ),
     Departs(
