@@ -218,7 +218,7 @@ class UpstreamServer(CheckedModel):
 
 
 class PhpPool(BaseModel):
-    """An existing PHP process pool: php-fpm or lsphp listening on `address`."""
+    """An existing PHP process pool: php-fpm listening on `address`, asked over FastCGI by every web server."""
 
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="php_pools")
     name = models.SlugField(max_length=63, validators=[validators.validate_slug])

@@ -32,7 +32,10 @@ def resolved(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directi
 
     nginx gives upstreams and scripts the path as it came, so theirs is not replaced.
     """
-    if refer_back(chosen) or (not any(map(_has_files, chosen)) and any(map(is_all, chosen))):
+    places = [place for place in chosen if _has_files(place)]
+    covered = any(map(is_all, chosen))
+    alone = covered and len(chosen) == 1 and places and places[0].location.handler != "static"
+    if refer_back(chosen) or alone or (covered and not places):
         return []
     proxies = any(place.handler == "proxy" for place in block.locations)
     letter = _OF_UPSTREAMS if proxies else _OF_FILES
@@ -75,6 +78,6 @@ def _kept(chosen: dict[Place, Condition]) -> list[Directive]:
         for place, condition in chosen.items()
         if not _has_files(place)
     ]
-    return (
-        [directive("RewriteCond", "$1", "!" + rewrite_regex(f"^(?={'|'.join(texts)})", "/locations"))] if texts else []
-    )
+    if not texts:
+        return []
+    return [directive("RewriteCond", "$1", "!" + rewrite_regex(f"^(?={'|'.join(texts)})", "/locations"))]

@@ -6,14 +6,29 @@ from pathlib import Path
 
 import pytest
 
+from panel.rendering.capabilities import differences
 from panel.rendering.explain import Request as Question
 from panel.rendering.explain import explain
-from panel.rendering.spec import Header, Listen, Location, ServerBlock, SiteSpec, Upstream, UpstreamServer
+from panel.rendering.spec import (
+    Header,
+    Listen,
+    Location,
+    ServerBlock,
+    SiteSpec,
+    Upstream,
+    UpstreamServer,
+    WebServerSpec,
+)
+from tests.rendering.cases import CASES
 from tests.suites.conformance.explained import Case, explanation, fixed
 from tests.suites.conformance.explained.equivalent_requests import twins
+from tests.suites.conformance.explained.openlitespeed import ROWS
+from tests.suites.conformance.fixed_cases import CASES as FIXED
+from tests.suites.conformance.generator import generate
 from tests.suites.conformance.request_differences import Met
 from tests.suites.conformance.servers import ENGINES, OPENLITESPEED, engines
 from tests.suites.conformance.wire import Answer, Request
+from tests.suites.conformance.world import World
 from tests.support.openlitespeed import VARIABLE, OpenLiteSpeedInstance
 
 
@@ -91,6 +106,18 @@ def test_documented_differences_combine() -> None:
         request, Answer(405), Answer(404, {}, b'<html style="height:100%">'), Met(), ((twin, refused, missing, Met()),)
     )
     assert explanation("openlitespeed", case) == "fragment and methods of files"
+
+
+def test_each_row_of_a_site_is_shown_in_the_editor(tmp_path: Path) -> None:
+    """Every row that depends on the site is a message of the editor for some site."""
+    web_server = WebServerSpec("openlitespeed", "vhosts", "/srv/lsws/conf", "/srv/lsws/log")
+    www = f"{tmp_path}/www"
+    world = World(8080, www, "127.0.0.1:8000", f"unix:{tmp_path}/php.sock")
+    specs = [item.spec for item in generate(world, sites=150, requests=1, chance=3)]
+    specs += [case() for case in CASES] + [case(world)[0] for case in FIXED]
+    shown = {item.what for spec in specs for item in differences(spec, web_server)}
+    unshown = [row.name for row in ROWS if row.shown and not any(text.startswith(row.shown) for text in shown)]
+    assert unshown == []
 
 
 def test_excused_fixed_cases_name_documented_difference() -> None:
