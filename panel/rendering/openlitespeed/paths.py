@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from panel.rendering import handlers
 from panel.rendering.apache.quoting import rewrite_regex
 from panel.rendering.exclusive import Condition, uncaptured
 from panel.rendering.locations import Place
-from panel.rendering.openlitespeed import refusals
+from panel.rendering.openlitespeed import answers, refusals
 from panel.rendering.spec import ServerBlock
 from panel.rendering.tree import Directive, directive
 
@@ -30,7 +31,8 @@ def refer_back(places: Iterable[Place]) -> bool:
 def resolved(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directive]:
     """Rules that replace the path; all that follow see the new one.
 
-    nginx gives upstreams and scripts the path as it came, so theirs is not replaced.
+    nginx gives upstreams and scripts the path as it came, so theirs is not replaced. A rule that refuses a request would
+    send the new path as its Location, so refusing locations keep theirs too.
     """
     places = [place for place in chosen if _has_files(place)]
     covered = any(map(is_all, chosen))
@@ -61,6 +63,8 @@ def is_all(place: Place) -> bool:
 
 
 def _has_files(place: Place) -> bool:
+    if place.location.handler == "return":
+        return place.location.return_code in handlers.REDIRECTS or not answers.is_rule(place.location)
     return place.location.handler not in ("proxy", "php")
 
 
@@ -72,7 +76,7 @@ def _of_files(block: ServerBlock) -> list[Directive]:
 
 
 def _kept(chosen: dict[Place, Condition]) -> list[Directive]:
-    """A condition on the new path: it belongs to no application."""
+    """A condition on the new path: it belongs to no application and to no refusing location."""
     texts = [
         uncaptured(condition.as_pattern()).removeprefix("^")
         for place, condition in chosen.items()

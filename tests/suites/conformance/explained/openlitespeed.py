@@ -126,6 +126,12 @@ ROWS = (
     ),
     Departs("folder", "", paths.final_dots),
     Departs(
+        "status of a resolved path",
+        "Where a path ends in /. or /.. or holds a #, and try_files ends in a status, the response with that status has a "
+        "Location header, which clients ignore.",
+        paths.status_of_resolved,
+    ),
+    Departs(
         "final /.. refused",
         "Where a server block has an application, a path that ends in /.. is refused with 403, because applications "
         "can name such paths in X-LiteSpeed-Location.",

@@ -104,6 +104,14 @@ def final_dots(case: Case) -> Answer | None:
     return altered(error(case, 301), location=case.other.headers["location"], **own_headers(case))
 
 
+def status_of_resolved(case: Case) -> Answer | None:
+    """A rule that answers with a status after another has replaced the path names the new path."""
+    path = case.request.target.partition("?")[0]
+    led = case.other.headers.get("location", "") if "location" not in case.nginx.headers else ""
+    resolved = "#" in path or re.search(r"/\.\.?$", path)
+    return altered(case.nginx, location=led) if case.nginx.status >= 400 and led and resolved else None
+
+
 def refused_climb(case: Case) -> Answer | None:
     """`__` stands for the dots. A rule of sites with an application comes before everything else."""
     block, path = case.met.block, case.request.target.partition("?")[0]
