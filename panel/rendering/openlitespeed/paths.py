@@ -31,8 +31,8 @@ def refer_back(places: Iterable[Place]) -> bool:
 def resolved(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directive]:
     """Rules that replace the path; all that follow see the new one.
 
-    nginx gives upstreams and scripts the path as it came, so theirs is not replaced. A rule that refuses a request would
-    send the new path as its Location, so refusing locations keep theirs too.
+    nginx gives upstreams and scripts the path as it came, so theirs is not replaced. A rule that refuses a request
+    would send the new path as its Location, so refusing locations keep theirs too.
     """
     places = [place for place in chosen if _has_files(place)]
     covered = any(map(is_all, chosen))

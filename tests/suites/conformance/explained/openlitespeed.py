@@ -127,8 +127,8 @@ ROWS = (
     Departs("folder", "", paths.final_dots),
     Departs(
         "status of a resolved path",
-        "Where a path ends in /. or /.. or holds a #, and try_files ends in a status, the response with that status has a "
-        "Location header, which clients ignore.",
+        "Where a path ends in /. or /.. or holds a #, and try_files ends in a status, the response with "
+        "that status has a Location header, which clients ignore.",
         paths.status_of_resolved,
     ),
     Departs(
