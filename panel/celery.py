@@ -9,6 +9,7 @@ from celery.result import AsyncResult
 from celery.signals import worker_init, worker_ready, worker_shutting_down
 from celery.utils import uuid
 
+from panel.core.drained_worker import LeaveMessages
 from panel.core.open_files import limit_raise
 from panel.core.without_queue import WithoutQueue
 
@@ -40,6 +41,7 @@ class Messages(Celery):
 app = Messages("paddock")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+app.steps["consumer"].add(LeaveMessages)
 
 
 @worker_ready.connect

@@ -172,28 +172,26 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BEAT_SCHEDULER = "panel.core.scheduling:DatabaseScheduler"  # any number of them may run
 CELERY_BEAT_SCHEDULE_FILENAME = str(HOME / "beat-schedule")  # its time tells that the scheduler runs
+# A look at rows replaces the one before it, so those that nobody took in time are not needed.
+_STALE, _HOURLY = {"expires": 300}, {"expires": 3600}
 CELERY_BEAT_SCHEDULE = {
-    "sweep-deployments": {"task": "panel.deployments.tasks.sweep", "schedule": 4.0},
-    "sweep-rollouts": {"task": "panel.rollouts.tasks.sweep", "schedule": 2.0},
-    "sweep-publications": {"task": "panel.publishing.tasks.sweep", "schedule": 4.0},
-    "sweep-previews": {"task": "panel.previews.tasks.sweep", "schedule": 4.0},
-    "sweep-jobs": {"task": "panel.hosts.tasks.sweep", "schedule": 4.0},
-    "sweep-runs": {"task": "panel.benchmarks.tasks.sweep", "schedule": 15.0},
-    "sweep-certificates": {"task": "panel.certificates.tasks.sweep", "schedule": 5.0},
+    "sweep-deployments": {"task": "panel.deployments.tasks.sweep", "schedule": 4.0, "options": _STALE},
+    "sweep-rollouts": {"task": "panel.rollouts.tasks.sweep", "schedule": 2.0, "options": _STALE},
+    "sweep-publications": {"task": "panel.publishing.tasks.sweep", "schedule": 4.0, "options": _STALE},
+    "sweep-previews": {"task": "panel.previews.tasks.sweep", "schedule": 4.0, "options": _STALE},
+    "sweep-jobs": {"task": "panel.hosts.tasks.sweep", "schedule": 4.0, "options": _STALE},
+    "sweep-runs": {"task": "panel.benchmarks.tasks.sweep", "schedule": 15.0, "options": _STALE},
+    "sweep-certificates": {"task": "panel.certificates.tasks.sweep", "schedule": 5.0, "options": _STALE},
     "read-host-certificates": {"task": "panel.certificates.tasks.read_host_files", "schedule": 3600.0},
-    "watch-certificates": {
-        "task": "panel.certificates.tasks.watch_listeners",
-        "schedule": 3600.0,
-        "options": {"expires": 3600},
-    },
-    "sweep-comparisons": {"task": "panel.comparisons.tasks.sweep", "schedule": 15.0},
-    "sweep-schedules": {"task": "panel.reports.tasks.sweep", "schedule": 15.0},
+    "watch-certificates": {"task": "panel.certificates.tasks.watch_listeners", "schedule": 3600.0, "options": _HOURLY},
+    "sweep-comparisons": {"task": "panel.comparisons.tasks.sweep", "schedule": 15.0, "options": _STALE},
+    "sweep-schedules": {"task": "panel.reports.tasks.sweep", "schedule": 15.0, "options": _STALE},
     "forget-deployments": {"task": "panel.deployments.tasks.forget", "schedule": 600.0},
     "forget-jobs": {"task": "panel.hosts.tasks.forget", "schedule": 600.0},
     "forget-audit": {"task": "panel.audit.tasks.forget", "schedule": 600.0},
     "watch-hosts": {"task": "panel.deployments.tasks.watch", "schedule": 30.0, "options": {"expires": 30}},
     "follow-hosts": {"task": "panel.deployments.tasks.follow_hosts", "schedule": 30.0, "options": {"expires": 30}},
-    "watch-names": {"task": "panel.deployments.tasks.watch_names", "schedule": 3600.0, "options": {"expires": 3600}},
+    "watch-names": {"task": "panel.deployments.tasks.watch_names", "schedule": 3600.0, "options": _HOURLY},
     "send-alerts": {"task": "panel.alerts.tasks.send", "schedule": 60.0},
     "check-drift": {"task": "panel.deployments.tasks.check_drift", "schedule": 600.0},
 }

@@ -7,11 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from django.apps import apps
 from django.conf import settings
-
-from panel.core.jobs import Job, JobStatus
-from panel.core.owners import is_here
 
 
 def _mark() -> Path:
@@ -32,10 +28,3 @@ def drain_end() -> bool:
     was = is_draining()
     _mark().unlink(missing_ok=True)
     return was
-
-
-def jobs_here() -> list[Job]:
-    """Running jobs of all kinds whose worker is on this machine."""
-    models = [model for model in apps.get_models() if issubclass(model, Job)]
-    running = [row for model in models for row in model._default_manager.filter(status=JobStatus.RUNNING)]
-    return [row for row in running if is_here(row.claimed_by)]

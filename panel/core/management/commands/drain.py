@@ -5,12 +5,21 @@ from __future__ import annotations
 import argparse
 import time
 
+from django.apps import apps
 from django.core.management.base import BaseCommand, CommandError
 
-from panel.core.draining import drain_begin, drain_end, jobs_here
-from panel.core.jobs import Job
+from panel.core.draining import drain_begin, drain_end
+from panel.core.jobs import Job, JobStatus
+from panel.core.owners import is_here
 
 LOOK_EVERY_S = 1.0
+
+
+def _jobs_here() -> list[Job]:
+    """Running jobs of all kinds whose worker is on this machine."""
+    models = [model for model in apps.get_models() if issubclass(model, Job)]
+    running = [row for model in models for row in model._default_manager.filter(status=JobStatus.RUNNING)]
+    return [row for row in running if is_here(row.claimed_by)]
 
 
 class Command(BaseCommand):
@@ -35,7 +44,7 @@ class Command(BaseCommand):
     def wait(self, minutes: float) -> None:
         """Wait for the jobs and print them whenever they change. CommandError after the time."""
         until, before = time.monotonic() + minutes * 60, ""
-        while jobs := jobs_here():
+        while jobs := _jobs_here():
             names = ", ".join(_name(job) for job in jobs)
             if time.monotonic() > until:
                 raise CommandError(

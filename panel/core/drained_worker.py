@@ -1,0 +1,50 @@
+"""A worker of a drained machine takes no messages from Redis, because they would not reach other machines then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery import bootsteps
+
+from panel.core.draining import is_draining
+
+LOOK_EVERY_S = 1.0
+
+
+class LeaveMessages(bootsteps.StartStopStep):
+    """Part of Celery's consumer: stops taking messages while the machine is drained, and goes on afterwards.
+
+    Only for Redis. The queue in a folder belongs to one machine, where no other worker waits for the messages.
+    """
+
+    requires = ("celery.worker.consumer:Tasks",)
+
+    def __init__(self, consumer: Any, **options: Any) -> None:
+        super().__init__(consumer, **options)
+        self._timer: Any = None
+        self._leaves = False
+
+    def include_if(self, consumer: Any) -> bool:
+        return str(consumer.app.conf.broker_url).startswith("redis")
+
+    def start(self, consumer: Any) -> None:
+        """Called for every connection to Redis; a new one takes messages at first."""
+        self._leaves = False
+        self._timer = consumer.timer.call_repeatedly(LOOK_EVERY_S, self._follow, (consumer,))
+
+    def stop(self, consumer: Any) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    shutdown = stop
+
+    def _follow(self, consumer: Any) -> None:
+        """A message that arrives meanwhile goes back to the queue: kombu finds no consumer for it."""
+        if is_draining() == self._leaves:
+            return
+        self._leaves = not self._leaves
+        if self._leaves:
+            consumer.task_consumer.cancel()
+        else:
+            consumer.task_consumer.consume()
