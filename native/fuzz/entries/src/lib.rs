@@ -10,7 +10,7 @@ mod replay;
 
 pub use fields::{fields, range};
 pub use messages::{configuration, fastcgi, http1};
-pub use multiplexed::{h2, h3, hpack, qpack};
+pub use multiplexed::{h2, h2_client, h3, hpack, qpack};
 pub use quic::quic;
 
 /// Runs one input.
@@ -22,6 +22,7 @@ pub const ENTRIES: &[(&str, Entry)] = &[
     ("fastcgi", fastcgi),
     ("fields", fields),
     ("h2", h2),
+    ("h2_client", h2_client),
     ("h3", h3),
     ("hpack", hpack),
     ("http1", http1),

@@ -60,6 +60,41 @@ pub fn h2(bytes: &[u8]) {
     }
 }
 
+/// A server's bytes on an HTTP/2 connection: the pieces in which they arrive change nothing.
+pub fn h2_client(bytes: &[u8]) {
+    let whole = response(bytes, bytes.len().max(1));
+    assert_eq!(whole, response(bytes, 1));
+    assert_eq!(whole, response(bytes, 7));
+}
+
+/// A response as text, with its body joined, and the error that ends it.
+fn response(bytes: &[u8], piece: usize) -> (Vec<String>, Vec<u8>, Option<h2::client::ClientError>) {
+    use h2::client::{Client, Event};
+    let mut client = Client::new();
+    client.start(&[0x83], false, 4096);
+    let mut sent = Vec::new();
+    client.take_output(&mut sent);
+    let (mut heads, mut body) = (Vec::new(), Vec::new());
+    let mut input = Vec::new();
+    let now = Instant::now();
+    for bytes in bytes.chunks(piece) {
+        input.extend_from_slice(bytes);
+        let mut rest = &input[..];
+        loop {
+            match client.receive(&mut rest, now) {
+                Ok(None) => break,
+                Ok(Some(Event::Data(data))) => body.extend_from_slice(data),
+                Ok(Some(event)) => heads.push(format!("{event:?}")),
+                Err(e) => return (heads, body, Some(e)),
+            }
+        }
+        input = rest.to_vec();
+    }
+    let data = [0; 100_000];
+    assert!(client.send_data(&data, false, &mut sent) <= data.len());
+    (heads, body, None)
+}
+
 /// HTTP/3 field sections and instructions of a client with or without table entries.
 pub fn qpack(bytes: &[u8]) {
     use qpack::{decode, encode_field, encode_prefix, DecoderStream, Table};

@@ -21,7 +21,7 @@ pub const CONTINUATION: u8 = 9;
 pub const END_STREAM: u8 = 0x1;
 pub const ACK: u8 = 0x1;
 pub const END_HEADERS: u8 = 0x4;
-const PADDED: u8 = 0x8;
+pub const PADDED: u8 = 0x8;
 const PRIORITY_FLAG: u8 = 0x20;
 
 pub const SETTINGS_HEADER_TABLE_SIZE: u16 = 1;

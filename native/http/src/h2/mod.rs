@@ -10,6 +10,7 @@
 //!
 //! Every resource that a peer can consume is limited, see [`Config`] and [`crate::flood`].
 
+pub mod client;
 mod connection;
 mod control;
 pub mod frame;
