@@ -191,6 +191,10 @@ impl Builder {
         self.application(AppProtocol::Memcached)
     }
 
+    pub fn grpc(&mut self) -> &mut UpConf {
+        self.application(AppProtocol::Grpc)
+    }
+
     fn application(&mut self, protocol: AppProtocol) -> &mut UpConf {
         let conf = self.loc().application_mut(protocol);
         Arc::make_mut(conf.get_or_insert_with(Arc::default))

@@ -419,8 +419,7 @@ fn is_taken_over(handler: Option<&Handler>, outer: &LocConf) -> bool {
         Some(Handler::Proxy(_)) => outer.proxy.as_ref().is_some_and(|p| p.redirect.is_some()),
         Some(Handler::Application(pass)) => {
             let own = outer.application(pass.protocol);
-            // Locations with memcached_pass have fixed settings.
-            own.is_some() && pass.protocol != AppProtocol::Memcached
+            own.is_some() && !pass.protocol.has_fixed_settings()
         }
         _ => true,
     };
@@ -463,9 +462,13 @@ fn give_settings(handler: Option<&Handler>, conf: &mut LocConf) {
         Some(Handler::Application(pass)) => {
             let own = conf.application_mut(pass.protocol);
             let own = own.get_or_insert_with(Arc::default);
-            if pass.protocol == AppProtocol::Memcached {
+            if pass.protocol.has_fixed_settings() {
+                let is_grpc = pass.protocol == AppProtocol::Grpc;
                 let own = Arc::make_mut(own);
-                (own.buffering, own.force_ranges) = (Some(false), Some(true));
+                (own.buffering, own.force_ranges) = (Some(false), Some(!is_grpc));
+                if is_grpc {
+                    (own.request_buffering, own.pass_trailers) = (Some(false), Some(true));
+                }
             }
         }
         _ => {}

@@ -79,6 +79,7 @@ const NOTES: &[(&str, &str)] = &[
         "There is always a master. After `off` workers run as the user that starts gallop, as in nginx.",
     ),
     ("memcached_socket_keepalive", NO_EFFECT),
+    ("grpc_socket_keepalive", NO_EFFECT),
     (
         "multi_accept",
         "No effect: up to 64 connections are accepted in a row.",

@@ -15,7 +15,7 @@ const PAGE: u64 = 4096;
 /// # Errors
 /// Settings that contradict each other, with the place of their block.
 pub fn check_location(conf: &LocConf, place: &Place) -> Result<()> {
-    // Responses of memcached are not buffered.
+    // Responses of memcached and gRPC are not buffered.
     let buffered = AppProtocol::ALL.into_iter();
     let buffered = buffered.filter(|protocol| protocol.temp_folder().is_some());
     let applications = buffered.map(|p| (p.name(), conf.application(p)));

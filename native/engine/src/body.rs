@@ -188,6 +188,11 @@ pub trait RequestBody {
     /// Whether the body was read to its end.
     fn is_ended(&self) -> bool;
 
+    /// Bytes taken that the request's length does not include yet.
+    fn uncounted(&self) -> u64 {
+        0
+    }
+
     /// Discard received body bytes before a response that does not need them. Returns the status if
     /// they are malformed.
     fn discard_ready(&mut self) -> Result<(), u16> {

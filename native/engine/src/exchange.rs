@@ -94,6 +94,8 @@ pub struct Response {
     /// All other header fields in order.
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
     pub trailers: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Whether an upstream may send trailers after a body of known length.
+    pub may_have_trailers: bool,
     /// The upstream's `Server` and `Date`.
     pub server: Option<Vec<u8>>,
     pub date: Option<Vec<u8>>,

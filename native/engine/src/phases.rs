@@ -720,6 +720,7 @@ pub async fn settle(ex: &mut Exchange) {
 
 /// Count and log a completed request, and release its resources.
 pub fn finish(ex: &mut Exchange) {
+    ex.request_length += ex.source.uncounted();
     if let Some(last) = ex
         .attempts
         .last()

@@ -2,7 +2,6 @@
 
 /// Modules of nginx's default build that gallop lacks.
 const WITHOUT: &[&str] = &[
-    "http_grpc_module",
     "http_browser_module",
     "http_tunnel_module",
     "http_upstream_least_time_module",

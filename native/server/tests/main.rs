@@ -6,6 +6,8 @@ mod applications;
 mod common;
 #[path = "common/h2.rs"]
 mod h2;
+#[path = "common/h2_server.rs"]
+mod h2_server;
 #[path = "common/h3.rs"]
 mod h3;
 #[path = "common/ports.rs"]
@@ -22,6 +24,7 @@ mod drop_in;
 mod edges;
 mod escaped;
 mod gateways;
+mod grpc;
 mod heads;
 mod http1;
 mod http2;

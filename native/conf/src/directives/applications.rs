@@ -1,7 +1,7 @@
-//! `fastcgi_*`, `uwsgi_*`, `scgi_*`, and `memcached_*`.
+//! `fastcgi_*`, `uwsgi_*`, `scgi_*`, `memcached_*`, and `grpc_*`.
 
 use super::upstream_conf::upstream_of;
-use super::upstream_shared::{bind, connection, ignored_headers, shared, tls};
+use super::upstream_shared::{bind, connection, header, ignored_headers, set_header, shared, tls};
 use super::{cache, ssl};
 use crate::builder::Builder;
 use crate::error::{ConfError, Result};
@@ -119,6 +119,48 @@ pub const MEMCACHED: &[Spec] = &[
     ),
 ];
 
+pub const GRPC_CONNECTION: &[Spec] = connection!(grpc, "grpc_");
+pub const GRPC_TLS: &[Spec] = tls!(grpc, "grpc_ssl_");
+pub const GRPC: &[Spec] = &[
+    with("grpc_pass", LOC | LIF, ONE, |b, d| {
+        pass(b, d, AppProtocol::Grpc)
+    }),
+    with("grpc_set_header", HSL, TWO, |b, d| {
+        let header = header(b, d)?;
+        set_header(b.grpc(), header);
+        Ok(())
+    }),
+    simple(
+        "grpc_pass_header",
+        HSL,
+        ONE,
+        Setter::Strings(|b| &mut b.grpc().pass_headers),
+    ),
+    simple(
+        "grpc_hide_header",
+        HSL,
+        ONE,
+        Setter::Strings(|b| &mut b.grpc().hide_headers),
+    ),
+    with("grpc_ignore_headers", HSL, MORE, |b, d| {
+        let names = ignored_headers(b, d)?;
+        names
+            .into_iter()
+            .for_each(|name| push(&mut b.grpc().ignore_headers, name));
+        Ok(())
+    }),
+    simple(
+        "grpc_intercept_errors",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.grpc().intercept_errors),
+    ),
+    with("grpc_next_upstream", HSL, MORE, |b, d| {
+        let bits = bitmask(b, d, next::GRPC_NAMES)?;
+        add_bits(&mut b.grpc().next_upstream, bits)
+    }),
+];
+
 fn param(b: &mut Builder, d: &Directive) -> Result<Param> {
     let value = b.template(&d.args()[1], &d.place)?;
     let if_not_empty = match d.args().get(2).map(String::as_str) {
@@ -145,7 +187,7 @@ fn split_path_info(b: &mut Builder, d: &Directive) -> Result<()> {
 }
 
 /// Split an address into whether it asks for TLS and the part after the scheme, which only uwsgi
-/// addresses may have.
+/// and gRPC addresses may have.
 pub fn split_scheme(protocol: AppProtocol, address: &str) -> (bool, &str) {
     let after = |scheme: &str| {
         let (start, rest) = address.split_at_checked(scheme.len())?;
@@ -153,11 +195,17 @@ pub fn split_scheme(protocol: AppProtocol, address: &str) -> (bool, &str) {
         fits.then_some(rest)
     };
     match protocol {
-        AppProtocol::Uwsgi => match (after("uwsgi://"), after("suwsgi://")) {
-            (Some(rest), _) => (false, rest),
-            (_, Some(rest)) => (true, rest),
-            _ => (false, address),
-        },
+        AppProtocol::Uwsgi | AppProtocol::Grpc => {
+            let schemes = match protocol {
+                AppProtocol::Grpc => ["grpc://", "grpcs://"],
+                _ => ["uwsgi://", "suwsgi://"],
+            };
+            match schemes.map(after) {
+                [Some(rest), _] => (false, rest),
+                [_, Some(rest)] => (true, rest),
+                _ => (false, address),
+            }
+        }
         AppProtocol::Fastcgi | AppProtocol::Scgi | AppProtocol::Memcached => (false, address),
     }
 }

@@ -52,6 +52,9 @@ pub const TABLES: &[&[Spec]] = &[
     applications::SCGI,
     applications::MEMCACHED_CONNECTION,
     applications::MEMCACHED,
+    applications::GRPC_CONNECTION,
+    applications::GRPC_TLS,
+    applications::GRPC,
     userid::TABLE,
 ];
 

@@ -1,6 +1,6 @@
 //! `proxy_*`.
 
-use super::upstream_shared::{bind, connection, ignored_headers, shared, tls};
+use super::upstream_shared::{bind, connection, header, ignored_headers, set_header, shared, tls};
 use super::{cache, ssl};
 use crate::builder::Builder;
 use crate::error::{ConfError, Result};
@@ -18,16 +18,8 @@ pub const PROXY: &[Spec] = shared!(
     [
         with("proxy_pass", LOC | LIF | LMT, ONE, proxy_pass),
         with("proxy_set_header", HSL, TWO, |b, d| {
-            let value = b.template(&d.args()[1], &d.place)?;
-            let param = Param {
-                name: d.args()[0].clone(),
-                value,
-                if_not_empty: false,
-            };
-            let first = param.name.eq_ignore_ascii_case("host");
-            let list = b.proxy().set_headers.get_or_insert_with(Arc::default);
-            let at = if first { 0 } else { list.len() };
-            Arc::make_mut(list).insert(at, param);
+            let header = header(b, d)?;
+            set_header(b.proxy(), header);
             Ok(())
         }),
         simple(
@@ -43,7 +35,11 @@ pub const PROXY: &[Spec] = shared!(
             Setter::Flag(|b| &mut b.proxy().cache_convert_head)
         ),
         with("proxy_http_version", HSL, ONE, |b, d| {
-            let value = choice(d, &d.args()[0], &[("1.0", 1000), ("1.1", 1001)])?;
+            let value = choice(
+                d,
+                &d.args()[0],
+                &[("1.0", 1000), ("1.1", 1001), ("2", 2000)],
+            )?;
             store(&mut b.proxy().http_version, value, d)
         }),
         simple(

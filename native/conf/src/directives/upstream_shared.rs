@@ -2,9 +2,10 @@
 
 use crate::builder::Builder;
 use crate::error::{ConfError, Result};
-use crate::model::BindAddr;
+use crate::model::{BindAddr, Param, UpConf};
 use crate::parser::Directive;
 use crate::table::invalid_parameter;
+use std::sync::Arc;
 
 /// The directives about connections to any upstream.
 macro_rules! connection {
@@ -286,4 +287,22 @@ pub(super) fn bind(b: &mut Builder, d: &Directive) -> Result<BindAddr> {
         addr: Some(addr),
         transparent,
     })
+}
+
+/// Parse a header field of requests.
+pub(super) fn header(b: &mut Builder, d: &Directive) -> Result<Param> {
+    let value = b.template(&d.args()[1], &d.place)?;
+    Ok(Param {
+        name: d.args()[0].clone(),
+        value,
+        if_not_empty: false,
+    })
+}
+
+/// Add a header field of requests. Of several `Host` fields the last counts: it comes first.
+pub(super) fn set_header(conf: &mut UpConf, header: Param) {
+    let is_host = header.name.eq_ignore_ascii_case("host");
+    let list = conf.set_headers.get_or_insert_with(Arc::default);
+    let at = if is_host { 0 } else { list.len() };
+    Arc::make_mut(list).insert(at, header);
 }

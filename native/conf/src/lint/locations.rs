@@ -45,6 +45,7 @@ const ANSWERED: &[&str] = &[
     "uwsgi_pass",
     "scgi_pass",
     "memcached_pass",
+    "grpc_pass",
     "stub_status",
     "status",
     "empty_gif",

@@ -6,12 +6,13 @@ use crate::parser::Directive;
 use std::net::IpAddr;
 
 /// The directives that pass requests on.
-const PASSES: [&str; 5] = [
+const PASSES: [&str; 6] = [
     "proxy_pass",
     "fastcgi_pass",
     "uwsgi_pass",
     "scgi_pass",
     "memcached_pass",
+    "grpc_pass",
 ];
 
 pub fn check(scope: &Scope<'_>, out: &mut Remarks) {

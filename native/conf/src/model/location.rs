@@ -449,6 +449,7 @@ inherited! {
         uwsgi: Arc<UpConf>,
         scgi: Arc<UpConf>,
         memcached: Arc<UpConf>,
+        grpc: Arc<UpConf>,
         userid: Arc<super::UserIdConf>,
         types_hash_max_size: u64,
         types_hash_bucket_size: u64,
@@ -478,6 +479,7 @@ impl LocConf {
             AppProtocol::Uwsgi => &self.uwsgi,
             AppProtocol::Scgi => &self.scgi,
             AppProtocol::Memcached => &self.memcached,
+            AppProtocol::Grpc => &self.grpc,
         }
     }
 
@@ -488,6 +490,7 @@ impl LocConf {
             AppProtocol::Uwsgi => &mut self.uwsgi,
             AppProtocol::Scgi => &mut self.scgi,
             AppProtocol::Memcached => &mut self.memcached,
+            AppProtocol::Grpc => &mut self.grpc,
         }
     }
 

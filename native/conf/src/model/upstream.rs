@@ -120,15 +120,22 @@ pub enum AppProtocol {
     Uwsgi,
     Scgi,
     Memcached,
+    Grpc,
 }
 
 impl AppProtocol {
-    pub const ALL: [AppProtocol; 4] = [
+    pub const ALL: [AppProtocol; 5] = [
         AppProtocol::Fastcgi,
         AppProtocol::Uwsgi,
         AppProtocol::Scgi,
         AppProtocol::Memcached,
+        AppProtocol::Grpc,
     ];
+
+    /// Whether locations have settings that no directive changes.
+    pub fn has_fixed_settings(self) -> bool {
+        matches!(self, AppProtocol::Memcached | AppProtocol::Grpc)
+    }
 
     /// The prefix of the protocol's directives.
     pub fn name(self) -> &'static str {
@@ -137,6 +144,7 @@ impl AppProtocol {
             AppProtocol::Uwsgi => "uwsgi",
             AppProtocol::Scgi => "scgi",
             AppProtocol::Memcached => "memcached",
+            AppProtocol::Grpc => "grpc",
         }
     }
 
@@ -147,7 +155,7 @@ impl AppProtocol {
             AppProtocol::Fastcgi => Some("fastcgi_temp"),
             AppProtocol::Uwsgi => Some("uwsgi_temp"),
             AppProtocol::Scgi => Some("scgi_temp"),
-            AppProtocol::Memcached => None,
+            AppProtocol::Memcached | AppProtocol::Grpc => None,
         }
     }
 }
@@ -203,6 +211,22 @@ pub mod next {
         ("timeout", TIMEOUT),
         ("invalid_header", INVALID_HEADER),
         ("updating", UPDATING),
+        ("http_500", HTTP_500),
+        ("http_502", HTTP_502),
+        ("http_503", HTTP_503),
+        ("http_504", HTTP_504),
+        ("http_403", HTTP_403),
+        ("http_404", HTTP_404),
+        ("http_429", HTTP_429),
+        ("off", OFF),
+    ];
+
+    /// The parameters of `grpc_next_upstream`.
+    pub const GRPC_NAMES: &[(&str, u32)] = &[
+        ("error", ERROR),
+        ("timeout", TIMEOUT),
+        ("invalid_header", INVALID_HEADER),
+        ("non_idempotent", NON_IDEMPOTENT),
         ("http_500", HTTP_500),
         ("http_502", HTTP_502),
         ("http_503", HTTP_503),
@@ -391,6 +415,11 @@ impl UpConf {
     /// The bits of `next_upstream`.
     pub fn next_servers(&self) -> u32 {
         self.next_upstream.unwrap_or(next::ERROR | next::TIMEOUT)
+    }
+
+    /// The most bytes of a response head.
+    pub fn head_size(&self) -> usize {
+        self.buffer_size.unwrap_or(4096) as usize
     }
 
     /// Milliseconds.

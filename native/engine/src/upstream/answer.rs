@@ -104,7 +104,7 @@ impl Head {
     }
 
     /// The field with this name, which must not appear twice.
-    fn only(&self, name: &str) -> Result<Option<&[u8]>, &'static str> {
+    pub(super) fn only(&self, name: &str) -> Result<Option<&[u8]>, &'static str> {
         let named = |f: &&(Vec<u8>, Vec<u8>)| is(&f.0, name);
         let mut found = self.fields.iter().filter(named);
         match (found.next(), found.next()) {
@@ -179,6 +179,20 @@ const ONCE: [&str; 9] = [
     "content-encoding",
 ];
 
+/// Whether a field may follow a body: it must not change how the message is read (RFC 9110,
+/// section 6.5.1).
+pub(super) fn may_be_trailer(name: &[u8]) -> bool {
+    const NOT: [&str; 6] = [
+        "content-length",
+        "transfer-encoding",
+        "trailer",
+        "connection",
+        "host",
+        "te",
+    ];
+    name.is_ascii() && !NOT.iter().any(|n| is(name, n))
+}
+
 fn is(name: &[u8], other: &str) -> bool {
     name.eq_ignore_ascii_case(other.as_bytes())
 }
@@ -242,7 +256,7 @@ pub async fn apply(
     if head.status == 101 {
         return upgrade(ex, plan, head, body);
     }
-    if !is_ignored(&conf, "x-accel-buffering") {
+    if !plan.is_grpc() && !is_ignored(&conf, "x-accel-buffering") {
         match head.get("x-accel-buffering") {
             Some(v) if v.eq_ignore_ascii_case(b"no") => body.set_unbuffered(true),
             Some(v) if v.eq_ignore_ascii_case(b"yes") => body.set_unbuffered(false),
@@ -259,6 +273,7 @@ pub async fn apply(
     copy_head(ex, plan, &head, ranges);
     ex.response.content_length = head.content_length;
     ex.response.filterable = true;
+    ex.response.may_have_trailers = plan.is_http2() && body.passes_trailers();
     let whole = match fetch {
         Some(fetch) => fetch.keep(ex, &conf, &head, body),
         None => store::save(ex, &conf, &head, body),

@@ -1,11 +1,12 @@
 //! Passing of requests to applications and memcached: fastcgi_pass, uwsgi_pass, scgi_pass,
-//! and memcached_pass.
+//! memcached_pass, and grpc_pass.
 
 use super::attempts;
 use super::fastcgi;
 use super::gateway;
 use super::memcached;
-use super::proxy::{group_of, hint, host_only};
+use super::proxy::{group_of, hint, host_only, request_uri};
+use super::request::{HttpRequest, Wire};
 use super::transfer::{Plan, Protocol};
 use crate::exchange::Exchange;
 use crate::files::{FilePath, Refused};
@@ -60,6 +61,20 @@ pub async fn serve(ex: &mut Exchange, pass: &AppPass) -> Flow {
     if let Err(refused) = check_scripts(ex, &conf) {
         return refused.into();
     }
+    let (protocol, uri) = match pass.protocol {
+        AppProtocol::Grpc => {
+            ex.is_passed = true;
+            let uri: Rc<[u8]> = request_uri(ex, None, None).into();
+            let request = HttpRequest {
+                wire: Wire::Grpc,
+                uri: uri.clone(),
+                host: grpc_host(authority),
+                as_get: false,
+            };
+            (Protocol::Http(request), uri)
+        }
+        protocol => (Protocol::Application(protocol), Rc::default()),
+    };
     let plan = Plan {
         hint: hint(ex, &group),
         group,
@@ -68,12 +83,12 @@ pub async fn serve(ex: &mut Exchange, pass: &AppPass) -> Flow {
         tls,
         scheme: scheme(pass.protocol, tls),
         cache_key: Vec::new(),
-        uri: Rc::default(),
+        uri,
         default_name: match tls {
             true => host_only(authority),
             false => String::new(),
         },
-        protocol: Protocol::Application(pass.protocol),
+        protocol,
         memcached_key: key,
         pass: None,
     };
@@ -81,9 +96,18 @@ pub async fn serve(ex: &mut Exchange, pass: &AppPass) -> Flow {
 }
 
 fn scheme(protocol: AppProtocol, tls: bool) -> &'static str {
-    match tls {
-        true => "suwsgi",
-        false => protocol.name(),
+    match (protocol, tls) {
+        (AppProtocol::Grpc, true) => "grpcs",
+        (_, true) => "suwsgi",
+        (_, false) => protocol.name(),
+    }
+}
+
+/// The `:authority` of gRPC requests unless the configuration sets one.
+fn grpc_host(authority: &str) -> String {
+    match authority.starts_with("unix:") {
+        true => "localhost".into(),
+        false => authority.to_owned(),
     }
 }
 
@@ -101,6 +125,8 @@ pub(super) fn encode(
         AppProtocol::Fastcgi => Ok(fastcgi::encode(ex, conf)),
         AppProtocol::Uwsgi => gateway::uwsgi(ex, conf),
         AppProtocol::Scgi => Ok(gateway::scgi(ex, conf)),
+        // gRPC requests are those of HTTP.
+        AppProtocol::Grpc => Ok(Vec::new()),
         AppProtocol::Memcached => Ok([b"get ", &plan.memcached_key[..], b"\r\n"].concat()),
     }
 }

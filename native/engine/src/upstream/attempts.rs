@@ -56,7 +56,8 @@ pub async fn run(ex: &mut Exchange, mut plan: Plan<'_>) -> Flow {
     let mut way = Way {
         plan: &plan,
         fetch,
-        replayable: buffered,
+        // A body that arrived with the head can be sent again, too.
+        replayable: buffered || ex.received.is_some(),
         started: now_ms(),
         tries: 0,
     };

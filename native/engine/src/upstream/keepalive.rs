@@ -1,5 +1,6 @@
 //! Connections to upstream servers, and the idle connections of each thread.
 
+use super::http2::SharedClient;
 use gallop_conf::model::Upstream;
 use gallop_runtime::{coarse_ms, read_behind, Sock};
 use std::cell::RefCell;
@@ -125,6 +126,8 @@ pub struct UpstreamConn {
     pub opened: u64,
     /// Whether it was idle before, so that the server may have closed it.
     pub reused: bool,
+    /// The state of an HTTP/2 connection.
+    pub http2: Option<SharedClient>,
 }
 
 impl UpstreamConn {

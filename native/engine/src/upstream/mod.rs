@@ -10,8 +10,10 @@ pub(crate) mod fastcgi;
 mod form;
 pub mod found;
 mod gateway;
+mod http2;
 pub mod keepalive;
 mod memcached;
+mod outgoing;
 mod proxy;
 pub mod quick;
 mod quick_answer;
@@ -26,6 +28,7 @@ pub mod state;
 mod store;
 mod tls_names;
 mod transfer;
+mod upload;
 
 use crate::exchange::Exchange;
 use gallop_conf::model::Handler;

@@ -1,7 +1,7 @@
 //! proxy_pass.
 
 use super::attempts;
-use super::request::HttpRequest;
+use super::request::{HttpRequest, Wire};
 use super::state::{Group, Hint};
 use super::transfer::{Plan, Protocol};
 use crate::escape::{self, Shown, Use};
@@ -187,13 +187,18 @@ pub async fn serve(ex: &mut Exchange, pass: &ProxyPass) -> Flow {
         }
     };
     let conf: Arc<UpConf> = ex.loc.conf.proxy.clone().unwrap_or_default();
-    let uri: Rc<[u8]> = request_uri(ex, pass, target.uri.as_deref()).into();
+    let uri: Rc<[u8]> = request_uri(ex, Some(pass), target.uri.as_deref()).into();
     let scheme = if target.https { "https" } else { "http" };
     let cache_key = match conf.cache {
         None => Vec::new(),
         Some(_) => [format!("{scheme}://{}", target.authority).as_bytes(), &uri].concat(),
     };
+    let wire = match conf.http_version {
+        Some(2000) => Wire::Http2,
+        _ => Wire::Http1,
+    };
     let request = HttpRequest {
+        wire,
         uri: uri.clone(),
         host: host_header(&target),
         as_get: false,
@@ -239,18 +244,18 @@ pub(super) fn host_header(target: &Target) -> String {
 }
 
 /// The request URI, escaped so that it cannot end the request line.
-pub(super) fn request_uri(ex: &Exchange, pass: &ProxyPass, own: Option<&[u8]>) -> Vec<u8> {
+pub(super) fn request_uri(ex: &Exchange, pass: Option<&ProxyPass>, own: Option<&[u8]>) -> Vec<u8> {
     escape::request_target(unchecked_uri(ex, pass, own))
 }
 
 /// The request URI: as received, or with the location's part replaced. `own`: the URI of a
 /// `proxy_pass` with variables.
-fn unchecked_uri(ex: &Exchange, pass: &ProxyPass, own: Option<&[u8]>) -> Vec<u8> {
+fn unchecked_uri(ex: &Exchange, pass: Option<&ProxyPass>, own: Option<&[u8]>) -> Vec<u8> {
     if let Some(uri) = own {
         let slash: &[u8] = if uri.starts_with(b"/") { b"" } else { b"/" };
         return [slash, uri].concat();
     }
-    let given = pass.uri.as_deref();
+    let given = pass.and_then(|pass| Some((pass.uri.as_deref()?, pass.replaces)));
     if given.is_none() && !ex.uri_changed {
         let unparsed = ex.unparsed_uri();
         return match unparsed.first() {
@@ -260,12 +265,12 @@ fn unchecked_uri(ex: &Exchange, pass: &ProxyPass, own: Option<&[u8]>) -> Vec<u8>
     }
     let mut out = Vec::new();
     let mut rest = &ex.uri.path[..];
-    if let Some(uri) = given.filter(|_| ex.location_valid) {
+    if let Some((uri, replaces)) = given.filter(|_| ex.location_valid) {
         if !uri.starts_with('/') {
             out.push(b'/');
         }
         out.extend_from_slice(uri.as_bytes());
-        rest = rest.get(pass.replaces..).unwrap_or(b"");
+        rest = rest.get(replaces..).unwrap_or(b"");
     }
     // As in nginx, a path that arrived without escapes and was not rewritten is not escaped.
     if ex.uri.quoted || ex.internal {

@@ -420,6 +420,7 @@ fn connection(
     }
     debug_assert!(recipe.group.conf.resolving.is_empty());
     Some(UpstreamConn {
+        http2: None,
         stream: Box::new(Sock::connected(fd)),
         key,
         requests: 0,
@@ -450,7 +451,7 @@ fn write(ex: &mut Exchange, recipe: &Recipe, body: Option<&[u8]>, out: &mut Vec<
         return;
     };
     out.extend_from_slice(ex.method());
-    let uri = request_uri(ex, pass, None);
+    let uri = request_uri(ex, Some(pass), None);
     let length = body.map_or(BodyLength::None, |b| BodyLength::Known(b.len() as u64));
     request::head(ex, conf, &uri, host, length, out);
     out.extend_from_slice(body.unwrap_or_default());
@@ -674,7 +675,7 @@ impl Flight {
         times.received.set(framed.received);
         times.sent.set(self.sent);
         let uri = match &ex.loc.handler {
-            Some(Handler::Proxy(pass)) => request_uri(ex, pass, None),
+            Some(Handler::Proxy(pass)) => request_uri(ex, Some(pass), None),
             _ => Vec::new(),
         };
         Attempt {

@@ -184,6 +184,7 @@ const HAVE_PLACES: [&str; 3] = ["content-type", "last-modified", "etag"];
 fn is_usual(conf: &UpConf) -> bool {
     let off = |flag: Option<bool>| flag != Some(true);
     conf.buffering != Some(false)
+        && conf.http_version != Some(2000)
         && off(conf.intercept_errors)
         && off(conf.force_ranges)
         && conf.method.is_none()

@@ -8,7 +8,16 @@ use gallop_http::token::is_tchar;
 use std::io::Write;
 use std::rc::Rc;
 
+/// The form of a request on the wire, and the rules that go with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wire {
+    Http1,
+    Http2,
+    Grpc,
+}
+
 pub struct HttpRequest {
+    pub wire: Wire,
     pub uri: Rc<[u8]>,
     /// The `Host` value unless the configuration sets one.
     pub host: String,
@@ -58,22 +67,35 @@ pub fn body_length(ex: &Exchange, conf: &UpConf) -> BodyLength {
 }
 
 impl HttpRequest {
-    /// The head, and the body if the configuration sets one.
-    pub fn encode(&self, ex: &Exchange, conf: &UpConf) -> (Vec<u8>, Option<Vec<u8>>, BodyLength) {
-        let set_body = conf.set_body.as_ref().map(|t| template::eval(ex, t));
-        let length = match &set_body {
+    /// The length of the body that is sent.
+    pub fn length(&self, body: Option<&Vec<u8>>, ex: &Exchange, conf: &UpConf) -> BodyLength {
+        match body {
             Some(body) => BodyLength::Known(body.len() as u64),
             None => body_length(ex, conf),
-        };
-        let mut out = Vec::with_capacity(512);
+        }
+    }
+
+    /// The body that the configuration sets.
+    pub fn set_body(&self, ex: &Exchange, conf: &UpConf) -> Option<Vec<u8>> {
+        conf.set_body.as_ref().map(|t| template::eval(ex, t))
+    }
+
+    /// Write the method.
+    pub fn method(&self, ex: &Exchange, conf: &UpConf, out: &mut Vec<u8>) {
         match &conf.method {
             // A response for a cache is always requested with GET.
             _ if self.as_get => out.extend_from_slice(b"GET"),
-            Some(t) => own_method(ex, t, &mut out),
+            Some(t) => own_method(ex, t, out),
             None => out.extend_from_slice(ex.method()),
         }
+    }
+
+    /// The head in HTTP/1.
+    pub fn encode(&self, ex: &Exchange, conf: &UpConf, length: BodyLength) -> Vec<u8> {
+        let mut out = Vec::with_capacity(512);
+        self.method(ex, conf, &mut out);
         head(ex, conf, &self.uri, &self.host, length, &mut out);
-        (out, set_body, length)
+        out
     }
 }
 
@@ -203,27 +225,34 @@ pub fn own_conditions(ex: &Exchange) -> Vec<(&'static str, Vec<u8>)> {
 }
 
 fn client_headers(ex: &Exchange, conf: &UpConf, out: &mut Vec<u8>) {
-    if conf.pass_request_headers == Some(false) {
-        return;
+    for (name, value) in passed_fields(ex, conf) {
+        field(out, name, value);
     }
+}
+
+/// The client's fields that are passed on.
+pub(super) fn passed_fields<'a>(
+    ex: &'a Exchange,
+    conf: &'a UpConf,
+) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
     let set = items(&conf.set_headers);
     // Fields that `Connection` names concern only the client's connection.
-    let ends_here = |name: &[u8]| {
+    let ends_here = move |name: &[u8]| {
         let words = ex.head.get_all("connection");
         let mut words = words.flat_map(|v| v.split(|&c| c == b','));
         words.any(|w| w.trim_ascii().eq_ignore_ascii_case(name))
     };
     let names_any = ex.head.get("connection").is_some();
-    for (name, value) in ex.head.iter() {
+    let is_skipped = move |name: &[u8]| {
         let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
-        let skipped = OWN.iter().any(|n| is(n))
+        OWN.iter().any(|n| is(n))
             || set.iter().any(|h| is(&h.name))
             || names_any && ends_here(name)
-            || is_withheld(ex, name);
-        if !skipped {
-            field(out, name, value);
-        }
-    }
+            || is_withheld(ex, name)
+    };
+    let passes = conf.pass_request_headers != Some(false);
+    let fields = ex.head.iter().filter(move |_| passes);
+    fields.filter(move |(name, _)| !is_skipped(name))
 }
 
 fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {

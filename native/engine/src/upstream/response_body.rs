@@ -1,25 +1,28 @@
 //! The body of an upstream response as it arrives.
 
-use super::answer::Head;
+use super::answer::{self, Giver, Head};
 use super::buffers;
+use super::http2;
 use super::keepalive::UpstreamConn;
 use super::memcached;
 use super::state::Chosen;
 use super::transfer::{Plan, Protocol, Reply};
+use super::upload::Upload;
 use super::Totals;
 use crate::body::{BodyStream, Chunk};
 use crate::exchange::Exchange;
 use crate::template;
 use crate::worker::Worker;
 use bytes::Bytes;
-use gallop_conf::model::AppProtocol;
+use gallop_conf::model::{AppProtocol, UpConf};
 use gallop_conf::values::parse_size;
 use gallop_http::fastcgi::{Event, RecordReader, ResponseHeadParser};
 use gallop_http::h1::{parse_response, ChunkDecoder, Decoded, ResponseError, ResponseHead, Sender};
 use gallop_runtime::{deadline, now_ms, Deadline};
 use std::io;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 /// The way that the body's end is signaled.
 enum Framing {
@@ -52,6 +55,7 @@ pub enum Decoder {
         left: Option<u64>,
     },
     Memcached(memcached::Reader),
+    Http2(http2::Reader),
 }
 
 pub struct FramingState(Framing);
@@ -60,8 +64,11 @@ pub struct FramingState(Framing);
 const MAX_STDERR: usize = 64 * 1024;
 
 impl Decoder {
-    pub fn new(plan: &Plan<'_>) -> Decoder {
-        let limit = plan.conf.buffer_size.unwrap_or(4096) as usize;
+    pub fn new(plan: &Plan<'_>, conn: &UpstreamConn) -> Decoder {
+        let limit = plan.conf.head_size();
+        if let Some(client) = &conn.http2 {
+            return Decoder::Http2(http2::Reader::new(client.clone()));
+        }
         match plan.protocol {
             Protocol::Application(AppProtocol::Fastcgi) => Decoder::Fastcgi {
                 reader: Box::default(),
@@ -93,6 +100,7 @@ impl Decoder {
         match self {
             Decoder::Http { sender, .. } => http_head(input, limit, *sender),
             Decoder::Fastcgi { .. } => self.fastcgi_head(input),
+            Decoder::Http2(reader) => reader.head(input),
             Decoder::Memcached(reader) => match reader.head(input)? {
                 None if input.len() >= limit => Err(too_big()),
                 head => Ok(head),
@@ -150,7 +158,7 @@ impl Decoder {
     pub fn stderr(&self) -> &[u8] {
         match self {
             Decoder::Fastcgi { stderr, .. } => stderr,
-            Decoder::Http { .. } | Decoder::Memcached(_) => b"",
+            Decoder::Http { .. } | Decoder::Memcached(_) | Decoder::Http2(_) => b"",
         }
     }
 
@@ -188,6 +196,7 @@ impl Decoder {
             // An application may send a body even for HEAD, which a cache stores for GET.
             Decoder::Fastcgi { left, .. } => *left = head.content_length,
             Decoder::Memcached(_) => {}
+            Decoder::Http2(reader) => reader.start_body(head, is_head),
         }
     }
 
@@ -196,6 +205,7 @@ impl Decoder {
             Decoder::Http { framing, .. } => matches!(framing.0, Framing::Ended),
             Decoder::Fastcgi { reader, early, .. } => reader.is_done() && early.is_empty(),
             Decoder::Memcached(reader) => reader.value.is_ended(),
+            Decoder::Http2(reader) => reader.is_ended(),
         }
     }
 
@@ -204,6 +214,7 @@ impl Decoder {
         match self {
             Decoder::Http { keep, .. } | Decoder::Fastcgi { keep, .. } => *keep,
             Decoder::Memcached(reader) => reader.value.is_sound(),
+            Decoder::Http2(reader) => reader.is_reusable(),
         }
     }
 
@@ -230,6 +241,7 @@ impl Decoder {
                 }
                 Framing::Chunked(_) => framing.0.take_chunked(input, trailers, *most),
             },
+            Decoder::Http2(reader) => reader.take(input),
             Decoder::Fastcgi { .. } => self.take_records(input),
             Decoder::Memcached(reader) => {
                 let taken = reader.value.take(input);
@@ -300,6 +312,7 @@ impl Decoder {
                 ..
             } => reader.is_done() || *stdout_ended,
             Decoder::Memcached(reader) => reader.value.is_whole(),
+            Decoder::Http2(_) => false,
         }
     }
 }
@@ -331,6 +344,8 @@ fn too_big() -> String {
     "upstream sent too big header while reading response header from upstream".into()
 }
 
+/// The most reads in a row that give no part of a body.
+const MOST_READS: u32 = 16;
 /// Smaller pieces are copied from the buffer instead of giving the buffer away.
 const SMALL: usize = 8 * 1024;
 
@@ -404,6 +419,8 @@ pub struct UpstreamBody {
     input: Vec<u8>,
     /// Whether the whole request was sent.
     request_sent: bool,
+    /// The rest of the request, for HTTP/2.
+    upload: Option<Upload>,
     chosen: Option<Chosen>,
     group: Option<usize>,
     times: Rc<Totals>,
@@ -417,11 +434,13 @@ pub struct UpstreamBody {
     flush: bool,
     pending_flush: bool,
     pass_trailers: bool,
+    conf: Arc<UpConf>,
+    giver: Giver,
 }
 
 impl UpstreamBody {
     pub fn new(
-        ex: &Exchange,
+        ex: &mut Exchange,
         plan: &Plan<'_>,
         reply: Reply,
         chosen: Chosen,
@@ -433,12 +452,13 @@ impl UpstreamBody {
             .unwrap_or_default();
         let idle = deadline();
         idle.set(plan.conf.read_ms());
-        let body = UpstreamBody {
+        let mut body = UpstreamBody {
             worker: ex.worker.clone(),
             conn: Some(reply.conn),
             decoder: reply.decoder,
             input: reply.rest,
-            request_sent: reply.request_sent,
+            request_sent: reply.out.is_done(),
+            upload: plan.is_http2().then(|| Upload::new(ex, reply.out)),
             chosen: Some(chosen),
             group: plan.index,
             times,
@@ -450,8 +470,25 @@ impl UpstreamBody {
             flush: plan.conf.buffering == Some(false),
             pending_flush: false,
             pass_trailers: plan.conf.pass_trailers == Some(true),
+            conf: plan.conf.clone(),
+            giver: plan.giver(),
         };
+        body.settle();
         (reply.head, body)
+    }
+
+    /// Process what came with the head of a response without a body: frames about the connection.
+    fn settle(&mut self) {
+        let is_settled = match &self.decoder {
+            Decoder::Http2(reader) if reader.is_ended() && !self.input.is_empty() => {
+                matches!(self.decoder.take(&mut self.input), Ok(data) if data.is_empty())
+            }
+            _ => true,
+        };
+        if !is_settled {
+            self.conn = None;
+            self.input.clear();
+        }
     }
 
     /// Set the start time of the attempt in milliseconds.
@@ -479,11 +516,38 @@ impl UpstreamBody {
         self.finish();
     }
 
+    pub fn passes_trailers(&self) -> bool {
+        self.pass_trailers
+    }
+
     pub fn is_ended(&self) -> bool {
         self.decoder.is_ended() && self.input.is_empty()
     }
 
+    /// Send more of the request, and replies to the server.
+    fn send(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let (Some(upload), Some(conn)) = (&mut self.upload, &self.conn) else {
+            return Ok(());
+        };
+        let sent = upload.poll_write(&*conn.stream, cx)?;
+        self.times.sent.set(sent);
+        self.request_sent = upload.is_done();
+        Ok(())
+    }
+
+    /// End a response that cannot be read to its end.
+    fn fail<T>(&mut self, e: io::Error) -> Poll<Option<io::Result<T>>> {
+        self.conn = None;
+        self.finish();
+        Poll::Ready(Some(Err(e)))
+    }
+
     fn finish(&mut self) {
+        if self.decoder.is_ended() {
+            // The last replies, so that the connection can be reused.
+            let _ = self.send(&mut Context::from_waker(Waker::noop()));
+        }
+        self.upload = None;
         let header = now_ms() - self.started;
         self.times.response_ms.set(Some(header));
         let clean = self.decoder.is_ended() && self.input.is_empty();
@@ -540,24 +604,13 @@ impl UpstreamBody {
     }
 }
 
-/// Fields that must not be trailers, since they would change how the message is read (RFC 9110,
-/// section 6.5.1).
-const NO_TRAILERS: [&[u8]; 6] = [
-    b"content-length",
-    b"transfer-encoding",
-    b"trailer",
-    b"connection",
-    b"host",
-    b"te",
-];
-
 /// Parse the fields in the lines after a chunked body.
 fn trailer_fields(lines: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let field = |line: &[u8]| {
         let colon = memchr::memchr(b':', line)?;
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
         let plain = !name.is_empty() && name.iter().all(|c| is_token(*c));
-        let allowed = !NO_TRAILERS.iter().any(|n| name.eq_ignore_ascii_case(n));
+        let allowed = answer::may_be_trailer(name);
         let clean = !value.iter().any(|c| c.is_ascii_control() && *c != b'\t');
         (plain && allowed && clean).then(|| (name.to_vec(), value.to_vec()))
     };
@@ -572,11 +625,17 @@ impl BodyStream for UpstreamBody {
     fn trailers(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
         match &self.decoder {
             Decoder::Http { trailers, .. } if self.pass_trailers => trailer_fields(trailers),
+            Decoder::Http2(reader) if self.pass_trailers => {
+                let is_hidden =
+                    |name: &[u8]| !answer::is_passed(&self.conf, name, false, self.giver);
+                http2::passed_trailers(&reader.trailers, is_hidden)
+            }
             _ => Vec::new(),
         }
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+        let mut reads = 0;
         loop {
             if std::mem::take(&mut self.pending_flush) {
                 return Poll::Ready(Some(Ok(Chunk::Flush)));
@@ -584,12 +643,15 @@ impl BodyStream for UpstreamBody {
             let before = self.input.len();
             let data = match self.decoder.take(&mut self.input) {
                 Ok(data) => data,
-                Err(e) => return Poll::Ready(Some(Err(e))),
+                Err(e) => return self.fail(e),
             };
+            if let Err(e) = self.send(cx) {
+                return self.fail(e);
+            }
             // As in nginx, the framing of chunks counts.
             let used = match &self.decoder {
                 Decoder::Http { .. } => before - self.input.len(),
-                Decoder::Fastcgi { .. } | Decoder::Memcached(_) => data.len(),
+                Decoder::Fastcgi { .. } | Decoder::Memcached(_) | Decoder::Http2(_) => data.len(),
             };
             self.times.length.set(self.times.length.get() + used as u64);
             if !data.is_empty() {
@@ -614,12 +676,13 @@ impl BodyStream for UpstreamBody {
                     let e = io::Error::other("upstream prematurely closed connection");
                     return Poll::Ready(Some(Err(e)));
                 }
-                Poll::Ready(Ok(_)) => {}
-                Poll::Ready(Err(e)) => {
-                    self.conn = None;
-                    self.finish();
-                    return Poll::Ready(Some(Err(e)));
+                Poll::Ready(Ok(_)) if reads == MOST_READS => {
+                    // Other connections get a turn when a server sends much but no body.
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
                 }
+                Poll::Ready(Ok(_)) => reads += 1,
+                Poll::Ready(Err(e)) => return self.fail(e),
                 Poll::Pending if self.allowed().is_none() => {
                     // The delay is this server's, so restart the time limit for reading.
                     self.idle.set(self.read_ms);

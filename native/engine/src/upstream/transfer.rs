@@ -2,28 +2,25 @@
 //! response head; after a failure, the next server.
 
 use super::answer::{self, Giver, Head};
-use super::application;
 use super::buffers;
 use super::keepalive::{PoolKey, TlsKey, TlsRequest, UpstreamConn};
+use super::outgoing::{Outgoing, Stop, Wait};
 use super::quick::{Came, Started};
-use super::request::{BodyLength, HttpRequest};
+use super::request::{HttpRequest, Wire};
 use super::response_body::Decoder;
 use super::state::{Chosen, Group, Hint};
 use super::tls_names::{tls_names, TlsNames};
-use crate::body::{read_range, BodyError};
-use crate::exchange::{Exchange, Received};
+use crate::exchange::Exchange;
 use crate::phases::Flow;
-use crate::{received, template};
-use bytes::Bytes;
+use crate::template;
 use gallop_conf::model::{items, next, AppProtocol, Level, PeerAddr, ProxyPass, UpConf};
 use gallop_conf::parser::os_error;
-use gallop_http::fastcgi::RequestWriter;
 use gallop_runtime::{connect, deadline, now_ms, timeout, ConnectTo, Deadline};
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 pub enum Protocol {
     Http(HttpRequest),
@@ -75,6 +72,30 @@ impl Plan<'_> {
         ex.method() == b"HEAD" && !wants_body
     }
 
+    fn wire(&self) -> Wire {
+        match &self.protocol {
+            Protocol::Http(request) => request.wire,
+            Protocol::Application(_) => Wire::Http1,
+        }
+    }
+
+    pub(super) fn is_http2(&self) -> bool {
+        self.wire() != Wire::Http1
+    }
+
+    pub(super) fn is_grpc(&self) -> bool {
+        self.wire() == Wire::Grpc
+    }
+
+    /// The scheme by which idle connections are told apart.
+    fn pool_scheme(&self) -> &'static str {
+        match (self.wire(), self.tls) {
+            (Wire::Http2, false) => "http2",
+            (Wire::Http2, true) => "https2",
+            _ => self.scheme,
+        }
+    }
+
     /// Whether the request starts with the length of its body, so that the whole body must be read
     /// first if the client does not announce the length.
     pub(super) fn starts_with_length(&self) -> bool {
@@ -111,8 +132,8 @@ pub struct Reply {
     pub decoder: Decoder,
     /// Bytes that arrived after the head.
     pub rest: Vec<u8>,
-    /// Whether the whole request was sent.
-    pub request_sent: bool,
+    /// The unsent part of the request.
+    pub out: Outgoing,
 }
 
 /// The outcome of an attempt.
@@ -124,7 +145,7 @@ pub enum Tried {
 }
 
 /// A failure of this side, for which the server is not to blame.
-fn own_failure(message: String) -> Failure {
+pub(super) fn own_failure(message: String) -> Failure {
     Failure {
         kind: 0,
         message,
@@ -187,7 +208,7 @@ pub async fn one(
     let key = pool_key(
         ex,
         plan.index,
-        plan.scheme,
+        plan.pool_scheme(),
         &plan.conf,
         chosen,
         tls.as_ref(),
@@ -262,6 +283,7 @@ async fn open(
         requests: 0,
         opened: now_ms(),
         reused: false,
+        http2: None,
     })
 }
 
@@ -297,226 +319,8 @@ async fn handshake(
     }
 }
 
-/// The unsent part of a request.
-struct Outgoing {
-    buf: Vec<u8>,
-    at: usize,
-    feed: Feed,
-    framing: BodyFraming,
-    total: u64,
-    body: u64,
-}
-
-enum Feed {
-    Bytes(Bytes),
-    File {
-        file: Arc<std::fs::File>,
-        at: u64,
-        len: u64,
-    },
-    Client,
-    Done,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum BodyFraming {
-    Plain,
-    Chunked,
-    Fastcgi,
-}
-
-const FILE_STEP: u64 = 64 * 1024;
 /// Bytes read at a time until the response head is complete.
 const HEAD_STEP: usize = 16 * 1024;
-
-impl Outgoing {
-    fn new(ex: &Exchange, plan: &Plan<'_>) -> Result<Outgoing, Failure> {
-        let stored = |ex: &Exchange| match &ex.received {
-            Some(Received::Memory(b)) => Feed::Bytes(b.clone()),
-            Some(Received::File { file, len, .. }) => Feed::File {
-                file: file.clone(),
-                at: 0,
-                len: *len,
-            },
-            None if ex.is_subrequest() => Feed::Bytes(Bytes::new()),
-            None if ex.source.is_ended() && ex.early_body.is_empty() => Feed::Bytes(Bytes::new()),
-            None => Feed::Client,
-        };
-        let (buf, feed, framing) = match &plan.protocol {
-            Protocol::Http(request) => {
-                let (head, set_body, length) = request.encode(ex, &plan.conf);
-                let feed = match (set_body, length) {
-                    (Some(body), _) => Feed::Bytes(body.into()),
-                    (None, BodyLength::None) => Feed::Done,
-                    (None, _) => stored(ex),
-                };
-                let chunked = length == BodyLength::Chunked;
-                (
-                    head,
-                    feed,
-                    if chunked {
-                        BodyFraming::Chunked
-                    } else {
-                        BodyFraming::Plain
-                    },
-                )
-            }
-            Protocol::Application(protocol) => {
-                let is_unsent = *protocol == AppProtocol::Memcached;
-                let feed = if is_unsent || plan.conf.pass_request_body == Some(false) {
-                    Feed::Bytes(Bytes::new())
-                } else {
-                    stored(ex)
-                };
-                let head = application::encode(ex, plan, *protocol);
-                let framing = match protocol {
-                    AppProtocol::Fastcgi => BodyFraming::Fastcgi,
-                    _ => BodyFraming::Plain,
-                };
-                (head.map_err(own_failure)?, feed, framing)
-            }
-        };
-        let mut out = Outgoing {
-            buf,
-            at: 0,
-            feed,
-            framing,
-            total: 0,
-            body: 0,
-        };
-        // A body in memory is sent together with the head.
-        if let Feed::Bytes(data) = &mut out.feed {
-            let data = std::mem::take(data);
-            out.frame(&data);
-            out.end();
-        } else if matches!(out.feed, Feed::Client) {
-            let early = ex.early_body.clone();
-            out.body = early.len() as u64;
-            out.frame(&early);
-        }
-        Ok(out)
-    }
-
-    /// The unsent rest of a request without a body.
-    fn rest(buf: Vec<u8>, sent: u64) -> Outgoing {
-        Outgoing {
-            buf,
-            at: 0,
-            feed: Feed::Done,
-            framing: BodyFraming::Plain,
-            total: sent,
-            body: 0,
-        }
-    }
-
-    fn is_done(&self) -> bool {
-        self.at == self.buf.len() && matches!(self.feed, Feed::Done)
-    }
-
-    fn frame(&mut self, data: &[u8]) {
-        if data.is_empty() {
-            return;
-        }
-        match self.framing {
-            BodyFraming::Plain => self.buf.extend_from_slice(data),
-            BodyFraming::Chunked => {
-                self.buf
-                    .extend_from_slice(format!("{:x}\r\n", data.len()).as_bytes());
-                self.buf.extend_from_slice(data);
-                self.buf.extend_from_slice(b"\r\n");
-            }
-            BodyFraming::Fastcgi => {
-                let mut writer = RequestWriter::default();
-                writer.stdin(data);
-                self.buf.extend_from_slice(writer.bytes());
-            }
-        }
-    }
-
-    fn end(&mut self) {
-        self.feed = Feed::Done;
-        match self.framing {
-            BodyFraming::Plain => {}
-            BodyFraming::Chunked => self.buf.extend_from_slice(b"0\r\n\r\n"),
-            BodyFraming::Fastcgi => {
-                let mut writer = RequestWriter::default();
-                writer.end_stdin();
-                self.buf.extend_from_slice(writer.bytes());
-            }
-        }
-    }
-
-    /// Append more of the body to the unsent bytes; an error ends the request.
-    fn poll_refill(&mut self, ex: &mut Exchange, cx: &mut Context<'_>) -> Poll<Result<(), Flow>> {
-        match &mut self.feed {
-            Feed::Done => {}
-            Feed::Bytes(data) => {
-                let data = std::mem::take(data);
-                self.frame(&data);
-                self.end();
-            }
-            Feed::File { file, at, len } => {
-                let step = (*len - *at).min(FILE_STEP);
-                let mut data = Vec::new();
-                if read_range(file, *at, step, &mut data).is_err() {
-                    return Poll::Ready(Err(Flow::Status(500)));
-                }
-                *at += step;
-                let ended = *at == *len;
-                self.frame(&data);
-                if ended {
-                    self.end();
-                }
-            }
-            Feed::Client => return self.poll_client(ex, cx),
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl Outgoing {
-    /// Take all bytes that the client has sent so far as one piece.
-    fn poll_client(&mut self, ex: &mut Exchange, cx: &mut Context<'_>) -> Poll<Result<(), Flow>> {
-        let mut piece: Vec<u8> = Vec::new();
-        let mut ended = false;
-        while !ended && (piece.len() as u64) < FILE_STEP {
-            match ex.poll_body(cx) {
-                Poll::Pending if piece.is_empty() => return Poll::Pending,
-                Poll::Pending => break,
-                Poll::Ready(Ok(Some(data))) => piece.extend_from_slice(&data),
-                Poll::Ready(Ok(None)) => ended = true,
-                Poll::Ready(Err(e)) => return Poll::Ready(Err(body_error(ex, e))),
-            }
-        }
-        self.body += piece.len() as u64;
-        if let Err(flow) = received::check_size(ex, self.body) {
-            return Poll::Ready(Err(flow));
-        }
-        self.frame(&piece);
-        if ended {
-            self.end();
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-fn body_error(ex: &mut Exchange, e: BodyError) -> Flow {
-    match e {
-        BodyError::Status(status, reason) => {
-            ex.log(Level::Error, reason);
-            ex.keepalive = false;
-            Flow::Status(status)
-        }
-        BodyError::Closed(_) | BodyError::TimedOut => {
-            ex.log(
-                Level::Info,
-                "client prematurely closed connection, so upstream connection is closed too",
-            );
-            ex.response.status = 499;
-            Flow::Close
-        }
-    }
-}
 
 /// An event while sending and receiving.
 enum Event {
@@ -530,7 +334,10 @@ enum Event {
 /// Send the request and read until the response head is complete.
 async fn exchange(ex: &mut Exchange, plan: &Plan<'_>, mut conn: UpstreamConn) -> Tried {
     conn.requests += 1;
-    let out = match Outgoing::new(ex, plan) {
+    if plan.is_http2() {
+        conn.http2.get_or_insert_with(Default::default);
+    }
+    let out = match Outgoing::new(ex, plan, &conn) {
         Ok(out) => out,
         Err(failure) => return Tried::Failed(failure),
     };
@@ -585,9 +392,9 @@ async fn head_of(ex: &mut Exchange, plan: &Plan<'_>, doing: Doing) -> Tried {
         mut last,
         mut left,
     } = doing;
-    let mut decoder = Decoder::new(plan);
+    let mut decoder = Decoder::new(plan, &conn);
     let idle = deadline();
-    let limit = plan.conf.buffer_size.unwrap_or(4096) as usize;
+    let limit = plan.conf.head_size();
     // Bytes received in total, and bytes of the input that were already parsed.
     let (mut got, mut seen) = (0u64, 0);
     // The bytes of interim responses.
@@ -670,7 +477,7 @@ async fn head_of(ex: &mut Exchange, plan: &Plan<'_>, doing: Doing) -> Tried {
                     conn,
                     decoder,
                     rest: input,
-                    request_sent: out.is_done(),
+                    out,
                 }));
             }
             Err(message) => {
@@ -764,30 +571,21 @@ async fn step(
     let (send_ms, read_ms) = (plan.conf.send_ms(), plan.conf.read_ms());
     let mut broken: Option<io::Error> = None;
     poll_fn(|cx| {
-        while broken.is_none() && !out.is_done() {
-            if out.at == out.buf.len() {
-                out.buf.clear();
-                out.at = 0;
-                match out.poll_refill(ex, cx) {
-                    Poll::Ready(Ok(())) => {}
-                    Poll::Ready(Err(flow)) => return Poll::Ready(Event::Flow(flow)),
-                    Poll::Pending => {
-                        // The server is not responsible for a slow client.
-                        idle.set(ex.loc.conf.client_body_timeout.unwrap_or(60_000));
-                        break;
-                    }
-                }
-                continue;
+        if broken.is_none() {
+            let mut progress = false;
+            let wrote = out.poll_write(&*conn.stream, ex, cx, &mut progress);
+            if progress {
+                idle.set(if out.is_done() { read_ms } else { send_ms });
             }
-            match conn.stream.poll_write(cx, &out.buf[out.at..]) {
-                Poll::Ready(Ok(n)) => {
-                    out.at += n;
-                    out.total += n as u64;
-                    idle.set(if out.is_done() { read_ms } else { send_ms });
+            match wrote {
+                // The server is not responsible for a slow client.
+                Ok(Wait::Client) => {
+                    idle.set(ex.loc.conf.client_body_timeout.unwrap_or(60_000));
                 }
+                Ok(Wait::Nothing | Wait::Server) => {}
                 // The response may have arrived before the server closed the connection.
-                Poll::Ready(Err(e)) => broken = Some(e),
-                Poll::Pending => break,
+                Err(Stop::Broken(e)) => broken = Some(e),
+                Err(Stop::Flow(flow)) => return Poll::Ready(Event::Flow(flow)),
             }
         }
         if let Poll::Ready(Err(e)) = conn.stream.poll_flush(cx) {

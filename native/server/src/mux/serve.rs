@@ -279,7 +279,7 @@ async fn send_body(
     body: &mut Body,
 ) -> io::Result<()> {
     let mut left = ex.response.content_length;
-    let has_trailers = !ex.response.trailers.is_empty();
+    let has_trailers = ex.response.may_have_trailers || !ex.response.trailers.is_empty();
     while let Some(chunk) = body.next().await {
         let chunk = chunk?;
         if let Some(left) = &mut left {

@@ -1,4 +1,4 @@
-//! TLS to upstream servers (`proxy_pass https://`, `uwsgi_pass suwsgi://`).
+//! TLS to upstream servers (`proxy_pass https://`, `uwsgi_pass suwsgi://`, `grpc_pass grpcs://`).
 
 use super::certificates::{load_pair, passwords, Source};
 use super::client_settings::{has_variable_pair, ClientSettings};
@@ -45,10 +45,11 @@ fn key(conf: &UpConf) -> usize {
 
 impl Upstreams {
     /// Create the TLS settings of every `proxy_pass` to an `https://` URL, every `uwsgi_pass` to a
-    /// `suwsgi://` address, and those to addresses with variables.
+    /// `suwsgi://` address, every `grpc_pass` to a `grpcs://` address, and those to addresses with
+    /// variables.
     ///
     /// # Errors
-    /// The problem in `proxy_ssl_*` or `uwsgi_ssl_*` and its location.
+    /// The problem in `proxy_ssl_*`, `uwsgi_ssl_*`, or `grpc_ssl_*` and its location.
     pub fn new(config: &Config) -> std::result::Result<Self, String> {
         let mut made = Self {
             base: config.conf_prefix.clone(),
@@ -88,7 +89,8 @@ fn tls_settings(location: &Location) -> Option<(&Arc<UpConf>, &'static str)> {
             Some((conf.proxy.as_ref()?, "proxy"))
         }
         Handler::Application(pass) => {
-            let may_ask = pass.protocol == AppProtocol::Uwsgi && pass.address.is_some();
+            let has_schemes = matches!(pass.protocol, AppProtocol::Uwsgi | AppProtocol::Grpc);
+            let may_ask = has_schemes && pass.address.is_some();
             let own = conf.application(pass.protocol).as_ref();
             Some((own.filter(|_| pass.tls || may_ask)?, pass.protocol.name()))
         }
@@ -126,6 +128,9 @@ fn client_config(conf: &UpConf, module: &str, passwords: &[Vec<u8>]) -> Result<C
     if let Some((certificate, key)) = &settings.pair {
         let (pair, _) = load_pair(certificate, key, passwords)?;
         config.client_auth_cert_resolver = Arc::new(Own(Arc::new(pair)));
+    }
+    if module == "grpc" || conf.http_version == Some(2000) {
+        config.alpn_protocols = vec![b"h2".to_vec()];
     }
     config.enable_sni = conf.ssl_server_name == Some(true);
     config.resumption = if conf.ssl_session_reuse == Some(false) {
