@@ -130,11 +130,19 @@ fn unary_call_passes_fields_body_and_trailers() {
 #[test]
 fn messages_flow_in_both_directions_after_the_head() {
     let listener = Listener::new();
-    let server = server(listener.port, "location / { grpc_pass UP; }");
+    let server = Server::start(&format!(
+        "log_format length \"$uri $request_length\"; access_log length.log length;
+         server {{ listen 127.0.0.1:{{port}}; http2 on; location / {{ grpc_pass 127.0.0.1:{}; }} }}",
+        listener.port
+    ));
     let upstream = thread::spawn(move || {
         let mut peer = listener.accept();
         peer.request().expect("a request");
         peer.fields(0, 1, &[(":status", "200")]);
+        // The reply to a ping waits for no part of the request or of the response.
+        peer.send(h2::PING, 0, 0, b"measured");
+        assert_eq!(peer.wait_for(h2::PING).payload, b"measured");
+        peer.send(DATA, 0, 1, b"ready");
         for n in 0.. {
             let message = peer.wait_for(DATA);
             if message.flags & END_STREAM != 0 {
@@ -149,8 +157,9 @@ fn messages_flow_in_both_directions_after_the_head() {
     client.send(&call(1, "/chat"));
     let head = next(&mut client, 1);
     assert_eq!(client.status(&head), "200");
+    assert_eq!(next(&mut client, 1).payload, b"ready");
     for n in 0..20 {
-        let message = format!("message {n}");
+        let message = format!("message {n:100}");
         client.send(&data(0, 1, message.as_bytes()));
         let reply = next(&mut client, 1);
         assert_eq!(reply.payload, format!("re: {message}").as_bytes());
@@ -159,9 +168,32 @@ fn messages_flow_in_both_directions_after_the_head() {
     let trailers = next(&mut client, 1);
     assert_eq!(value(&client.fields(&trailers), "grpc-status"), "0");
     assert_eq!(upstream.join().expect("the upstream").0, 20);
-    server.wait_for("the request's length", |s| {
-        s.log("access.log").contains("/chat")
+    server.wait_for("the log", |s| s.log("length.log").contains("/chat"));
+    let log = server.log("length.log");
+    let length = log.trim().strip_prefix("/chat ").expect("a line");
+    assert!(length.parse::<u32>().expect("a number") > 20 * 100, "{log}");
+}
+
+#[test]
+fn clients_of_http1_get_trailers_and_may_send_chunks() {
+    let listener = Listener::new();
+    let server = server(listener.port, "location / { grpc_pass UP; }");
+    let upstream = thread::spawn(move || {
+        let mut peer = listener.accept();
+        let request = peer.request().expect("a request");
+        let body = peer.body();
+        peer.answer(1, b"reply");
+        (request.field("te").to_owned(), body, peer)
     });
+    let response = server.raw(
+        "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\n\r\n\
+         3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
+    );
+    assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
+    let body = response.split_once("\r\n\r\n").expect("a head").1;
+    assert_eq!(body, "5\r\nreply\r\n0\r\ngrpc-status: 0\r\n\r\n");
+    let (te, body, _peer) = upstream.join().expect("the upstream");
+    assert_eq!((te.as_str(), &body[..]), ("trailers", &b"abcde"[..]));
 }
 
 #[test]
