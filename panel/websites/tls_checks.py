@@ -49,7 +49,7 @@ def _client_problems(where: str, block: ServerBlock, tls: bool) -> Iterable[Prob
 
 
 def host_file_problems(where: str, block: ServerBlock, web_server: WebServer) -> Iterable[Problem]:
-    """A certificate that is a file of another host."""
+    """Problem of a server block whose certificate is a file on another host."""
     certificate = block.certificate
     if certificate is not None and certificate.host_id not in (None, web_server.host_id):
         words = _("The certificate %(certificate)s is a file on %(host)s. Choose another one for %(other)s.")

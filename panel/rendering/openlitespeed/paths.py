@@ -58,7 +58,7 @@ def resolved(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directi
 
 
 def is_all(place: Place) -> bool:
-    """Return whether every path has at least this location."""
+    """Return whether this is the location of the prefix /, to which every path belongs that has no other."""
     return place.is_prefix and place.pattern == "/"
 
 
