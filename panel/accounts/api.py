@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from panel.accounts import selectors
 from panel.accounts.models import ApiToken, SavedView, Team, User
-from panel.accounts.permissions import Action, require
+from panel.accounts.permissions import Action, require, teams_visible
 from panel.accounts.serializers import (
     CheckSerializer,
     LinkSerializer,
@@ -86,8 +86,7 @@ class Teams(Resource):
     dry_run_actions = set()
 
     def rows(self) -> QuerySet[Team]:
-        teams = Team.objects.all() if self.actor.is_admin else self.actor.teams.all()
-        return teams.prefetch_related("members")
+        return teams_visible(self.actor).prefetch_related("members")
 
     def _values(self, request: Request, *, partial: bool = False) -> dict[str, Any]:
         # Checked before any lookup: an error about members would reveal existing names.
@@ -130,7 +129,7 @@ class SavedViews(Resource):
     dry_run_actions = {"create", "destroy"}
 
     def rows(self) -> QuerySet[SavedView]:
-        return SavedView.objects.filter(user=self.actor)
+        return selectors.saved_views_of(self.actor)
 
     @extend_schema(request=SavedViewInput, responses={200: SavedViewSerializer, 201: SavedViewSerializer})
     def create(self, request: Request) -> Response:

@@ -110,3 +110,8 @@ def visible(queryset: QuerySet[M], user: User, *, team_path: str = "team") -> Qu
     if user.role == Role.ADMIN:
         return queryset
     return queryset.filter(**{f"{team_path}__in": team_keys(user)})
+
+
+def teams_visible(user: User) -> QuerySet[Team]:
+    """All teams for administrators, otherwise the user's own."""
+    return Team.objects.all() if user.is_admin else user.teams.all()

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from django.conf import settings
+from django.contrib.auth.models import AnonymousUser
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.models import Count, QuerySet
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from panel.accounts.models import ApiToken, Team, User
+from panel.accounts.models import ApiToken, SavedView, Team, User
 from panel.celery import app as celery
 from panel.core.mail import server
 
@@ -32,6 +33,27 @@ def team_list() -> QuerySet[Team]:
     return Team.objects.annotate(
         member_count=Count("members", distinct=True), site_count=Count("sites", distinct=True)
     ).order_by("name")
+
+
+def has_users() -> bool:
+    """Return whether the panel is set up."""
+    return User.objects.exists()
+
+
+def user_named(username: str) -> User | None:
+    """Account of that name, ignoring case."""
+    try:
+        return User.objects.get_by_natural_key(username)
+    except User.DoesNotExist:
+        return None
+
+
+def active_user(pk: int) -> User | None:
+    return User.objects.filter(pk=pk, is_active=True).first()
+
+
+def saved_views_of(user: User | AnonymousUser) -> QuerySet[SavedView]:
+    return SavedView.objects.filter(user=user.pk)
 
 
 def token_list(user: User) -> QuerySet[ApiToken]:

@@ -25,6 +25,7 @@ from panel.alerts.certificates import (
 )
 from panel.alerts.host_certificates import host_certificate_alerts
 from panel.alerts.kinds import Alert, Source
+from panel.alerts.models import AlertMail
 from panel.alerts.resources import reboot_alerts, trouble_alerts
 from panel.alerts.virtual_addresses import virtual_address_alerts
 from panel.benchmarks.models import Run, RunStatus
@@ -328,3 +329,8 @@ def _pending(user: User, most: int) -> list[Alert]:
         )
         for row in changed.order_by("-updated_at")[:most]
     ]
+
+
+def alert_mail_of(user: User) -> AlertMail | None:
+    """State of the mails with alerts to the user."""
+    return AlertMail.objects.filter(user=user).first()

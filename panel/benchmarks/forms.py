@@ -14,6 +14,7 @@ from django.http import HttpRequest, QueryDict
 from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import Team, User
+from panel.accounts.permissions import teams_visible
 from panel.benchmarks import selectors
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.models import RunStatus, Scenario
@@ -80,7 +81,7 @@ class ScenarioForm(Form):
         self.tool, self.scenario = tool, scenario
         teams = self.fields["team"]
         assert isinstance(teams, forms.ModelChoiceField)
-        teams.queryset = Team.objects.all() if user.is_admin else user.teams.all()
+        teams.queryset = teams_visible(user)
         self.tool_form = TOOLS[tool]
         if scenario:
             self.initial = {name: getattr(scenario, name) for name in _PLAIN} | {"paths": "\n".join(scenario.paths)}

@@ -12,13 +12,12 @@ from django.utils.translation import gettext_lazy as _
 from panel.accounts.forms import timezone_choices
 from panel.accounts.models import User
 from panel.core.forms import Form, InWords, LinesField, MomentField, NameChoiceField, TagsFormField
-from panel.core.tags import tags_counted
 from panel.deployments.change_windows import ChangeWindow
 from panel.deployments.maintenance.services import TEXT, Settings
 from panel.deployments.models import DeploymentKind, DeploymentStatus
 from panel.deployments.windows.services import FIELDS
 from panel.hosts.models import Host
-from panel.hosts.selectors import hosts_visible
+from panel.hosts.selectors import hosts_visible, tags_of_all_hosts
 from panel.rendering.maintenance import MAX_TEXT
 from panel.websites.models import Maintenance
 
@@ -109,7 +108,7 @@ class ChangeWindowForm(InWords, forms.Form):
         super().__init__(*args, **kwargs)
         tags, zone = self.fields["tags"], self.fields["zone"]
         assert isinstance(tags, TagsFormField) and isinstance(zone, forms.ChoiceField)
-        tags.tell_known(tags_counted(Host.objects.all()))  # for administrators
+        tags.tell_known(tags_of_all_hosts())  # for administrators
         tags.help_text = f"{tags.help_text} {_('Leave empty for all hosts.')}"
         zone.choices = timezone_choices()
         zone.initial = timezone.get_current_timezone_name()

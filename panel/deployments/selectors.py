@@ -104,6 +104,21 @@ def is_whole_visible(user: User, deployment: Deployment) -> bool:
     return all(item.site.team_id in teams for item in deployment.items.select_related("site"))
 
 
+def deployments_planned(planned: Iterable[Deployment]) -> QuerySet[Deployment]:
+    """The stored rows of these deployments with what the API shows of each."""
+    rows = Deployment.objects.filter(pk__in=[row.pk for row in planned]).order_by("pk")
+    return with_items(rows).select_related("host", "requested_by", "superseded_by")
+
+
+def revisions_visible(user: User) -> QuerySet[Revision]:
+    rows = Revision.objects.select_related("site", "web_server__host", "created_by").defer("spec")
+    return visible(rows, user, team_path="site__team")
+
+
+def revision_numbered(site: Site, number: int) -> Revision | None:
+    return Revision.objects.select_related("web_server__host").filter(site=site, number=number).first()
+
+
 def revisions_of(site: Site) -> QuerySet[Revision]:
     """Revisions of a site, with `was_live`: whether the revision was ever deployed."""
     taken = DeploymentItem.objects.filter(revision=OuterRef("pk"), deployment__status=DeploymentStatus.SUCCEEDED)

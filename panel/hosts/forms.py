@@ -10,12 +10,12 @@ from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import Team, User
 from panel.core.forms import Form, InWords, LinesField, TagFilterField, TagsFormField, leave_to_model
-from panel.core.tags import tags_counted, tags_to_text
+from panel.core.tags import tags_to_text
 from panel.hosts import rules
 from panel.hosts.authorities import user_authorities
 from panel.hosts.logs import Search
 from panel.hosts.models import AuthorityKind, Connection, Engine, Host, HostStatus, WebServer
-from panel.hosts.selectors import host_tags, hosts_over_ssh, web_servers_visible
+from panel.hosts.selectors import host_tags, hosts_over_ssh, tags_of_all_hosts, web_servers_visible
 
 ANY = ("", _("Any"))
 _SECRET = {"autocomplete": "new-password", "spellcheck": "false"}
@@ -201,7 +201,7 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
         leave_to_model(self)
         tags = self.fields["tags"]
         assert isinstance(tags, TagsFormField)
-        tags.tell_known(tags_counted(Host.objects.all()))
+        tags.tell_known(tags_of_all_hosts())
         if self.instance.pk:
             self.initial["teams"] = list(self.instance.teams.all())
         self.stored = {name: getattr(self.instance, name) for name in self.SECRETS}

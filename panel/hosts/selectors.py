@@ -54,6 +54,16 @@ def host_tags(user: User) -> dict[str, int]:
     return tags_counted(hosts_visible(user))
 
 
+def tags_of_all_hosts() -> dict[str, int]:
+    """Tags of all hosts, for administrators' forms."""
+    return tags_counted(Host.objects.all())
+
+
+def host_with_secrets(name: str) -> Host | None:
+    """The host of that name, for administrators."""
+    return Host.objects.filter(name=name).first()
+
+
 def hosts_over_ssh() -> QuerySet[Host]:
     """Hosts that may be bastions. The rules of hosts refuse circles."""
     return Host.objects.filter(connection=Connection.SSH)

@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.forms import timezone_choices
 from panel.accounts.models import Team, User
+from panel.accounts.permissions import teams_visible
 from panel.benchmarks.forms import SitesForm, offer_load_hosts, offer_rows, suite_choice, suite_fields
 from panel.benchmarks.models import Scenario
 from panel.benchmarks.selectors import scenarios_visible
@@ -105,7 +106,7 @@ class ScheduleForm(SitesForm):
         initial = {**_stored(schedule), **(kwargs.pop("initial", None) or {})}
         super().__init__(*args, user=user, initial=initial, **kwargs)
         self.kind, self.schedule = kind, schedule
-        offer_rows(self.fields["team"], Team.objects.all() if user.is_admin else user.teams.all())
+        offer_rows(self.fields["team"], teams_visible(user))
         offer_rows(self.fields["scenario"], scenarios_visible(user))
         offer_rows(self.fields["host"], hosts_visible(user))
         zones = self.fields["timezone"]

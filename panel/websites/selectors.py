@@ -9,7 +9,7 @@ from typing import TypeVar
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from panel.accounts.models import Role, User
+from panel.accounts.models import Role, Team, User
 from panel.accounts.permissions import Action, may, visible
 from panel.hosts.selectors import hosts_visible
 from panel.rendering.targets import LocalServices
@@ -34,6 +34,33 @@ SHARED_SETTINGS: tuple[type[SharedSetting], ...] = (AccessList, HeaderSet, Direc
 
 def sites_visible(user: User) -> QuerySet[Site]:
     return visible(Site.objects.select_related("team", "web_server__host"), user)
+
+
+def site_again(site: Site) -> Site:
+    """The stored site, for a change: a form may have modified this instance."""
+    return Site.objects.select_related("team", "web_server__host").get(pk=site.pk)
+
+
+def row_version_of(site: Site) -> int:
+    return Site.objects.values_list("row_version", flat=True).get(pk=site.pk)
+
+
+def sites_of_teams(teams: QuerySet[Team]) -> QuerySet[Site]:
+    return Site.objects.filter(team__in=teams)
+
+
+def has_site_named(name: str) -> bool:
+    """Return whether a site of any team has this name."""
+    return Site.objects.filter(name=name).exists()
+
+
+def certificates_of(site: Site) -> QuerySet[Certificate]:
+    """Certificates that the draft uses."""
+    return Certificate.objects.filter(blocks__site=site).distinct()
+
+
+def certificates_of_team(team_id: int) -> QuerySet[Certificate]:
+    return Certificate.objects.filter(team=team_id)
 
 
 def allowances_visible(user: User) -> QuerySet[Allowance]:

@@ -7,6 +7,7 @@ from django.http import HttpRequest
 from django.template.context import RequestContext
 
 from panel.accounts.models import SavedView
+from panel.accounts.selectors import saved_views_of
 from panel.accounts.services.saved_views import essence
 
 register = template.Library()
@@ -21,7 +22,7 @@ def saved_views(context: RequestContext, may_clear: bool = False) -> dict[str, o
     request: HttpRequest = context["request"]
     page = request.resolver_match.view_name if request.resolver_match else ""
     query = essence(request.META.get("QUERY_STRING", ""))
-    views = SavedView.objects.filter(user=request.user.pk, page=page) if page in SavedView.Page.values else []
+    views = saved_views_of(request.user).filter(page=page) if page in SavedView.Page.values else []
     current = next((view for view in views if view.query == query), None)
     return {
         "request": request,

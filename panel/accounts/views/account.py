@@ -20,7 +20,7 @@ from panel.accounts.models import ApiToken, SavedView
 from panel.accounts.services import saved_views, second_factor, sessions, tokens, users
 from panel.accounts.sudo import sudo_required
 from panel.accounts.views.common import ACCOUNT, SETTINGS, TOKENS, actor_of, submit
-from panel.alerts.models import AlertMail
+from panel.alerts.selectors import alert_mail_of
 from panel.core.errors import ApplicationError
 from panel.core.forms import form_status
 from panel.core.mail import has_server
@@ -44,7 +44,7 @@ def profile(request: HttpRequest) -> HttpResponse:
         "form": form,
         "crumbs": [SETTINGS],
         "has_mail": has_server(),
-        "alerts": AlertMail.objects.filter(user=user).first(),
+        "alerts": alert_mail_of(user),
     }
     return render(request, "accounts/profile.html", context, status=form_status(form))
 

@@ -16,13 +16,14 @@ from django.views.decorators.http import require_GET, require_http_methods
 from panel.accounts import selectors
 from panel.accounts.forms import TeamForm, UserForm
 from panel.accounts.models import Team, User
+from panel.accounts.permissions import teams_visible
 from panel.accounts.services import links, second_factor, users
 from panel.accounts.sudo import sudo_required
 from panel.accounts.views.common import SETTINGS, TEAMS, USERS, actor_of, admin_required, submit
 from panel.core.errors import ApplicationError
 from panel.core.forms import ConfirmNameForm, form_status
 from panel.core.ui import Crumb
-from panel.hosts.models import Host
+from panel.hosts.selectors import hosts_visible
 from panel.reports.selectors import looked_at
 
 
@@ -39,8 +40,8 @@ def self_check(request: HttpRequest) -> HttpResponse:
     context = {
         "checks": checks,
         "all_well": all(check.state == "ok" for check in checks),
-        "has_hosts": Host.objects.exists(),
-        "has_sites": Team.objects.filter(sites__isnull=False).exists(),
+        "has_hosts": hosts_visible(actor_of(request)).exists(),
+        "has_sites": teams_visible(actor_of(request)).filter(sites__isnull=False).exists(),
         "crumbs": [SETTINGS],
     }
     return render(request, "accounts/self_check.html", context)

@@ -22,6 +22,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from panel.accounts.forms import CodeForm, LoginForm, SetupForm, SudoForm
 from panel.accounts.guessing import Kind, device_remember, guess, guesser_at_sign_in, wrong_secret_counted
 from panel.accounts.models import User
+from panel.accounts.selectors import active_user, has_users, user_named
 from panel.accounts.services import setup as setup_services
 from panel.accounts.services.links import can_mail
 from panel.accounts.services.sessions import session_mark
@@ -57,10 +58,7 @@ def _enter(request: HttpRequest, user: User, target: str) -> HttpResponse:
 
 def _named(username: str) -> User | str:
     """Account of that name, ignoring case; the name itself if there is none."""
-    try:
-        return User.objects.get_by_natural_key(username)
-    except User.DoesNotExist:
-        return username
+    return user_named(username) or username
 
 
 def _authenticated(request: HttpRequest, username: str, password: str) -> User | None:
@@ -121,7 +119,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
             return redirect("accounts:code")
         form.add_error(None, _(_WRONG))
     target = safe_next(request, "")
-    context = {"form": form, "next": target, "is_set_up": User.objects.exists(), "is_cut": _is_cut(request, target)}
+    context = {"form": form, "next": target, "is_set_up": has_users(), "is_cut": _is_cut(request, target)}
     context["can_mail"] = can_mail()
     return render(request, "accounts/login.html", context, status=form_status(form))
 
@@ -149,7 +147,7 @@ def _pending_user(request: HttpRequest) -> User | None:
     pending = request.session.get(_PENDING)
     if not pending or time.time() - pending["at"] > _PENDING_SECONDS:
         return None
-    user = User.objects.filter(pk=pending["user"], is_active=True).first()
+    user = active_user(pending["user"])
     is_same = user is not None and constant_time_compare(pending.get("password", ""), user.get_session_auth_hash())
     return user if is_same else None  # a password changed since then is not valid
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from panel.accounts.models import User
-from panel.accounts.permissions import Action, may, teams_read, visible
+from panel.accounts.permissions import Action, may, teams_read
 from panel.alerts.selectors import RECENT, alerts, visible_deployments, visible_runs
 from panel.core.ui import Text
 from panel.deployments.models import DEPLOYED, DeploymentStatus
@@ -19,7 +19,7 @@ from panel.deployments.selectors import deployments_on_page, with_own_sites
 from panel.hosts.models import HostStatus
 from panel.hosts.selectors import hosts_visible, web_servers_visible
 from panel.websites.listing import responding
-from panel.websites.models import Site
+from panel.websites.selectors import sites_visible
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def dashboard_context(user: User) -> dict[str, object]:
 
 def _figures(user: User) -> dict[str, int]:
     """Counts for the top of the dashboard; two queries for hosts, three for the teams' objects."""
-    sites = visible(Site.objects.all(), user)
+    sites = sites_visible(user)
     deployed = Q(state__status__in=DEPLOYED)
     counted = sites.aggregate(
         sites=Count("pk"), deployed=Count("pk", filter=deployed), live=Count("pk", filter=responding())

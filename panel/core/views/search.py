@@ -11,12 +11,18 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from panel.accounts.models import User
-from panel.accounts.permissions import Action, may, teams_read, visible
+from panel.accounts.permissions import Action, may, teams_read
 from panel.benchmarks.selectors import runs_visible
 from panel.core.tags import tags_counted
 from panel.core.ui import Text
 from panel.hosts.selectors import hosts_visible
-from panel.websites.models import Certificate, PhpPool, ServerBlock, ServerName, Site, UpstreamServer
+from panel.websites.part_selectors import (
+    blocks_visible,
+    php_pools_visible,
+    server_names_visible,
+    upstream_servers_visible,
+)
+from panel.websites.selectors import certificates_visible, sites_visible
 
 MIN_LENGTH = 2
 PER_GROUP = 8
@@ -99,13 +105,12 @@ def search_pages(user: User, words: str) -> list[Group]:
 
 
 def _sites(user: User, words: str) -> list[Hit]:
-    rows = visible(Site.objects.filter(name__icontains=words), user).select_related("web_server__host")[:PER_GROUP]
+    rows = sites_visible(user).filter(name__icontains=words)[:PER_GROUP]
     return [Hit(row.name, _site_url(row.name), str(row.web_server or _("no web server yet"))) for row in rows]
 
 
 def _domains(user: User, words: str) -> list[Hit]:
-    names = ServerName.objects.filter(name__icontains=words).select_related("block__site").order_by("name", "pk")
-    rows = visible(names, user, team_path="block__site__team")[:PER_GROUP]
+    rows = server_names_visible(user).filter(name__icontains=words).order_by("name", "pk")[:PER_GROUP]
     return [Hit(row.name, _site_url(row.block.site.name), row.block.site.name) for row in rows]
 
 
@@ -116,7 +121,7 @@ def _hosts(user: User, words: str) -> list[Hit]:
 
 def _tags(user: User, words: str) -> list[Hit]:
     """Tags that contain the words, with the lists that they filter."""
-    sites = visible(Site.objects.filter(tags__icontains=words), user)
+    sites = sites_visible(user).filter(tags__icontains=words)
     hosts = hosts_visible(user).filter(tags__icontains=words)
     found: list[tuple[str, Hit]] = []
     for rows, address, count in ((sites, "websites:list", _sites_counted), (hosts, "hosts:list", _hosts_counted)):
@@ -135,17 +140,15 @@ def _hosts_counted(number: int) -> str:
 
 
 def _certificates(user: User, words: str) -> list[Hit]:
-    rows = visible(Certificate.objects.filter(name__icontains=words), user)[:PER_GROUP]
+    rows = certificates_visible(user).filter(name__icontains=words)[:PER_GROUP]
     url = reverse("websites:certificates")
     return [Hit(row.name, f"{url}{row.name}/", ", ".join(row.names[:3])) for row in rows]
 
 
 def _backends(user: User, words: str) -> list[Hit]:
     """Upstream servers and PHP pools by address, with the sites that depend on them."""
-    servers = UpstreamServer.objects.filter(address__icontains=words).select_related("upstream__site")
-    pools = PhpPool.objects.filter(address__icontains=words).select_related("site")
-    servers = visible(servers.order_by("address", "pk"), user, team_path="upstream__site__team")
-    pools = visible(pools.order_by("address", "pk"), user, team_path="site__team")
+    servers = upstream_servers_visible(user).filter(address__icontains=words).order_by("address", "pk")
+    pools = php_pools_visible(user).filter(address__icontains=words).order_by("address", "pk")
     hits = [
         Hit(row.address, _site_url(row.upstream.site.name, "upstreams"), row.upstream.site.name)
         for row in servers[:PER_GROUP]
@@ -155,8 +158,7 @@ def _backends(user: User, words: str) -> list[Hit]:
 
 
 def _folders(user: User, words: str) -> list[Hit]:
-    blocks = ServerBlock.objects.filter(root__icontains=words).select_related("site").order_by("root", "pk")
-    rows = visible(blocks, user, team_path="site__team")[:PER_GROUP]
+    rows = blocks_visible(user).prefetch_related(None).filter(root__icontains=words).order_by("root", "pk")[:PER_GROUP]
     return [Hit(row.root, _site_url(row.site.name, "blocks"), row.site.name) for row in rows]
 
 

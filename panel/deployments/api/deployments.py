@@ -12,7 +12,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from panel.accounts.permissions import Action, visible
+from panel.accounts.permissions import Action
 from panel.api.base import UUID_REGEX, Resource, require_sudo
 from panel.api.problems import parameter_error
 from panel.api.serializers import EmptySerializer
@@ -47,8 +47,7 @@ def plans_answer(view: Resource, deployments: Sequence[Deployment], *, accepted:
     """Response with the deployments of one batch: waiting for confirmation (201), or accepted (202, Location of the
     job).
     """
-    rows = selectors.with_items(Deployment.objects.filter(pk__in=[row.pk for row in deployments]).order_by("pk"))
-    data = DeploymentDetailSerializer(rows.select_related("host", "requested_by", "superseded_by"), many=True).data
+    data = DeploymentDetailSerializer(selectors.deployments_planned(deployments), many=True).data
     first = deployments[0].uuid
     location = job_location(first) if accepted else f"/api/v1/deployments/{first}/"
     body = {"batch": str(deployments[0].batch), "deployments": data}
@@ -175,8 +174,7 @@ class Revisions(Resource):
     parameters = {"files": {"path"}}
 
     def rows(self) -> QuerySet[Revision]:
-        rows = Revision.objects.select_related("site", "web_server__host", "created_by").defer("spec")
-        return visible(rows, self.actor, team_path="site__team")
+        return selectors.revisions_visible(self.actor)
 
     @extend_schema(responses=RevisionFileSerializer(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])

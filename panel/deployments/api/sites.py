@@ -14,6 +14,7 @@ from panel.accounts.permissions import Action
 from panel.api.base import require_sudo
 from panel.api.problems import ApiError, parameter_error
 from panel.api.serializers import EmptySerializer
+from panel.deployments import selectors
 from panel.deployments.api.deployments import plans_answer
 from panel.deployments.caches import services as caches
 from panel.deployments.models import Deployment, Revision
@@ -123,7 +124,7 @@ class DeployableSites(Sites):
 
     def _revision(self, site: Site) -> Revision:
         number = self.body(RollbackInput)["revision"]
-        revision = Revision.objects.select_related("web_server__host").filter(site=site, number=number).first()
+        revision = selectors.revision_numbered(site, number)
         if revision is None:
             detail = f"{site.name} has no revision {number}."
             raise ApiError("invalid", detail, [{"pointer": "/revision", "detail": detail}])

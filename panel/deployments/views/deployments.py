@@ -33,7 +33,6 @@ from panel.deployments.models import (
     DeploymentKind,
     DeploymentStatus,
     Drift,
-    SiteState,
 )
 from panel.deployments.planning import services
 from panel.deployments.planning.selectors import live_revision
@@ -41,8 +40,7 @@ from panel.deployments.retry import services as retry
 from panel.deployments.revisions.rendered import spec_of
 from panel.deployments.rollback.services import is_said
 from panel.deployments.windows.selectors import closed_hosts
-from panel.hosts.models import WebServer
-from panel.hosts.selectors import hosts_visible
+from panel.hosts.selectors import hosts_visible, web_servers_visible
 from panel.previews.selectors import latest_previews, may_preview
 from panel.publishing.selectors import moves_of
 from panel.rendering.urls import open_url
@@ -203,7 +201,7 @@ def _draft_stays(deployment: Deployment) -> DeploymentItem | None:
     if deployment.kind != DeploymentKind.ROLLBACK or deployment.status != DeploymentStatus.SUCCEEDED:
         return None
     for item in deployment.items.all():
-        state = SiteState.objects.filter(site=item.site).first()
+        state = selectors.state_of(item.site)
         is_live = item.revision is not None and state is not None and state.revision_id == item.revision_id
         if item.revision and is_live and not is_said(item.site, item.revision):
             return item
@@ -272,7 +270,7 @@ def _plan_hosts(request: Request, names: list[str]) -> HttpResponse:
 def main_file(request: Request, pk: int) -> HttpResponse:
     """Plan to manage a web server's main file (`managed` on), or to restore the distribution's file."""
     require(request.user, Action.ADMINISTER)
-    web_server = get_object_or_404(WebServer.objects.select_related("host"), pk=pk)
+    web_server = get_object_or_404(web_servers_visible(request.user), pk=pk)
     wanted = request.POST.get("managed") == "on"
     back = reverse("hosts:detail", args=[web_server.host.name])
     return planned(request, lambda: [main_plan(actor=request.user, web_server=web_server, managed=wanted)], back)

@@ -19,7 +19,8 @@ from panel.deployments import selectors
 from panel.deployments.drift import services
 from panel.deployments.main_file.services import main_records
 from panel.deployments.views.deployments import PAGE, crumbs, planned, refused, site_or_404
-from panel.hosts.models import Host, HostJob, HostJobKind
+from panel.hosts.models import HostJobKind
+from panel.hosts.selectors import host_jobs_visible, hosts_visible
 from panel.hosts.services.jobs import UNFINISHED, host_jobs_request
 
 
@@ -27,7 +28,7 @@ from panel.hosts.services.jobs import UNFINISHED, host_jobs_request
 def drift_list(request: Request) -> HttpResponse:
     page = Paginator(selectors.drifts_visible(request.user), PAGE).get_page(request.GET.get("page"))
     pins = selectors.pins_visible(request.user)
-    hosts = Host.objects.all() if request.user.is_admin else Host.objects.none()
+    hosts = hosts_visible(request.user) if request.user.is_admin else []
     context = {"page": page, "pins": pins, "hosts": hosts, "crumbs": crumbs(), **_checks_context(request)}
     return render(request, "deployments/drift_list.html", context)
 
@@ -55,7 +56,7 @@ def _checks_context(request: Request) -> dict[str, object]:
     """The last check of each host, for users who can start one."""
     if not may(request.user, Action.ADMINISTER):
         return {"jobs": [], "is_checking": False}
-    rows = HostJob.objects.filter(kind=HostJobKind.DRIFT).select_related("host").order_by("-pk")[:200]
+    rows = host_jobs_visible(request.user).filter(kind=HostJobKind.DRIFT).order_by("-pk")[:200]
     last = {row.host_id: row for row in reversed(rows)}
     jobs = sorted(last.values(), key=lambda row: row.host.name)
     return {"jobs": jobs, "is_checking": any(row.status in UNFINISHED for row in jobs)}
@@ -64,8 +65,8 @@ def _checks_context(request: Request) -> dict[str, object]:
 @require_POST
 def check(request: Request) -> HttpResponse:
     """Queue a check of one host, or of all hosts."""
-    name = request.POST.get("host", "")
-    hosts = [get_object_or_404(Host, name=name)] if name else list(Host.objects.all())
+    name, shown = request.POST.get("host", ""), hosts_visible(request.user)
+    hosts = [get_object_or_404(shown, name=name)] if name else list(shown)
     back = reverse("deployments:drift")
     try:
         host_jobs_request(actor=request.user, hosts=hosts, kind=HostJobKind.DRIFT)

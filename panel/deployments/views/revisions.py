@@ -25,6 +25,7 @@ from panel.deployments.revisions.rendered import contents
 from panel.deployments.rollback import services as rollback
 from panel.deployments.views.deployments import refused, site_or_404
 from panel.websites.models import Site
+from panel.websites.selectors import row_version_of
 from panel.websites.views.base import site_get, site_render
 
 
@@ -96,7 +97,7 @@ def _tell(request: Request, site: Site, row: Revision, done: rollback.DraftResto
     else:
         text += " " + _("Plan a deployment to apply the draft to the host.")
     messages.success(request, text % words)
-    version = Site.objects.values_list("row_version", flat=True).get(pk=site.pk)
+    version = row_version_of(site)
     undo_offer(request, reverse("websites:set_back", args=[site.name, done.kept.number]), {"version": version})
 
 

@@ -95,7 +95,7 @@ def edit(request: Request, name: str) -> HttpResponse:
                     words = _("Stored secrets that belonged to the old address, port or user were cleared.")
                     messages.warning(request, words)
                 return redirect("hosts:detail", changed.name)
-    return _form_page(request, form, Host.objects.get(pk=host.pk))
+    return _form_page(request, form, administered(request, name))
 
 
 def _saved_words(host: Host) -> str:

@@ -7,12 +7,13 @@ from django.http import Http404
 from panel.accounts.permissions import Action, require
 from panel.core.http import Request
 from panel.hosts.models import Host
+from panel.hosts.selectors import host_with_secrets
 
 
 def administered(request: Request, name: str) -> Host:
     """The host with its secrets, for administrators. Raises PermissionDenied or Http404."""
     require(request.user, Action.ADMINISTER)
-    host = Host.objects.filter(name=name).first()
+    host = host_with_secrets(name)
     if host is None:
         raise Http404
     return host

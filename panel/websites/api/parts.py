@@ -10,11 +10,18 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from panel.accounts.permissions import Action, visible
+from panel.accounts.permissions import Action
 from panel.api.base import Resource, require_sudo
 from panel.api.problems import ApiError
 from panel.websites import services
 from panel.websites.models import Location, PhpPool, RawSnippet, ServerBlock, Upstream
+from panel.websites.part_selectors import (
+    blocks_visible,
+    locations_visible,
+    php_pools_visible,
+    snippets_visible,
+    upstreams_visible,
+)
 from panel.websites.serializers.sites import (
     BlockSerializer,
     LocationOrder,
@@ -44,8 +51,7 @@ class Blocks(Resource):
     dry_run_actions = {"create", "update", "partial_update", "destroy", "locations", "reorder"}
 
     def rows(self) -> QuerySet[ServerBlock]:
-        rows = ServerBlock.objects.select_related("site__team", "certificate").prefetch_related("listens", "names")
-        return visible(rows, self.actor, team_path="site__team")
+        return blocks_visible(self.actor)
 
     def _values(self, partial: bool = False) -> dict[str, Any]:
         return self.body(BlockSerializer, partial=partial)
@@ -111,8 +117,7 @@ class Locations(Resource):
     dry_run_actions = {"update", "partial_update", "destroy"}
 
     def rows(self) -> QuerySet[Location]:
-        rows = Location.objects.select_related("block__site__team", "upstream", "php_pool")
-        return visible(rows, self.actor, team_path="block__site__team")
+        return locations_visible(self.actor)
 
     def update(self, request: Request, pk: str = "", partial: bool = False) -> Response:
         location = self.get_object()
@@ -145,8 +150,7 @@ class Upstreams(Resource):
     dry_run_actions = {"create", "update", "partial_update", "destroy"}
 
     def rows(self) -> QuerySet[Upstream]:
-        rows = Upstream.objects.select_related("site__team").prefetch_related("servers")
-        return visible(rows, self.actor, team_path="site__team")
+        return upstreams_visible(self.actor)
 
     def create(self, request: Request) -> Response:
         made = services.upstream_create(actor=self.actor, **self.body(UpstreamSerializer))
@@ -179,7 +183,7 @@ class PhpPools(Resource):
     dry_run_actions = {"create", "update", "partial_update", "destroy"}
 
     def rows(self) -> QuerySet[PhpPool]:
-        return visible(PhpPool.objects.select_related("site__team"), self.actor, team_path="site__team")
+        return php_pools_visible(self.actor)
 
     def create(self, request: Request) -> Response:
         made = services.php_pool_create(actor=self.actor, **self.body(PhpPoolSerializer))
@@ -213,7 +217,7 @@ class Snippets(Resource):
     dry_run_actions = {"create", "partial_update", "destroy"}
 
     def rows(self) -> QuerySet[RawSnippet]:
-        return visible(RawSnippet.objects.select_related("site__team"), self.actor, team_path="site__team")
+        return snippets_visible(self.actor)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)

@@ -7,8 +7,6 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from panel.accounts.models import Team
-from panel.hosts.models import Host
 from panel.websites.forms.base import PartForm
 from panel.websites.models import Allowance, AllowanceKind
 
@@ -35,8 +33,7 @@ class SharedNameForm(PartForm[Allowance]):
         assert isinstance(kind, forms.ChoiceField) and isinstance(team, forms.ModelChoiceField)
         assert isinstance(host, forms.ModelChoiceField)
         kind.choices = [choice for choice in AllowanceKind.choices if choice[0] != AllowanceKind.SERVICE]
-        team.queryset, team.empty_label = Team.objects.all(), _("Choose a team")
-        host.queryset, host.empty_label = Host.objects.all(), _("Every host")
+        team.empty_label, host.empty_label = _("Choose a team"), _("Every host")
 
 
 class LocalServiceForm(PartForm[Allowance]):
@@ -55,4 +52,4 @@ class LocalServiceForm(PartForm[Allowance]):
         super().__init__(*args, **kwargs)
         team = self.fields["team"]
         assert isinstance(team, forms.ModelChoiceField)
-        team.queryset, team.empty_label = Team.objects.all(), _("Every team")
+        team.empty_label = _("Every team")

@@ -15,7 +15,8 @@ from panel.websites import definitions, field_names, lines
 from panel.websites.definitions import ListenData
 from panel.websites.forms.base import PartForm, null_boolean
 from panel.websites.forms.cards import Card
-from panel.websites.models import Certificate, Listen, Location, ServerBlock
+from panel.websites.models import Listen, Location, ServerBlock
+from panel.websites.selectors import certificates_of_team
 from panel.websites.validators import server_names_normalized
 
 # A hash that is valid but matches no password, used while the user edits other fields.
@@ -130,7 +131,7 @@ class BlockForm(PartForm[ServerBlock]):
         block = self.instance
         certificate = self.fields["certificate"]
         assert isinstance(certificate, forms.ModelChoiceField)
-        certificate.queryset = Certificate.objects.filter(team=block.site.team_id)
+        certificate.queryset = certificates_of_team(block.site.team_id)
         certificate.empty_label = _("No certificate")
         if block.pk:
             fields = ("address", "port", "tls", "http2", "http3", "default_server")

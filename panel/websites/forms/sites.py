@@ -21,6 +21,7 @@ from panel.websites.forms.base import PartForm
 from panel.websites.listing import STATUSES
 from panel.websites.models import Certificate, Site
 from panel.websites.presets import PRESETS
+from panel.websites.selectors import has_site_named, sites_of_teams
 
 KINDS = [(name, preset.label) for name, preset in PRESETS.items()]
 ANY = ("", _("Any"))
@@ -144,7 +145,7 @@ class SiteCreateForm(Form):
 
     def clean_name(self) -> str:
         name = str(self.cleaned_data["name"])
-        if Site.objects.filter(name=name).exists():
+        if has_site_named(name):
             raise ValidationError(gettext("A site named %s already exists. Choose another name.") % name)
         return name
 
@@ -249,7 +250,7 @@ class SiteEditForm(PartForm[Site]):
         choice.empty_label = None
         tags = self.fields["tags"]
         assert isinstance(tags, TagsFormField)
-        tags.tell_known(tags_counted(Site.objects.filter(team__in=teams)))
+        tags.tell_known(tags_counted(sites_of_teams(teams)))
         self.fields["cache_mb"].required = False  # empty: unchanged
 
     def clean_cache_mb(self) -> int:

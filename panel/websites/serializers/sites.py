@@ -28,6 +28,7 @@ from panel.websites.models import (
     Upstream,
     UpstreamServer,
 )
+from panel.websites.part_selectors import php_pools_of, upstreams_of
 from panel.websites.presets import PRESETS
 from panel.websites.selectors import certificates_visible, sites_visible
 
@@ -296,19 +297,18 @@ class BlockSerializer(StrictModelSerializer):
         read_only_fields = [*_KEPT, "position"]
 
 
-class _PartOfSite(serializers.SlugRelatedField[Any]):
-    """An upstream or pool by name, from the site of the location."""
+class _Upstream(serializers.SlugRelatedField[Upstream]):
+    """An upstream of the location's site, by name."""
 
     def get_queryset(self) -> Any:
-        return type(self).model.objects.filter(site=self.context["site"])  # type: ignore[attr-defined]
+        return upstreams_of(self.context["site"])
 
 
-class _Upstream(_PartOfSite):
-    model = Upstream
+class _Pool(serializers.SlugRelatedField[PhpPool]):
+    """A PHP pool of the location's site, by name."""
 
-
-class _Pool(_PartOfSite):
-    model = PhpPool
+    def get_queryset(self) -> Any:
+        return php_pools_of(self.context["site"])
 
 
 class LocationSerializer(StrictModelSerializer):

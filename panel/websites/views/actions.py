@@ -19,6 +19,7 @@ from panel.hosts.forms import offer_web_servers
 from panel.websites import services
 from panel.websites.forms.sites import SiteServerForm
 from panel.websites.models import Site
+from panel.websites.selectors import site_again
 from panel.websites.views.base import crumbs_below, saved, site_get, site_render
 
 form_page = require_http_methods(["GET", "HEAD", "POST"])
@@ -60,16 +61,12 @@ def server(request: Request, name: str) -> HttpResponse:
                 request, lambda: deployments.site_move(actor=request.user, site=site, web_server=web_server), back
             )
         elif attempt(
-            form, lambda: services.site_web_server_set(actor=request.user, site=_fresh(site), web_server=web_server)
+            form, lambda: services.site_web_server_set(actor=request.user, site=site_again(site), web_server=web_server)
         ):
             words = {"site": site, "server": web_server or _("no web server yet")}
             return saved(request, "websites:detail", site, _("%(site)s now uses %(server)s.") % words)
     context = {"form": form, "is_live": is_live, "is_there": is_there, "status_code": form_status(form)}
     return site_render(request, site, "detail", "websites/server.html", **context)
-
-
-def _fresh(site: Site) -> Site:
-    return Site.objects.select_related("team", "web_server__host").get(pk=site.pk)
 
 
 @login_required
@@ -80,7 +77,7 @@ def delete(request: Request, name: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
 
         def work() -> list[Deployment]:
-            plan = deployments.site_delete(actor=request.user, site=_fresh(site))
+            plan = deployments.site_delete(actor=request.user, site=site_again(site))
             return [plan] if plan else []
 
         return planned(request, work, reverse("websites:list"), _("The site %s was deleted.") % site.name)

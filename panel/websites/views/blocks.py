@@ -7,7 +7,6 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.db.models import Prefetch
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -25,32 +24,18 @@ from panel.websites.forms.blocks import BlockForm, LocationForm
 from panel.websites.forms.cards import shown
 from panel.websites.forms.parts import SnippetForm
 from panel.websites.models import Location, RawSnippet, ServerBlock, Site
+from panel.websites.part_selectors import blocks_of, locations_of, snippets_of
 from panel.websites.views.base import crumbs_below, part_get, site_get, site_render
 from panel.websites.views.notes import Notes, notes_for
 
 form_page = require_http_methods(["GET", "HEAD", "POST"])
 
 
-def _blocks(site: Site) -> Any:
-    locations = Location.objects.select_related("upstream", "php_pool").prefetch_related("snippets")
-    return (
-        ServerBlock.objects.filter(site=site)
-        .select_related("certificate", "site__team", "site__web_server__host")
-        .prefetch_related("listens", "names", "snippets", Prefetch("locations", queryset=locations))
-    )
-
-
-def _locations(site: Site) -> Any:
-    return Location.objects.filter(block__site=site).select_related(
-        "block__site__team", "block__site__web_server__host"
-    )
-
-
 @login_required
 @require_safe
 def blocks(request: Request, name: str) -> HttpResponse:
     site = site_get(request, name)
-    return site_render(request, site, "blocks", "websites/blocks.html", blocks=_blocks(site))
+    return site_render(request, site, "blocks", "websites/blocks.html", blocks=blocks_of(site))
 
 
 def _edit(
@@ -95,7 +80,7 @@ def block_add(request: Request, name: str) -> HttpResponse:
 @form_page
 def block(request: Request, name: str, pk: int) -> HttpResponse:
     site = site_get(request, name, Action.CHANGE)
-    row = part_get(_blocks(site), pk)
+    row = part_get(blocks_of(site), pk)
     form = BlockForm(request.POST or None, instance=row)
     return _edit(
         request,
@@ -104,7 +89,7 @@ def block(request: Request, name: str, pk: int) -> HttpResponse:
         "websites/block_form.html",
         lambda: services.block_update(
             actor=request.user,
-            block=part_get(_blocks(site), pk),
+            block=part_get(blocks_of(site), pk),
             expected_version=form.expected_version,
             **form.values(),
         ),
@@ -117,7 +102,7 @@ def block(request: Request, name: str, pk: int) -> HttpResponse:
 @form_page
 def location_add(request: Request, name: str, pk: int) -> HttpResponse:
     site = site_get(request, name, Action.CHANGE)
-    owner = part_get(_blocks(site), pk)
+    owner = part_get(blocks_of(site), pk)
     is_inline = "_field" in request.POST
     form = LocationForm(request.POST or None, instance=Location(block=owner), is_inline=is_inline)
     return _edit(
@@ -135,7 +120,7 @@ def location_add(request: Request, name: str, pk: int) -> HttpResponse:
 @form_page
 def location(request: Request, name: str, pk: int) -> HttpResponse:
     site = site_get(request, name, Action.CHANGE)
-    row = part_get(_locations(site), pk)
+    row = part_get(locations_of(site), pk)
     form = LocationForm(request.POST or None, instance=row, is_inline="_field" in request.POST)
     return _edit(
         request,
@@ -144,7 +129,7 @@ def location(request: Request, name: str, pk: int) -> HttpResponse:
         "websites/location_form.html",
         lambda: services.location_update(
             actor=request.user,
-            location=part_get(_locations(site), pk),
+            location=part_get(locations_of(site), pk),
             expected_version=form.expected_version,
             **form.values(),
         ),
@@ -159,7 +144,7 @@ def location(request: Request, name: str, pk: int) -> HttpResponse:
 def location_move(request: Request, name: str, pk: int) -> HttpResponse:
     """Move a location one place up or down, which changes the order of regular expressions."""
     site = site_get(request, name, Action.CHANGE)
-    row = part_get(_locations(site), pk)
+    row = part_get(locations_of(site), pk)
     order = list(row.block.locations.values_list("pk", flat=True))
     at = order.index(row.pk)
     to = at + (-1 if request.POST.get("direction") == "up" else 1)
@@ -195,7 +180,7 @@ def _delete(
 @form_page
 def block_delete(request: Request, name: str, pk: int) -> HttpResponse:
     site = site_get(request, name, Action.CHANGE)
-    row = part_get(_blocks(site), pk)
+    row = part_get(blocks_of(site), pk)
     losses = [str(item.name) for item in row.names.all()] + [str(item) for item in row.locations.all()]
     title = _("Delete server block %(number)d of %(site)s?") % {"number": row.position + 1, "site": site.name}
     return _delete(request, site, row, title, lambda: services.block_delete(actor=request.user, block=row), losses)
@@ -205,7 +190,7 @@ def block_delete(request: Request, name: str, pk: int) -> HttpResponse:
 @form_page
 def location_delete(request: Request, name: str, pk: int) -> HttpResponse:
     site = site_get(request, name, Action.CHANGE)
-    row = part_get(_locations(site), pk)
+    row = part_get(locations_of(site), pk)
     title = _("Delete the location %s?") % row
     return _delete(request, site, row, title, lambda: services.location_delete(actor=request.user, location=row))
 
@@ -234,7 +219,7 @@ def snippet_add(request: Request, name: str) -> HttpResponse:
 
 
 def _snippet_place(request: Request, site: Site) -> dict[str, Any]:
-    for word, rows in (("block", _blocks(site)), ("location", _locations(site))):
+    for word, rows in (("block", blocks_of(site)), ("location", locations_of(site))):
         key = request.GET.get(word, "")
         if key.isdecimal():
             return {word: part_get(rows, int(key))}
@@ -247,7 +232,7 @@ def _snippet_place(request: Request, site: Site) -> dict[str, Any]:
 def snippet(request: Request, name: str, pk: int) -> HttpResponse:
     site = site_get(request, name)
     require(request.user, Action.ADMINISTER)
-    row = part_get(RawSnippet.objects.filter(site=site).select_related("block__site", "location__block__site"), pk)
+    row = part_get(snippets_of(site), pk)
     form = SnippetForm(request.POST or None, instance=row)
     return _edit(
         request,
@@ -256,7 +241,7 @@ def snippet(request: Request, name: str, pk: int) -> HttpResponse:
         "websites/snippet_form.html",
         lambda: services.snippet_update(
             actor=request.user,
-            snippet=part_get(RawSnippet.objects.filter(site=site), pk),
+            snippet=part_get(snippets_of(site), pk),
             text=form.cleaned_data["text"],
             expected_version=form.expected_version,
         ),
@@ -271,6 +256,6 @@ def snippet(request: Request, name: str, pk: int) -> HttpResponse:
 def snippet_delete(request: Request, name: str, pk: int) -> HttpResponse:
     site = site_get(request, name)
     require(request.user, Action.ADMINISTER)
-    row = part_get(RawSnippet.objects.filter(site=site), pk)
+    row = part_get(snippets_of(site), pk)
     title = _("Delete these raw directives for %s?") % row.get_engine_display()
     return _delete(request, site, row, title, lambda: services.snippet_delete(actor=request.user, snippet=row))

@@ -23,6 +23,7 @@ from panel.core.ui import Crumb, Text
 from panel.websites import services
 from panel.websites.forms.parts import PhpPoolForm, UpstreamForm
 from panel.websites.models import PhpPool, Site, Upstream
+from panel.websites.part_selectors import php_pools_of, upstreams_of
 from panel.websites.views.base import crumbs_below, part_get, site_get, site_render
 
 form_page = require_http_methods(["GET", "HEAD", "POST"])
@@ -71,8 +72,7 @@ POOLS = Kind(
 
 
 def _rows(kind: Kind, site: Site) -> Any:
-    related = ("servers", "locations") if kind is UPSTREAMS else ("locations",)
-    return kind.model.objects.filter(site=site).select_related("site__team").prefetch_related(*related)
+    return upstreams_of(site) if kind is UPSTREAMS else php_pools_of(site)
 
 
 def _crumbs(site: Site, kind: Kind) -> list[Crumb]:

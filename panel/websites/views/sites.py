@@ -21,9 +21,10 @@ from panel.websites import checks, services
 from panel.websites.forms.sites import SiteCloneForm, SiteCreateForm, SiteEditForm
 from panel.websites.forms.wizard import site_from_wizard
 from panel.websites.listing import domains_of
-from panel.websites.models import Certificate, Listen, Site
+from panel.websites.models import Site
+from panel.websites.part_selectors import listens_of
 from panel.websites.presets import PRESETS, Answers
-from panel.websites.selectors import certificates_visible, php_sockets
+from panel.websites.selectors import certificates_of, certificates_visible, php_sockets, site_again
 from panel.websites.views.base import site_get, site_render, teams_of
 from panel.websites.views.linting import lines_of
 
@@ -72,7 +73,7 @@ def _kinds_with(need: str) -> str:
 def urls_of(site: Site) -> list[str]:
     """URLs of the site for links: names that a browser can open, with their ports."""
     found = []
-    listens = list(Listen.objects.filter(block__site=site).order_by("-tls", "port"))
+    listens = list(listens_of(site))
     for name in domains_of(site):
         if name.startswith(("~", "*", ".")) or name.endswith(".*"):
             continue
@@ -101,7 +102,7 @@ def detail(request: Request, name: str) -> HttpResponse:
         domains=domains_of(site),
         drifts=drifts,
         pinned=site.pinned_files.select_related("adopted_by"),
-        certificates=Certificate.objects.filter(blocks__site=site).distinct(),
+        certificates=certificates_of(site),
         counts=_counts(site),
         roots=sorted({block.root for block in site.blocks.all() if block.root}),
         health_changes=site.health_changes.order_by("-pk")[:10],
@@ -141,13 +142,13 @@ def problem_url(site: Site, where: str) -> str:
 @form_page
 def edit(request: Request, name: str) -> HttpResponse:
     site = site_get(request, name, Action.CHANGE)
-    subject = Site.objects.select_related("team", "web_server").get(pk=site.pk)  # the form modifies its instance
+    subject = site_again(site)  # the form modifies its instance
     form = SiteEditForm(request.POST or None, instance=subject, teams=teams_of(request.user))
     if request.method == "POST":
         if "_field" in request.POST:
             return field_errors(request, form)
         if form.is_valid():
-            target = Site.objects.select_related("team", "web_server").get(pk=site.pk)
+            target = site_again(site)
             saved = attempt(
                 form,
                 lambda: services.site_update(
