@@ -34,6 +34,7 @@ from panel.remote import links, pool, ssh
 from tests.suites.benchmark_suites.suite_runner import add_web_servers, carried_out, local_host, ssh_host
 from tests.support.cast import signed_in
 from tests.support.namespace_hosts import Machine, Switch
+from tests.support.process import tool
 from tests.support.sshd import SshServer
 from tests.support.waiting import eventually
 
@@ -186,7 +187,7 @@ def test_round_is_repeated_when_siege_hangs(
     assert "siege hung at the end of this round" in kept().output
 
 
-def test_run_reports_arguments_unknown_to_tool_of_host(
+def test_run_reports_arguments_that_tool_of_host_rejects(
     operator: User, here: Host, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The host's version of a tool is older or newer than the panel expects."""
@@ -195,12 +196,13 @@ def test_run_reports_arguments_unknown_to_tool_of_host(
 
     def other(*arguments: Any, **named: Any) -> Any:
         built = real(*arguments, **named)
-        return replace(built, argv=[built.argv[0], "-J", *built.argv[1:]])
+        return replace(built, argv=[*built.argv[:-1], "-c", "3", "-n", "2", built.argv[-1]])
 
     monkeypatch.setattr(measuring, "command", other)
     run = carried(operator, here)
     assert run.status == RunStatus.INVALID
-    assert run.reasons == ["nginx: 0 of 1 rounds have a result; ab printed no result: ab: illegal option -- J."]
+    words = f"{tool('ab')}: Cannot use concurrency level greater than total number of requests"
+    assert run.reasons == [f"nginx: 0 of 1 rounds have a result; ab printed no result: {words}."]
     assert "Usage: " in kept().output, "the tool's own words are kept whole"
 
 
