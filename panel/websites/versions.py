@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
@@ -26,9 +27,11 @@ IS_PENDING = Q(state__deployed_at__isnull=False) & (
 
 
 def versions_count(sites: Collection[int]) -> None:
-    """Count one change of each of these sites, by id. Part of a service, in its transaction."""
-    if sites:
-        rows = Site.objects.filter(pk__in=sites)
+    """Count one change of each of these sites, by id. Part of a service, in its transaction if it has one."""
+    if not sites:
+        return
+    rows = Site.objects.filter(pk__in=sites)
+    with transaction.atomic(savepoint=False):
         # An update locks rows in the order in which it meets them; two of them could wait for each other.
         list(rows.select_for_update(no_key=True).order_by("pk").values_list("pk"))
         rows.update(version=F("version") + 1, row_version=F("row_version") + 1, updated_at=timezone.now())
