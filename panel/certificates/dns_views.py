@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from panel.accounts.permissions import Action, may, require
+from panel.accounts.permissions import Action, may, require, teams_visible
 from panel.certificates.dns import services
 from panel.certificates.dns.providers import PROVIDERS, DnsKind
 from panel.certificates.forms import DnsAccountForm, DnsTestForm
@@ -20,7 +20,7 @@ from panel.core.errors import ApplicationError
 from panel.core.forms import ConfirmNameForm, attempt, field_errors, form_status
 from panel.core.http import Request
 from panel.core.ui import Crumb
-from panel.websites.views.base import named_get, page_of, teams_of
+from panel.websites.views.base import named_get, page_of
 
 form_page = require_http_methods(["GET", "HEAD", "POST"])
 
@@ -57,7 +57,7 @@ def account_add(request: Request, kind: str) -> HttpResponse:
     require(request.user, Action.CHANGE)
     if kind not in dict(_kinds(request)):
         raise Http404
-    form = DnsAccountForm(request.POST or None, kind=kind, teams=teams_of(request.user))
+    form = DnsAccountForm(request.POST or None, kind=kind, teams=teams_visible(request.user))
     if request.method == "POST":
         if "_field" in request.POST:
             return field_errors(request, form)
@@ -83,7 +83,7 @@ def account(request: Request, name: str) -> HttpResponse:
     """Settings of an account, which can be changed, and its test."""
     row = _get(request, name, Action.VIEW)
     data = request.POST if request.method == "POST" else None
-    form = DnsAccountForm(data, kind=row.kind, teams=teams_of(request.user), account=row)
+    form = DnsAccountForm(data, kind=row.kind, teams=teams_visible(request.user), account=row)
     if request.method == "POST":
         require(request.user, Action.CHANGE, row.team)
         if "_field" in request.POST:

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from panel.accounts.permissions import Action, may, require
+from panel.accounts.permissions import Action, may, require, teams_visible
 from panel.certificates import limiting, services
 from panel.certificates.forms import AccountForm, AutomaticForm, RevokeForm
 from panel.certificates.models import AcmeAccount, AutomaticCertificate
@@ -26,7 +26,7 @@ from panel.core.forms import ConfirmNameForm, attempt, field_errors, form_status
 from panel.core.http import Request
 from panel.core.ui import Crumb
 from panel.websites.models import Site
-from panel.websites.views.base import named_get, page_of, site_get, site_render, teams_of
+from panel.websites.views.base import named_get, page_of, site_get, site_render
 
 form_page = require_http_methods(["GET", "HEAD", "POST"])
 
@@ -49,7 +49,7 @@ def accounts(request: Request) -> HttpResponse:
 @form_page
 def account_add(request: Request) -> HttpResponse:
     require(request.user, Action.CHANGE)
-    form = AccountForm(request.POST or None, instance=AcmeAccount(), teams=teams_of(request.user))
+    form = AccountForm(request.POST or None, instance=AcmeAccount(), teams=teams_visible(request.user))
     if request.method == "POST":
         if "_field" in request.POST:
             return field_errors(request, form)

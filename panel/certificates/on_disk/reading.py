@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,11 +112,7 @@ def _text(value: Any) -> str:
 
 def _shown(text: str) -> str:
     """At most MAX_TEXT characters, without control characters."""
-    return _kept(text[: MAX_TEXT * 2], str.isprintable)[:MAX_TEXT]
-
-
-def _kept(signs: Iterable[str], check: Callable[[str], bool]) -> str:
-    return "".join(sign for sign in signs if check(sign))
+    return "".join(filter(str.isprintable, text[: MAX_TEXT * 2]))[:MAX_TEXT]
 
 
 def _mappings(value: Any, most: int) -> list[Mapping[str, Any]]:

@@ -69,6 +69,11 @@ def host_certificates_visible(user: User) -> QuerySet[HostCertificate]:
     return rows.filter(host__in=hosts_visible(user))
 
 
+def certificates_of_host(user: User, host: Host) -> QuerySet[HostCertificate]:
+    """Those of one host, the first to expire first."""
+    return host_certificates_visible(user).filter(host=host).order_by("not_after", "path")
+
+
 def readings_visible(user: User) -> QuerySet[CertificateReading]:
     rows = CertificateReading.objects.select_related("host")
     if not may(user, Action.ADMINISTER):

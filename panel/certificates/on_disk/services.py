@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import logging
+from collections.abc import Iterable
 
 from django.db import transaction
 from django.utils import timezone
@@ -69,7 +70,6 @@ def certificates_record(host: Host, answer: Answer, now: dt.datetime) -> None:
     )
 
 
-def _content(rows: object) -> list[list[object]]:
+def _content(rows: Iterable[Found | HostCertificate]) -> dict[str, list[object]]:
     """Fields of the rows for a comparison, by path."""
-    assert hasattr(rows, "__iter__")
-    return sorted(([getattr(row, name) for name in _FIELDS] for row in rows), key=lambda fields: str(fields[0]))
+    return {row.path: [getattr(row, name) for name in _FIELDS] for row in rows}

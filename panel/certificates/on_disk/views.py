@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from panel.accounts.permissions import Action, require
-from panel.certificates.on_disk.selectors import host_certificates_visible, lines, reading_of_host
+from panel.certificates.on_disk.selectors import certificates_of_host, lines, reading_of_host
 from panel.core.http import Request
 from panel.core.ui import Crumb
-from panel.hosts.selectors import hosts_visible
+from panel.hosts.views.common import administered
 from panel.websites.views.base import page_of
 
 
 @require_safe
 def on_host(request: Request, name: str) -> HttpResponse:
     """Every certificate that the last reading found, the first to expire first."""
-    require(request.user, Action.ADMINISTER)
-    host = hosts_visible(request.user).filter(name=name).first()
-    if host is None:
-        raise Http404
-    page = page_of(request, host_certificates_visible(request.user).filter(host=host).order_by("not_after", "path"))
+    host = administered(request, name)
+    page = page_of(request, certificates_of_host(request.user, host))
     context = {
         "host": host,
         "page": page,

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from panel.accounts.models import User
 from panel.certificates.models import HostCertificate
-from panel.certificates.on_disk.selectors import expiry_of, host_certificates_visible, lines, reading_of_host
+from panel.certificates.on_disk.selectors import certificates_of_host, expiry_of, lines, reading_of_host
 from panel.core.templatetags import ui
 from panel.hosts.models import Engine, Host
 
@@ -23,7 +23,7 @@ SHOWN = 6
 @register.inclusion_tag("certificates/on_host_card.html")
 def host_certificates(host: Host, user: User) -> dict[str, Any]:
     """The first certificates to expire."""
-    rows = host_certificates_visible(user).filter(host=host).order_by("not_after", "path")
+    rows = certificates_of_host(user, host)
     return {
         "host": host,
         "lines": lines(rows[:SHOWN]),

@@ -201,7 +201,7 @@ def _draft_stays(deployment: Deployment) -> DeploymentItem | None:
     if deployment.kind != DeploymentKind.ROLLBACK or deployment.status != DeploymentStatus.SUCCEEDED:
         return None
     for item in deployment.items.all():
-        state = selectors.state_of(item.site)
+        state = getattr(item.site, "state", None)
         is_live = item.revision is not None and state is not None and state.revision_id == item.revision_id
         if item.revision and is_live and not is_said(item.site, item.revision):
             return item

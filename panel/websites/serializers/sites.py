@@ -28,7 +28,6 @@ from panel.websites.models import (
     Upstream,
     UpstreamServer,
 )
-from panel.websites.part_selectors import php_pools_of, upstreams_of
 from panel.websites.presets import PRESETS
 from panel.websites.selectors import certificates_visible, sites_visible
 
@@ -301,14 +300,14 @@ class _Upstream(serializers.SlugRelatedField[Upstream]):
     """An upstream of the location's site, by name."""
 
     def get_queryset(self) -> Any:
-        return upstreams_of(self.context["site"])
+        return self.context["site"].upstreams.all()
 
 
 class _Pool(serializers.SlugRelatedField[PhpPool]):
     """A PHP pool of the location's site, by name."""
 
     def get_queryset(self) -> Any:
-        return php_pools_of(self.context["site"])
+        return self.context["site"].php_pools.all()
 
 
 class LocationSerializer(StrictModelSerializer):

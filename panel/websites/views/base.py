@@ -14,8 +14,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from panel.accounts.models import Team, User
-from panel.accounts.permissions import Action, may, require, teams_visible
+from panel.accounts.permissions import Action, may, require
 from panel.core import pages
 from panel.core.http import Request
 from panel.core.ui import Crumb, Tab, Text
@@ -47,11 +46,6 @@ def part_get(rows: QuerySet[Any], pk: int) -> Any:
     if part is None:
         raise Http404
     return part
-
-
-def teams_of(user: User) -> QuerySet[Team]:
-    """Teams whose sites the user may change."""
-    return teams_visible(user)
 
 
 def page_of(request: Request, rows: QuerySet[Any], per_page: int = PER_PAGE) -> Page[Any]:

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_safe
 
-from panel.accounts.permissions import Action, may, require
+from panel.accounts.permissions import Action, may, require, teams_visible
 from panel.accounts.sudo import sudo_required
 from panel.core.errors import ApplicationError
 from panel.core.forms import ConfirmNameForm, attempt, field_errors, form_status
@@ -29,7 +29,7 @@ from panel.websites.forms.parts import (
 )
 from panel.websites.models import Certificate
 from panel.websites.selectors import certificates_visible
-from panel.websites.views.base import named_get, page_of, site_get, site_render, teams_of
+from panel.websites.views.base import named_get, page_of, site_get, site_render
 
 form_page = require_http_methods(["GET", "HEAD", "POST"])
 
@@ -89,7 +89,7 @@ def _form_page(request: Request, form: Any, title: str, lead: str, verb: str) ->
 @form_page
 def upload(request: Request) -> HttpResponse:
     require(request.user, Action.CHANGE)
-    form = CertificateUploadForm(request.POST or None, instance=Certificate(), teams=teams_of(request.user))
+    form = CertificateUploadForm(request.POST or None, instance=Certificate(), teams=teams_visible(request.user))
     if request.method == "POST":
         if "_field" in request.POST:
             return field_errors(request, form)
@@ -106,7 +106,7 @@ def upload(request: Request) -> HttpResponse:
 @form_page
 def self_sign(request: Request) -> HttpResponse:
     require(request.user, Action.CHANGE)
-    form = SelfSignForm(request.POST or None, instance=Certificate(), teams=teams_of(request.user))
+    form = SelfSignForm(request.POST or None, instance=Certificate(), teams=teams_visible(request.user))
     if request.method == "POST":
         if "_field" in request.POST:
             return field_errors(request, form)

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from panel.accounts.permissions import Action, may, require
+from panel.accounts.permissions import Action, may, require, teams_visible
 from panel.core.errors import ApplicationError
 from panel.core.forms import ConfirmNameForm
 from panel.core.http import Request
@@ -34,7 +34,7 @@ from panel.websites.listing import ORDERINGS, site_tags, sites_filtered, sites_l
 from panel.websites.models import Site
 from panel.websites.selectors import sites_visible
 from panel.websites.views.actions import site_is_live, site_is_there
-from panel.websites.views.base import page_of, teams_of
+from panel.websites.views.base import page_of
 
 # Actions with a page of their own, which takes the selected sites in its query.
 _GO_ON = {
@@ -51,7 +51,7 @@ _GO_ON = {
 def site_list(request: Request) -> HttpResponse:
     filters = SiteFilterForm(
         request.GET,
-        teams=teams_of(request.user),
+        teams=teams_visible(request.user),
         hosts=hosts_visible(request.user),
         tags=site_tags(sites_visible(request.user)),
     )

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_safe
 
 from panel.accounts.models import User
-from panel.accounts.permissions import Action, may, require
+from panel.accounts.permissions import Action, may, require, teams_visible
 from panel.accounts.sudo import sudo_required
 from panel.core.errors import ApplicationError
 from panel.core.forms import ConfirmNameForm, attempt, field_errors, form_status
@@ -26,7 +26,7 @@ from panel.websites.forms.shared import AccessListForm, DirectiveSetForm, Header
 from panel.websites.models import AccessList, DirectiveSet, HeaderSet, SharedSetting
 from panel.websites.selectors import shared_settings_visible, sites_of_shared_setting, sites_of_shared_settings
 from panel.websites.services.shared import needs_of
-from panel.websites.views.base import named_get, page_of, teams_of
+from panel.websites.views.base import named_get, page_of
 
 form_page = require_http_methods(["GET", "HEAD", "POST"])
 
@@ -116,7 +116,7 @@ def shared_settings(request: Request, kind: Kind) -> HttpResponse:
 @form_page
 def shared_setting_add(request: Request, kind: Kind) -> HttpResponse:
     require(request.user, kind.needs)
-    form = kind.form(request.POST or None, teams=teams_of(request.user))
+    form = kind.form(request.POST or None, teams=teams_visible(request.user))
     if request.method == "POST":
         if "_field" in request.POST:
             return field_errors(request, form)
@@ -145,7 +145,7 @@ def _created(request: Request, kind: Kind, form: SharedSettingForm[Any]) -> bool
 def shared_setting(request: Request, kind: Kind, name: str) -> HttpResponse:
     """Show and change one setting, with the sites that use it."""
     row = named_get(request, kind.rows(request.user), name, Action.VIEW)
-    form = kind.form(request.POST or None, instance=row, teams=teams_of(request.user))
+    form = kind.form(request.POST or None, instance=row, teams=teams_visible(request.user))
     if request.method == "POST":
         require(request.user, kind.needs, row.team)
         if "_field" in request.POST:

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from panel.accounts.permissions import Action, require
+from panel.accounts.permissions import Action, require, teams_visible
 from panel.core.errors import ApplicationError
 from panel.core.forms import attempt, field_errors, form_status
 from panel.core.http import Request
@@ -25,7 +25,7 @@ from panel.websites.models import Site
 from panel.websites.part_selectors import listens_of
 from panel.websites.presets import PRESETS, Answers
 from panel.websites.selectors import certificates_of, certificates_visible, php_sockets, site_again
-from panel.websites.views.base import site_get, site_render, teams_of
+from panel.websites.views.base import site_get, site_render
 from panel.websites.views.linting import lines_of
 
 form_page = require_http_methods(["GET", "HEAD", "POST"])
@@ -35,7 +35,7 @@ form_page = require_http_methods(["GET", "HEAD", "POST"])
 @form_page
 def site_create(request: Request) -> HttpResponse:
     require(request.user, Action.CHANGE)
-    teams = teams_of(request.user)
+    teams = teams_visible(request.user)
     form = SiteCreateForm(
         request.POST or None,
         teams=teams,
@@ -143,7 +143,7 @@ def problem_url(site: Site, where: str) -> str:
 def edit(request: Request, name: str) -> HttpResponse:
     site = site_get(request, name, Action.CHANGE)
     subject = site_again(site)  # the form modifies its instance
-    form = SiteEditForm(request.POST or None, instance=subject, teams=teams_of(request.user))
+    form = SiteEditForm(request.POST or None, instance=subject, teams=teams_visible(request.user))
     if request.method == "POST":
         if "_field" in request.POST:
             return field_errors(request, form)
