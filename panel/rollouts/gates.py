@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 
 from django.db import connection
 from django.utils import timezone
@@ -19,7 +20,7 @@ from panel.deployments.execution.probes import logs_of
 from panel.deployments.host_agent import Responses
 from panel.deployments.models import Deployment, DeploymentItem, Health, SiteState
 from panel.deployments.revisions.rendered import spec_of
-from panel.deployments.watching.services import host_watch
+from panel.deployments.watching.services import sites_watch
 from panel.hosts.models import Host
 from panel.rollouts.models import Rollout, Wave
 from panel.websites.logs import log_roots
@@ -59,9 +60,12 @@ def failing_sites(deployments: Iterable[Deployment]) -> list[int]:
 
 def answers(wave: Wave, deployments: Sequence[Deployment]) -> Finding:
     """Ask every site of the wave now, from its host and from the panel."""
-    _each_host([row.host for row in deployments], lambda host: host_watch(host.pk))
-    sites = DeploymentItem.objects.filter(deployment__in=list(deployments)).values("site")
-    states = SiteState.objects.filter(site__in=sites).select_related("site")
+    sites: dict[int, list[int]] = {}
+    items = DeploymentItem.objects.filter(deployment__in=list(deployments), site__isnull=False)
+    for host, site in items.values_list("deployment__host", "site"):
+        sites.setdefault(host, []).append(site)
+    _each_host([row.host for row in deployments], lambda host: sites_watch(host, sites=sites.get(host.pk, ())))
+    states = SiteState.objects.filter(site__in=chain(*sites.values())).select_related("site")
     worse = [row for row in states if row.health == Health.FAILING and row.site_id not in wave.failing]
     if worse:
         return Finding("answers", False, "; ".join(f"{row.site}: {row.health_words}" for row in worse[:5]))
@@ -85,10 +89,10 @@ def counts_of(deployments: Sequence[Deployment], *, live: bool, ago_s: float = 0
 
     Hosts that do not respond are left out.
     """
-    places = {row.pk: _logs(row, live=live) for row in deployments}
+    places = _logs(deployments, live=live)
 
     def ask(row: Deployment) -> list[Counted]:
-        logs = places[row.pk]
+        logs = places.get(row.pk, [])
         if not logs:
             return []
         roots = {root for _site, _path, found in logs for root in found}
@@ -111,16 +115,21 @@ def _ago_s(deployment: Deployment) -> float:
     return (timezone.now() - ended).total_seconds()
 
 
-def _logs(deployment: Deployment, *, live: bool) -> list[tuple[str, str, list[str]]]:
-    """Site, path, and folders of each access log of the sites, as deployed, or as before (`live` false)."""
-    items = deployment.items.select_related("site", "revision__web_server__host", "previous__web_server__host")
-    found: dict[str, tuple[str, str, list[str]]] = {}
-    for item in items:
+def _logs(deployments: Sequence[Deployment], *, live: bool) -> dict[int, list[tuple[str, str, list[str]]]]:
+    """Site, path, and folders of each access log of the sites, as deployed, or as before (`live` false); by the key of
+    the deployment.
+    """
+    side = "revision" if live else "previous"
+    items = DeploymentItem.objects.filter(deployment__in=list(deployments), **{f"{side}__isnull": False})
+    items = items.select_related("site", f"{side}__web_server__host").defer(f"{side}__files")
+    found: dict[int, dict[str, tuple[str, str, list[str]]]] = {}
+    for item in items.order_by("pk"):
         revision = item.revision if live else item.previous
-        if revision is not None:
-            for _host, path in logs_of(spec_of(revision)):
-                found.setdefault(path, (item.site.name, path, log_roots(revision.web_server)))
-    return list(found.values())
+        assert revision is not None and item.site is not None
+        logs = found.setdefault(item.deployment_id, {})
+        for _host, path in logs_of(spec_of(revision)):
+            logs.setdefault(path, (item.site.name, path, log_roots(revision.web_server)))
+    return {key: list(logs.values()) for key, logs in found.items()}
 
 
 def judged(counted: Sequence[Counted], beside: Sequence[Responses], most_errors: float, most_slower: int) -> Finding:

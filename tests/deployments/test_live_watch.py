@@ -184,6 +184,20 @@ def test_cut_host_is_unknown_and_its_site_still_seen_by_the_panel(
     assert watch(machine).reach == Health.ANSWERING
 
 
+def test_site_that_failed_last_time_is_asked_without_a_pause(
+    machine: Machine, site: Site, nginx: NginxInstance
+) -> None:
+    """Otherwise failing sites on many hosts would make a round longer than a minute."""
+    paused: list[float] = []
+    assert watch(machine).health == Health.ANSWERING
+    site.health_path = "/missing"
+    site.save()
+    for _ in range(3):
+        assert watching.host_watch(machine.host.pk, pause=paused.append)
+        assert SiteState.objects.get(site=site).health == Health.FAILING
+    assert len(paused) == 1
+
+
 def test_round_asks_every_watched_host_once(machine: Machine, site: Site) -> None:
     from django.core.cache import cache
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from panel.core.jobs import JobStatus
@@ -11,11 +12,15 @@ from panel.hosts.models import Host
 MOST_SITES = 2000  # of one host in one round; each has up to four requests
 
 
-def live_states(host: Host) -> list[SiteState]:
-    """The states of the sites that are live on this host, without the specifications of their revisions."""
+def live_states(host: Host, sites: Collection[int] | None = None) -> list[SiteState]:
+    """The states of the sites that are live on this host, without the specifications of their revisions; with `sites`,
+    of those with these keys.
+    """
     rows = SiteState.objects.filter(status__in=DEPLOYED, revision__web_server__host=host).select_related(
         "site", "revision"
     )
+    if sites is not None:
+        rows = rows.filter(site__in=sites)
     return list(rows.defer("revision__spec", "revision__files").order_by("pk")[:MOST_SITES])
 
 

@@ -58,6 +58,8 @@ def fleet(root: Path, size: int) -> Iterator[list[FleetHost]]:
         for host in hosts:
             ended.callback(host.sshd.stop)
             ended.callback(host.nginx.stop)
+            # A site without an index would be a failing one.
+            (host.nginx.root / "www" / "index.html").write_text("the site\n")
             host.sshd.start()
             host.nginx.start()
         yield hosts
