@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -16,10 +16,11 @@ from panel.certificates.models import CertificateWatch
 from panel.certificates.selectors import automatic_visible
 from panel.deployments.models import DEPLOYED, SiteState
 from panel.websites.certificates import EXPIRY_STEPS, expiry_step
-from panel.websites.models import Certificate, CertificateSource
+from panel.websites.models import Certificate, CertificateSource, ServerBlock
 
 SHOWN = 3  # problems of one site
 SHARING = dt.timedelta(minutes=30)
+_IS_USED = Exists(ServerBlock.objects.filter(certificate=OuterRef("pk")))
 REVOCATIONS_NOTICE = dt.timedelta(days=3)  # authorities publish lists for a day to a few weeks
 
 
@@ -45,33 +46,47 @@ def certificate_alerts(user: User, most: int) -> list[Alert]:
     now = timezone.now()
     limit = now + dt.timedelta(days=EXPIRY_STEPS[0])
     due = Q(not_after__lt=limit) | Q(revoked_at__isnull=False)
-    used = visible(Certificate.objects.filter(due, blocks__isnull=False), user).distinct()
-    rows = [(row, _expiry_step(row, now)) for row in used.select_related("automatic").order_by("not_after")]
-    return [
-        Alert(
-            "refused" if row.revoked_at else "expiring" if step else "expired",
-            _("Revoked") if row.revoked_at else expiry_label(step) if step else _("Expired"),
-            "certificate",
-            row.name,
-            ", ".join(row.names[:3]),
-            reverse("websites:certificate", args=[row.name]),
-            row.not_after,
-            step=str(step or ""),
-        )
-        for row, step in rows
-        if step is not None
-    ][:most]
+    in_time = Q(revoked_at=None, not_after__gt=now, automatic__problem="", automatic__next_at__gt=now)
+    used = visible(Certificate.objects.filter(due, _IS_USED).exclude(in_time), user)
+    columns = ("pk", "not_before", "not_after", "revoked_at", "source", "automatic")
+    steps: dict[int, int] = {}
+    for pk, *values in used.order_by("not_after").values_list(*columns):  # many, of which few are urgent
+        step = _expiry_step(*values, now=now)
+        if step is not None:
+            steps[pk] = step
+        if len(steps) == most:
+            break
+    rows = Certificate.objects.only("name", "names", "not_after", "revoked_at").in_bulk(list(steps))
+    return [_expiry_alert(rows[pk], step) for pk, step in steps.items() if pk in rows]
 
 
-def _expiry_step(row: Certificate, now: dt.datetime) -> int | None:
-    automatic = getattr(row, "automatic", None)
-    if row.revoked_at:
+def _expiry_alert(row: Certificate, step: int) -> Alert:
+    return Alert(
+        "refused" if row.revoked_at else "expiring" if step else "expired",
+        _("Revoked") if row.revoked_at else expiry_label(step) if step else _("Expired"),
+        "certificate",
+        row.name,
+        ", ".join(row.names[:3]),
+        reverse("websites:certificate", args=[row.name]),
+        row.not_after,
+        step=str(step or ""),
+    )
+
+
+def _expiry_step(
+    not_before: dt.datetime,
+    not_after: dt.datetime,
+    revoked_at: dt.datetime | None,
+    source: str,
+    automatic: int | None,
+    *,
+    now: dt.datetime,
+) -> int | None:
+    if revoked_at:
         return 0
-    if automatic and not automatic.problem and automatic.next_at and now < row.not_after and automatic.next_at > now:
-        return None  # it is renewed in time
     # Programs on hosts usually renew 30 days before the end.
-    most = EXPIRY_STEPS[1] if row.source == CertificateSource.HOST or automatic else EXPIRY_STEPS[0]
-    return expiry_step(row.not_before, row.not_after, now, most=most)
+    most = EXPIRY_STEPS[1] if source == CertificateSource.HOST or automatic else EXPIRY_STEPS[0]
+    return expiry_step(not_before, not_after, now, most=most)
 
 
 def expiry_label(days: int) -> str:
@@ -80,8 +95,8 @@ def expiry_label(days: int) -> str:
 
 def fault_alerts(user: User, most: int) -> list[Alert]:
     """Certificates of sites that browsers refuse although they are valid."""
-    used = Certificate.objects.filter(blocks__isnull=False, faults__isnull=False).exclude(faults=[])
-    rows = visible(used, user)
+    used = Certificate.objects.filter(_IS_USED, faults__isnull=False).exclude(faults=[])
+    rows = visible(used, user).only("name", "faults")
     return [
         Alert(
             "different",
@@ -91,7 +106,7 @@ def fault_alerts(user: User, most: int) -> list[Alert]:
             " ".join(row.fault_words),
             reverse("websites:certificate", args=[row.name]),
         )
-        for row in rows.distinct().order_by("name")[:most]
+        for row in rows.order_by("name")[:most]
     ]
 
 
@@ -142,15 +157,15 @@ def live_alerts(user: User, most: int) -> list[Alert]:
     due = live.filter(revision__certificate_ends_at__lt=limit)
     # Automatic renewals are deployed within minutes; their failures have alerts of their own.
     rows = visible(due.exclude(site__automatic__problem=""), user, team_path="site__team")
+    # A certificate that the draft uses as well is named by `certificate_alerts`; one that was renewed for another site
+    # reaches this one within minutes.
+    known = Q(not_after=OuterRef("revision__certificate_ends_at")) | Q(automatic__seen_at__gt=now - SHARING)
+    rows = rows.exclude(Exists(Certificate.objects.filter(known, blocks__site=OuterRef("site"))))
+    rows = rows.order_by("revision__certificate_ends_at").select_related("site", "revision")
     found = []
-    for state in rows.select_related("site", "revision").order_by("revision__certificate_ends_at"):
+    for state in rows.only("site__name", "revision__certificate_ends_at")[:most]:
         assert state.revision is not None and state.revision.certificate_ends_at is not None
-        ends_at = state.revision.certificate_ends_at
-        # A certificate that the draft uses as well is named by `certificate_alerts`; one that was renewed for another
-        # site reaches this one within minutes.
-        known = Q(not_after=ends_at) | Q(automatic__seen_at__gt=now - SHARING)
-        if Certificate.objects.filter(known, blocks__site=state.site_id).exists():
-            continue
+        name, ends_at = state.site.name, state.revision.certificate_ends_at
         step = next((days for days in reversed(EXPIRY_STEPS) if ends_at < now + dt.timedelta(days=days)), None)
         is_over = ends_at <= now
         found.append(
@@ -158,14 +173,14 @@ def live_alerts(user: User, most: int) -> list[Alert]:
                 "expired" if is_over else "expiring",
                 _("Expired") if is_over else expiry_label(step or EXPIRY_STEPS[0]),
                 "site",
-                state.site.name,
+                name,
                 _("Visitors still get the earlier certificate. Deploy the site to use the one in its draft."),
-                reverse("websites:detail", args=[state.site.name]),
+                reverse("websites:detail", args=[name]),
                 ends_at,
                 step="" if is_over else str(step),
             )
         )
-    return found[:most]
+    return found
 
 
 def revocation_alerts(user: User, most: int) -> list[Alert]:

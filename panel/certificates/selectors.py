@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass
 
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Exists, F, OuterRef, Prefetch, Q, QuerySet
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from panel.accounts.models import User
@@ -14,7 +15,7 @@ from panel.certificates.choices import STEPS, OrderStep
 from panel.certificates.models import AcmeAccount, AutomaticCertificate, DnsAccount, Order
 from panel.core.jobs import JobStatus
 from panel.hosts.models import Host
-from panel.websites.models import Certificate, Site
+from panel.websites.models import Certificate, ServerBlock, Site
 
 CALENDAR_DAYS = 120
 
@@ -52,29 +53,19 @@ def orders_visible(user: User) -> QuerySet[Order]:
     return visible(rows, user, team_path="automatic__site__team")
 
 
-@dataclass(frozen=True)
-class Due:
-    """Next action on a certificate: a renewal by Paddock, or its end."""
+def certificates_due(user: User) -> QuerySet[Certificate]:
+    """Certificates with a next action within CALENDAR_DAYS, the first first.
 
-    certificate: Certificate
-    at: dt.datetime
-    is_renewal: bool
-
-
-def renewal_days(user: User) -> list[tuple[dt.date, list[Due]]]:
-    """Renewals by Paddock, and the ends of the other certificates that sites use, by day, for CALENDAR_DAYS."""
+    `due_at`: the renewal by Paddock, which is `renewed_at` too, or the end of another certificate that sites use.
+    """
     limit = timezone.now() + dt.timedelta(days=CALENDAR_DAYS)
-    rows = visible(Certificate.objects.select_related("automatic", "host"), user)
-    due = []
-    for row in rows.filter(automatic__next_at__lt=limit):
-        if row.automatic.next_at is not None:
-            due.append(Due(row, row.automatic.next_at, is_renewal=True))
-    ending = rows.filter(automatic=None, not_after__lt=limit, blocks__isnull=False).distinct()
-    due += [Due(row, row.not_after, is_renewal=False) for row in ending]
-    days: dict[dt.date, list[Due]] = {}
-    for item in sorted(due, key=lambda item: (item.at, item.certificate.name)):
-        days.setdefault(item.at.date(), []).append(item)
-    return list(days.items())
+    renewals = Q(automatic__next_at__lt=limit)
+    is_used = Exists(ServerBlock.objects.filter(certificate=OuterRef("pk")))
+    ends = Q(is_used, automatic=None, not_after__lt=limit)
+    rows = visible(Certificate.objects.filter(renewals | ends), user)
+    renewed_at = F("automatic__next_at")
+    rows = rows.annotate(renewed_at=renewed_at, due_at=Coalesce(renewed_at, "not_after"))
+    return rows.only("name", "names", "host", "not_after").order_by("due_at", "name")
 
 
 @dataclass(frozen=True)

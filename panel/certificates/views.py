@@ -17,8 +17,8 @@ from panel.certificates.selectors import (
     accounts_visible,
     automatic_elsewhere,
     automatic_visible,
+    certificates_due,
     dns_accounts_visible,
-    renewal_days,
     step_lines,
 )
 from panel.core.errors import ApplicationError
@@ -120,7 +120,7 @@ def account_deactivate(request: Request, name: str) -> HttpResponse:
 @require_safe
 def calendar(request: Request) -> HttpResponse:
     """Renewals and expiries of the next months, by day."""
-    context = {"days": renewal_days(request.user), "crumbs": _crumbs()}
+    context = {"page": page_of(request, certificates_due(request.user)), "crumbs": _crumbs()}
     return render(request, "certificates/calendar.html", context)
 
 
