@@ -341,7 +341,8 @@ STORAGES = {
 }
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
-USE_I18N = USE_TZ = True
+USE_TZ = True
+USE_I18N = False  # texts are marked for translation, but there is one language: nothing has to be looked up
 
 LOGGING = {
     "version": 1,
