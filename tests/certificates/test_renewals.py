@@ -162,10 +162,11 @@ def test_edited_file_of_one_site_stops_no_other_renewal(world: World, what: str,
     for site in sites:
         due(site)
     world.turn()
+    orders = Order.objects.filter(automatic__seen_at__isnull=False).order_by("-pk")[:2]
+    found = {order.automatic.site.name: order.status for order in orders}
+    assert found == {"shop": shop, "blog": "succeeded"}, [(order.error, order.progress) for order in orders]
     assert presented(world.https_port, "blog.example") != before
     assert edited.read_text() == text
-    orders = Order.objects.filter(automatic__seen_at__isnull=False).order_by("-pk")[:2]
-    assert {order.automatic.site.name: order.status for order in orders} == {"shop": shop, "blog": "succeeded"}
     waiting = [order.progress for order in orders if order.status == "queued"]
     assert all(words.startswith("Edited on the host") for words in waiting)
     assert not Deployment.objects.filter(status="planned").exists()
