@@ -81,12 +81,7 @@ class Files:
 
 def named(engine: str, main_config: str, prefix: str, files: Files) -> Iterator[Named]:
     files.begin()
-    if engine == "apache":
-        yield from _Apache(main_config, prefix, files).named()
-    elif engine == "openlitespeed":
-        yield from _litespeed(main_config, prefix, files)
-    else:
-        yield from _nginx(main_config, os.path.dirname(main_config), files, 0)
+    yield from READERS[engine](main_config, prefix, files)
 
 
 # --- nginx, and gallop, which reads the same format ---
@@ -206,3 +201,11 @@ def _expanded(value: str, names: Dict[str, str]) -> str:
     for name, real in names.items():
         value = re.sub(re.escape("$" + name), lambda _match, real=real: real, value, flags=re.IGNORECASE)  # type: ignore[misc]
     return value.strip("\"'")
+
+
+READERS: Dict[str, Callable[[str, str, Files], Iterator[Named]]] = {
+    "nginx": lambda main_config, _prefix, files: _nginx(main_config, os.path.dirname(main_config), files, 0),
+    "native": lambda main_config, _prefix, files: _nginx(main_config, os.path.dirname(main_config), files, 0),
+    "apache": lambda main_config, prefix, files: _Apache(main_config, prefix, files).named(),
+    "openlitespeed": _litespeed,
+}

@@ -28,7 +28,7 @@ _END_S = 5.0
 _MAX_CHILDREN = 1000
 _LOG_TAIL = 16 * 1024
 # Programs in a test bed, by kind: possible names, and arguments that keep it in the foreground.
-_PROGRAMS = {
+PROGRAMS = {
     "nginx": r"nginx",
     "native": r"(?:gallop|paddock-gallop)[A-Za-z0-9.-]*",
     "apache": r"apache2|httpd",
@@ -312,11 +312,11 @@ def inside_since_before(namespaces: Set[str], tick: int) -> List[int]:
 def made(item: Dict[str, Any], folder: str) -> Server:
     """Server from the panel's data: {"name", "kind", "binary", "listen"}; its files are in the folder `name`."""
     name, kind = str(item.get("name")), str(item.get("kind"))
-    if kind not in _PROGRAMS or not re.match(r"[a-z][a-z0-9-]{0,39}\Z", name):
-        raise Refusal("invalid", "a test bed's server has a plain name and is one of %s" % ", ".join(sorted(_PROGRAMS)))
+    if kind not in PROGRAMS or not re.match(r"[a-z][a-z0-9-]{0,39}\Z", name):
+        raise Refusal("invalid", "a test bed's server has a plain name and is one of %s" % ", ".join(sorted(PROGRAMS)))
     binary = str(item.get("binary") or "") or (applications.database() if kind == "mariadb" else newest_fpm())
     paths.check_shape(binary)
-    if not re.match(r"(?:%s)\Z" % _PROGRAMS[kind], os.path.basename(binary)):
+    if not re.match(r"(?:%s)\Z" % PROGRAMS[kind], os.path.basename(binary)):
         raise Refusal("refused", "%s is no program of the kind %s" % (binary, kind))
     if not os.access(binary, os.X_OK):
         raise Refusal("missing", "%s is not there, or may not be run" % binary)

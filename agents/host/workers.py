@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from agents.host.request import Wanted
 
 # nginx and gallop end the directive with a semicolon; Apache accepts #0 as the id; names may be quoted.
-_NAMES = {
+ROOT_ACCOUNT = {
     "nginx": rb"^[ \t]*user\s+[\"']?root\b",
     "native": rb"^[ \t]*user\s+[\"']?root\b",
     "apache": rb"^[ \t]*user\s+[\"']?(?:root\b|#0\b)",
@@ -24,7 +24,7 @@ _NAMES = {
 def names_root(engine: str, text: bytes) -> bool:
     """Return whether a main file sets root as the workers' account."""
     flags = re.MULTILINE | (re.IGNORECASE if engine == "apache" else 0)
-    return re.search(_NAMES[engine], text, flags) is not None
+    return re.search(ROOT_ACCOUNT[engine], text, flags) is not None
 
 
 def refuse_root(files: list[Wanted], engines: list[dict[str, str]]) -> None:

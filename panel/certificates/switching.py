@@ -22,6 +22,7 @@ from panel.deployments.revisions.rendered import spec_of
 from panel.deployments.rollback.services import draft_restore
 from panel.hosts.models import Engine, WebServer
 from panel.rendering.nginx.scope import Dialect
+from panel.rendering.readers.engines import NGINX_SYNTAX
 from panel.websites import freeze
 from panel.websites.models import Certificate, ServerBlock, Site
 from panel.websites.services import block_update, certificate_issue
@@ -63,9 +64,9 @@ def key_for(automatic: AutomaticCertificate) -> str:
 
 
 def supports_http3(web_server: WebServer) -> bool:
-    if web_server.engine == Engine.APACHE:
-        return False
-    return web_server.engine == Engine.OPENLITESPEED or Dialect.of(web_server_spec(web_server)).http3
+    if web_server.engine in NGINX_SYNTAX:
+        return Dialect.of(web_server_spec(web_server)).http3
+    return web_server.engine == Engine.OPENLITESPEED
 
 
 def draft_deploy(actor: User, site: Site) -> Deployment:

@@ -12,11 +12,10 @@ from panel.imports.mapping import mapped
 from panel.imports.mapping.common import free_name
 from panel.imports.reading import Loaded, Loader, Node, SourceFile
 from panel.imports.report import FoundSite, Report
-from panel.rendering.layout import DISABLED
+from panel.rendering.layout import DISABLED, keeps_disabled
 from panel.rendering.spec import WebServerSpec
 from panel.websites.definitions import ListenData
 
-ENGINES = ("nginx", "native", "apache")
 _HOLDERS = ("server", "virtualhost")
 _NO_SITES = (".bak", ".dpkg-dist", ".dpkg-old", ".dpkg-new", ".rpmnew", ".rpmsave", ".orig", ".save", ".swp", "~")
 
@@ -51,7 +50,7 @@ def take(
 
 def files_of(loader: Loader, root: str) -> list[SourceFile]:
     """Files of disabled sites below `root`, the web server's own folder."""
-    if loader.engine not in ENGINES:
+    if not keeps_disabled(loader.engine):
         return []
     known = {name for file in loader.loaded.files.values() for name in (file.path, file.real) if name}
     root = root.rstrip("/")

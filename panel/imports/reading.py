@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 from panel.imports import htaccess, litespeed
 from panel.imports.nodes import Fault, Loaded, Node, SourceFile
-from panel.rendering.readers import Read, Unreadable, apache, nginx, openlitespeed
+from panel.rendering.readers import Read, Unreadable
+from panel.rendering.readers.engines import READERS
 
 __all__ = ["Fault", "Find", "Loaded", "Loader", "Node", "SourceFile", "apache_variables", "is_pattern"]
 
@@ -20,7 +21,6 @@ MAX_DEPTH = 16  # of includes
 MAX_NESTING = 50  # of blocks
 MAX_FILES = 5000  # a file that is included twice counts twice
 MAX_TOTAL_BYTES = 16 * 1024 * 1024
-READERS = {"nginx": nginx.read, "native": nginx.read, "apache": apache.read, "openlitespeed": openlitespeed.read}
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 

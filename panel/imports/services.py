@@ -36,6 +36,7 @@ from panel.imports.report import FoundSite, Item, Report, from_json, to_json
 from panel.imports.sources import HostFiles, UploadedFiles
 from panel.remote import pool
 from panel.rendering.readers import openlitespeed
+from panel.rendering.readers.engines import NGINX_SYNTAX
 from panel.rendering.roots import is_below
 from panel.websites import web_server_specs
 from panel.websites.models import Site
@@ -75,7 +76,7 @@ def import_read_host(*, actor: User, web_server: WebServer) -> Import:
 
 def _base(web_server: WebServer) -> str:
     """Base of relative includes: the folder of nginx's main file, or the other servers' root."""
-    if web_server.engine in ("nginx", "native"):
+    if web_server.engine in NGINX_SYNTAX:
         return str(web_server.paths["main_config"]).rpartition("/")[0]
     return str(web_server.paths.get("prefix") or web_server.paths["config_root"])
 

@@ -17,6 +17,8 @@ __all__ = ["has_web_server_files", "render", "render_main", "render_web_server"]
 
 
 class Engine(Protocol):
+    SHARES_FILES: bool  # True: `web_server_files` returns files that depend on all live sites
+
     def site_files(self, spec: SiteSpec, web_server: WebServerSpec) -> list[RenderedFile]: ...
     def web_server_files(self, specs: Sequence[SiteSpec], web_server: WebServerSpec) -> list[RenderedFile]: ...
     def main(
@@ -42,7 +44,7 @@ def _check(spec: SiteSpec) -> None:
 
 def has_web_server_files(engine: str) -> bool:
     """Return whether this engine has files that depend on all live sites; otherwise skip `render_web_server`."""
-    return engine not in ("nginx", "native")
+    return ENGINES[engine].SHARES_FILES
 
 
 def render_web_server(specs: Sequence[SiteSpec], web_server: WebServerSpec) -> list[RenderedFile]:

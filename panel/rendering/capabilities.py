@@ -10,12 +10,13 @@ from typing import Any, Literal
 
 from panel.rendering import apache
 from panel.rendering.apache.modules import missing as missing_modules
-from panel.rendering.capability import ENGINES, Context, Row, Severity
+from panel.rendering.capability import Context, Row, Severity
 from panel.rendering.capability.apache import APACHE
 from panel.rendering.capability.nginx import NATIVE, NGINX
 from panel.rendering.capability.openlitespeed import OPENLITESPEED
 from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import (
+    ENGINE_NAMES,
     AccessRule,
     BasicAuth,
     Cache,
@@ -129,7 +130,7 @@ def overview() -> dict[str, dict[str, Literal["same", "different", "not_offered"
     """Field -> engine -> the largest possible difference; the actual difference depends on the site."""
     result: dict[str, dict[str, Literal["same", "different", "not_offered"]]] = {}
     for member, row in TABLE.items():
-        severities = {engine: {verdict.severity for verdict in row.get(engine, ())} for engine in ENGINES}
+        severities = {engine: {verdict.severity for verdict in row.get(engine, ())} for engine in ENGINE_NAMES}
         result[member] = {
             engine: "not_offered" if "not_offered" in found else "different" if found else "same"
             for engine, found in severities.items()

@@ -16,6 +16,7 @@ from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import RenderedFile, SiteSpec, WebServerSpec
 
 DISABLED = ".disabled"  # not matched by conf.d/*.conf
+_KEEPS_DISABLED = frozenset({"nginx", "native", "apache"})
 
 
 def enabled(web_server: WebServerSpec, name: str, text: str, *, link: str = "") -> list[RenderedFile]:
@@ -30,13 +31,20 @@ def enabled(web_server: WebServerSpec, name: str, text: str, *, link: str = "") 
     return [RenderedFile(f"{root}/conf.d/{link or name}.conf", text)]
 
 
+def keeps_disabled(engine: str) -> bool:
+    """Return whether the server has a place for files that it does not load: conf.d/NAME.conf.disabled, or
+    sites-available without a link. OpenLiteSpeed has none.
+    """
+    return engine in _KEEPS_DISABLED
+
+
 def disabled_path(path: str, web_server: WebServerSpec) -> str:
     """Path of a site's file while the site is disabled; "" if the file is removed.
 
     Files that the server does not load by themselves keep their path: those in sites-available, certificates,
-    passwords. OpenLiteSpeed has no such place.
+    passwords.
     """
-    if web_server.engine == "openlitespeed" or dirname(path) == f"{web_server.config_root}/sites-enabled":
+    if not keeps_disabled(web_server.engine) or dirname(path) == f"{web_server.config_root}/sites-enabled":
         return ""
     return path + DISABLED if dirname(path) == f"{web_server.config_root}/conf.d" else path
 

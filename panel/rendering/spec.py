@@ -19,6 +19,8 @@ from panel.rendering.targets import LocalServices
 DISTRIBUTION_PORTS = frozenset({80, 443})
 Match = Literal["=", "^~", "~", "~*", ""]
 HandlerKind = Literal["static", "php", "proxy", "return", "deny"]
+EngineName = Literal["nginx", "apache", "openlitespeed", "native"]
+ENGINE_NAMES: tuple[EngineName, ...] = typing.get_args(EngineName)
 
 
 @dataclass(frozen=True)
@@ -252,7 +254,7 @@ class OwnListener:
 class WebServerSpec:
     """The web server for which a site is rendered: its file layout and its features."""
 
-    engine: Literal["nginx", "apache", "openlitespeed", "native"]
+    engine: EngineName
     layout: Literal["conf_d", "sites", "vhosts"]
     config_root: str  # absolute; rendered paths are below it
     log_dir: str

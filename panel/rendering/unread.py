@@ -27,7 +27,7 @@ _APACHE = _set(
     """
 )
 _OPENLITESPEED = _set("accesscontrol context errorpage realm rewrite rewritecond rewriterule")
-_DECIDING = {"nginx": _NGINX, "native": _NGINX, "apache": _APACHE, "openlitespeed": _OPENLITESPEED}
+DECIDING = {"nginx": _NGINX, "native": _NGINX, "apache": _APACHE, "openlitespeed": _OPENLITESPEED}
 
 
 def deciding(text: str, engine: str) -> tuple[str, ...]:
@@ -40,7 +40,7 @@ def deciding(text: str, engine: str) -> tuple[str, ...]:
         found = READERS[engine](text)
     except Unreadable:
         return ("an unreadable directive",)
-    return tuple(dict.fromkeys(item.name for item in _all(found) if item.name.lower() in _DECIDING[engine]))
+    return tuple(dict.fromkeys(item.name for item in _all(found) if item.name.lower() in DECIDING[engine]))
 
 
 def _all(items: Iterable[Read]) -> Iterator[Read]:

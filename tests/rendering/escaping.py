@@ -10,7 +10,7 @@ from functools import cache
 from panel.rendering import confinement, names, render, render_web_server, variables
 from panel.rendering.errors import NotExpressible
 from panel.rendering.expiry import parse as parse_expiry
-from panel.rendering.readers import Read, apache, nginx, openlitespeed
+from panel.rendering.readers import Read, engines
 from panel.rendering.spec import WebServerSpec
 from tests.rendering.hostile import FIELDS, HARMLESS, HARMLESS_VALUES
 
@@ -22,7 +22,7 @@ WEB_SERVERS = {
         "openlitespeed", "vhosts", "/usr/local/lsws/conf", "/var/log", site_roots=("/srv",)
     ),
 }  # fmt: skip
-READERS = {"nginx": nginx.read, "gallop": nginx.read, "apache": apache.read, "openlitespeed": openlitespeed.read}
+READERS = {name: engines.READERS[web_server.engine] for name, web_server in WEB_SERVERS.items()}
 BUILT_PATHS = ("block try_files", "try_files", "rewritten path", "location rewrite")
 Shape = tuple[object, ...]
 

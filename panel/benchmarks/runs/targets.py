@@ -18,7 +18,7 @@ from panel.websites.models import Site
 
 _LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "*": "127.0.0.1", "::": "::1"}  # noqa: S104 - as found in listens
 # Process names for servers without a pid file.
-_PROCESSES = {
+PROCESSES = {
     Engine.NGINX: ["nginx"],
     Engine.APACHE: ["apache2", "httpd"],
     Engine.OPENLITESPEED: ["litespeed*", "openlitespeed*", "lshttpd*"],
@@ -104,7 +104,7 @@ def trees(revision: Revision) -> dict[str, list[str]]:
     """Roots of the process trees of the server and, with PHP, of the application on the host."""
     web_server: WebServer = revision.web_server
     pid_file = web_server.paths.get("pid_file", "")
-    found = {"server": [pid_file] if pid_file else _PROCESSES[Engine(web_server.engine)]}
+    found = {"server": [pid_file] if pid_file else PROCESSES[Engine(web_server.engine)]}
     if from_json(SiteSpec, revision.spec).php_pools:
         found["application"] = _APPLICATION
     return found

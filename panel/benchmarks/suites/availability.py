@@ -13,7 +13,7 @@ from panel.benchmarks.suites.definitions import PRESETS, PROTOCOLS, Case, Preset
 from panel.benchmarks.testbeds.layout import able
 from panel.benchmarks.testbeds.lifecycle import program
 from panel.core.errors import ApplicationError
-from panel.hosts.models import Host, WebServer
+from panel.hosts.models import Engine, Host, WebServer
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _available(definition: Suite, host: Host, chosen: Sequence[str]) -> tuple[li
         if chosen and setup.slug not in chosen:
             continue
         found = web_servers.get(setup.engine)
-        lacks = _lacks(setup, host) if found else f"{host.name} has no {setup.engine_name}."
+        lacks = _lacks(setup, host) if found else f"{host.name} has no {Engine(setup.engine).label}."
         if found and not lacks:
             available.append((able(setup, program(found)), found))
         else:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.records import LinkMeasurement
 from panel.benchmarks.tools.arguments import Value
+from panel.rendering.spec import EngineName
 
 PresetName = Literal["full", "short"]
 # Layout of the source's tables: each round with average and rating; one figure by link and protocol; many measures.
@@ -74,18 +75,13 @@ class Setup:
 
     slug: str
     label: str
-    engine: Literal["nginx", "apache", "native", "openlitespeed"]
+    engine: EngineName
     published: str = ""
     mpm: str = "event"  # Apache's multi-processing module
     php_children: int = 0  # number of its own PHP children; 0: no PHP
     # php-fpm by FastCGI; lsphp by LSAPI, either at an address or started by the server, which only OpenLiteSpeed does.
     php: Literal["fpm", "lsphp-tcp", "lsphp-started"] = "fpm"
     protocols: tuple[str, ...] = ("h1", "h2")
-
-    @property
-    def engine_name(self) -> str:
-        names = {"nginx": "nginx", "apache": "Apache httpd", "native": "gallop", "openlitespeed": "OpenLiteSpeed"}
-        return names[self.engine]
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ server's defaults. Pure.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from panel.benchmarks.suites.definitions import Settings, Setup
@@ -40,10 +41,7 @@ def home(name: str) -> str:
 
 def main(setup: Setup, settings: Settings, *, as_root: bool, lsphp: Lsphp | None = None) -> dict[str, str]:
     """{path below the test bed: text} of the server's main file and its includes."""
-    if setup.engine == "openlitespeed":
-        return _openlitespeed(setup, settings, as_root, lsphp)
-    build = _apache if setup.engine == "apache" else _nginx
-    return build(setup, settings, as_root)
+    return BUILDERS[setup.engine](setup, settings, as_root, lsphp)
 
 
 def config_root(setup: Setup) -> str:
@@ -51,7 +49,7 @@ def config_root(setup: Setup) -> str:
     return home(f"{setup.slug}/conf" if setup.engine == "openlitespeed" else setup.slug)
 
 
-def _nginx(setup: Setup, settings: Settings, as_root: bool) -> dict[str, str]:
+def _nginx(setup: Setup, settings: Settings, as_root: bool, _php: Lsphp | None) -> dict[str, str]:
     place = home(setup.slug)
     http: list[Node] = [
         directive("include", "mime.types"),
@@ -83,7 +81,7 @@ def _nginx(setup: Setup, settings: Settings, as_root: bool) -> dict[str, str]:
     }
 
 
-def _apache(setup: Setup, settings: Settings, as_root: bool) -> dict[str, str]:
+def _apache(setup: Setup, settings: Settings, as_root: bool, _php: Lsphp | None) -> dict[str, str]:
     place = home(setup.slug)
     nodes: list[Node] = [
         directive("ServerRoot", place),
@@ -185,6 +183,14 @@ def _lsphp(setup: Setup, lsphp: Lsphp) -> list[Node]:
         block("extprocessor", LSPHP, body=[directive(name, value) for name, value in values.items()]),
         block("scripthandler", body=[directive("add", f"lsapi:{LSPHP} php")]),
     ]
+
+
+BUILDERS: dict[str, Callable[[Setup, Settings, bool, Lsphp | None], dict[str, str]]] = {
+    "nginx": _nginx,
+    "native": _nginx,
+    "apache": _apache,
+    "openlitespeed": _openlitespeed,
+}
 
 
 def php_fpm(setup: Setup, *, as_root: bool) -> dict[str, str]:

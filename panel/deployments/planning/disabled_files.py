@@ -13,14 +13,13 @@ from dataclasses import replace
 from panel.deployments.models import Revision, SiteState, SiteStatus
 from panel.deployments.plan import FileRecord
 from panel.deployments.revisions.rendered import records_of
-from panel.hosts.models import Engine
-from panel.rendering.layout import disabled_path
+from panel.rendering.layout import disabled_path, keeps_disabled
 from panel.websites import web_server_specs
 from panel.websites.models import Site
 
 
 def can_stay_disabled(revision: Revision) -> bool:
-    return revision.web_server.engine != Engine.OPENLITESPEED
+    return keeps_disabled(revision.web_server.engine)
 
 
 def disabled_records(revision: Revision) -> dict[str, FileRecord]:

@@ -7,7 +7,7 @@ directives is removed; for a symbolic link only the link is removed, so the admi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,15 +19,9 @@ from panel.deployments.plan import FileRecord
 from panel.deployments.planning.changes import Change
 from panel.deployments.revisions.rendered import blobs_keep, contents
 from panel.hosts.models import WebServer
-from panel.rendering.readers import Unreadable, apache, nginx, openlitespeed
+from panel.rendering.readers import Unreadable
+from panel.rendering.readers.engines import READERS
 from panel.rendering.spec import RenderedFile
-
-_READERS: dict[str, Callable[[str], Sequence[object]]] = {
-    "nginx": nginx.read,
-    "native": nginx.read,
-    "apache": apache.read,
-    "openlitespeed": openlitespeed.read,
-}
 
 
 @dataclass(frozen=True)
@@ -54,7 +48,7 @@ def without(text: str, parts: Iterable[Mapping[str, Any]]) -> str:
 def says_nothing(text: str, engine: str) -> bool:
     """Return whether only comments are left."""
     try:
-        return not _READERS[engine](text)
+        return not READERS[engine](text)
     except Unreadable:
         return False
 

@@ -15,8 +15,9 @@ from typing import Any, cast
 
 from panel.core.errors import ApplicationError
 from panel.imports.mapping import mapped
-from panel.imports.reading import READERS, Loader, SourceFile
+from panel.imports.reading import Loader, SourceFile
 from panel.rendering.readers import Read, Unreadable
+from panel.rendering.readers.engines import NGINX_SYNTAX, READERS
 from panel.rendering.spec import WebServerSpec
 from panel.websites.definitions import SiteData
 
@@ -63,7 +64,7 @@ def tree(engine: str, text: str) -> tuple[object, ...]:
     kinds are sorted, because their order does not matter. ApplicationError if the file cannot be read.
     """
     try:
-        return _bare(READERS[engine](text), engine in ("nginx", "native"))
+        return _bare(READERS[engine](text), engine in NGINX_SYNTAX)
     except Unreadable as error:
         raise ApplicationError(f"line {error.line}: {error.message}") from error
     except RecursionError as error:

@@ -152,7 +152,7 @@ def free_name(wanted: str, taken: Iterable[str]) -> str:
 
 def printed(node: Node, engine: str) -> str:
     """A directive printed in its server's syntax."""
-    return "\n".join(_PRINTERS[engine](node, 0))
+    return "\n".join(PRINTERS[engine](node, 0))
 
 
 def _nginx(node: Node, depth: int) -> list[str]:
@@ -182,4 +182,4 @@ def _openlitespeed(node: Node, depth: int) -> list[str]:
     return [f"{words} {{", *inner, INDENT * depth + "}"]
 
 
-_PRINTERS = {"nginx": _nginx, "native": _nginx, "apache": _apache, "openlitespeed": _openlitespeed}
+PRINTERS = {"nginx": _nginx, "native": _nginx, "apache": _apache, "openlitespeed": _openlitespeed}

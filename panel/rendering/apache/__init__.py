@@ -13,7 +13,8 @@ from panel.rendering.apache.vhost import hosts
 from panel.rendering.spec import RenderedFile, ServerBlock, SiteSpec, WebServerSpec
 from panel.rendering.tree import Node, directive, print_tree
 
-__all__ = ["main", "site_files", "web_server_files"]
+__all__ = ["SHARES_FILES", "main", "site_files", "web_server_files"]
+SHARES_FILES = True
 
 
 def site_files(spec: SiteSpec, web_server: WebServerSpec) -> list[RenderedFile]:

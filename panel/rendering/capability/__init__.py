@@ -9,7 +9,6 @@ from typing import Any, Literal
 from panel.rendering.spec import ServerBlock, SiteSpec, WebServerSpec
 
 Severity = Literal["not_offered", "different"]
-ENGINES = ("nginx", "apache", "openlitespeed", "native")
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,10 @@ from panel.rendering.errors import NotExpressible
 from panel.rendering.lint import access, start
 from panel.rendering.lint.finding import Finding, Fix, part
 from panel.rendering.readers import Read, Unreadable
-from panel.rendering.readers.engines import READERS
+from panel.rendering.readers.engines import NGINX_SYNTAX, READERS
 from panel.rendering.spec import Location, ServerBlock
 from panel.rendering.targets import is_name, target_of
 
-_NGINX = ("nginx", "native")
 _WEAK = {"sslv2", "sslv3", "tlsv1", "tlsv1.0", "tlsv1.1"}
 _WEAK_CIPHERS = re.compile(r"(?:^|[:+ ,])(?:RC4|DES|3DES|MD5|NULL|EXP\w*|aNULL|eNULL|ADH|LOW)\b", re.IGNORECASE)
 # An upstream that the visitor chooses, or whose name the visitor can extend. A path begins with a slash, so it ends the
@@ -36,7 +35,7 @@ def of_block(block: ServerBlock, where: str, engine: str) -> Iterator[Finding]:
 def of_location(block: ServerBlock, location: Location, where: str, engine: str) -> Iterator[Finding]:
     yield from _tls(location.snippet, where, engine)
     yield from _open_proxy(location.snippet, where, engine)
-    if engine in _NGINX:
+    if engine in NGINX_SYNTAX:
         yield from _names_at_start(location, where, engine)
         yield from _lost_headers(block, location, where, engine)
         yield from _if(location, where, engine)

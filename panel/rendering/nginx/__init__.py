@@ -11,7 +11,8 @@ from panel.rendering.nginx.site import site
 from panel.rendering.spec import RenderedFile, SiteSpec, WebServerSpec
 from panel.rendering.tree import print_tree
 
-__all__ = ["main", "site_files", "web_server_files"]
+__all__ = ["SHARES_FILES", "main", "site_files", "web_server_files"]
+SHARES_FILES = False
 
 
 def site_files(spec: SiteSpec, web_server: WebServerSpec) -> list[RenderedFile]:

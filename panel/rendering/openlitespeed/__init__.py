@@ -19,7 +19,8 @@ from panel.rendering.openlitespeed.vhost import host
 from panel.rendering.spec import RenderedFile, SiteSpec, WebServerSpec
 from panel.rendering.tree import print_tree
 
-__all__ = ["main", "site_files", "web_server_files"]
+__all__ = ["SHARES_FILES", "main", "site_files", "web_server_files"]
+SHARES_FILES = True
 
 
 def site_files(spec: SiteSpec, web_server: WebServerSpec) -> list[RenderedFile]:

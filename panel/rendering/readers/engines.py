@@ -1,4 +1,4 @@
-"""Reader of each engine's grammar."""
+"""The reader of each engine's grammar, and the engines that share nginx's."""
 
 from __future__ import annotations
 
@@ -12,3 +12,4 @@ READERS: dict[str, Callable[[str], tuple[Read, ...]]] = {
     "apache": apache.read,
     "openlitespeed": openlitespeed.read,
 }
+NGINX_SYNTAX = frozenset({"nginx", "native"})

@@ -7,7 +7,7 @@ import platform
 from collections.abc import Mapping
 from pathlib import Path
 
-from panel.rendering.capability import ENGINES
+from panel.rendering.spec import ENGINE_NAMES as ENGINES
 from tests.suites.conformance import table
 from tests.suites.conformance.progress import Progress
 from tests.suites.conformance.servers import OPENLITESPEED

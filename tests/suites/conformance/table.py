@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from panel.rendering.capabilities import MEMBERS, TABLE, overview
-from panel.rendering.capability import ENGINES
+from panel.rendering.spec import ENGINE_NAMES as ENGINES
 from tests.suites.conformance.explained import EXPLAINED
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "engines.md"
