@@ -69,9 +69,18 @@ def locations(spec: SiteSpec) -> Iterator[Location]:
     yield from (source for block in spec.blocks for source in block.locations if caches(source))
 
 
+def can_be_cleared(engine: str) -> bool:
+    """Return whether the agent can delete the server's cached responses. OpenLiteSpeed's cache has no known files."""
+    return engine in ("nginx", "native", "apache")
+
+
 def folders(spec: SiteSpec, web_server: WebServerSpec) -> list[str]:
-    """Cache folders of the site in nginx and gallop, one per kind of backend."""
-    if web_server.engine not in ("nginx", "native"):
+    """Folders that hold the site's cached responses: in nginx and gallop one per kind of backend, in Apache one for all
+    sites. None on a server whose cache cannot be cleared.
+    """
+    if web_server.engine == "apache":
+        return [web_server.cache_dir]
+    if not can_be_cleared(web_server.engine):
         return []
     used = {source.handler for source in locations(spec)}
     return [folder(spec.name, web_server, kind) for handler, kind in KINDS.items() if handler in used]

@@ -11,7 +11,6 @@ from panel.core.errors import ApplicationError
 from panel.deployments import host_agent
 from panel.deployments.planning.selectors import live_revision
 from panel.deployments.revisions.rendered import spec_of
-from panel.hosts.models import Engine
 from panel.remote.client import Message
 from panel.rendering import caching
 from panel.websites import web_server_specs
@@ -29,13 +28,13 @@ def site_cache_empty(*, actor: User, site: Site) -> dict[str, int]:
     if revision is None:
         raise ApplicationError(f"{site} is not deployed, so no web server caches its responses.", field="site")
     web_server, spec = revision.web_server, web_server_specs.web_server_spec(revision.web_server)
-    if web_server.engine == Engine.OPENLITESPEED:
+    if not caching.can_be_cleared(web_server.engine):
         message = f"{web_server} cannot clear its cache on request. Cached responses expire on their own."
         raise ApplicationError(message, field="site")
     frozen = spec_of(revision)
     if not any(True for _ in caching.locations(frozen)):
         raise ApplicationError(f"No location of the deployed {site} uses response caching.", field="site")
-    folders = [spec.cache_dir] if web_server.engine == Engine.APACHE else caching.folders(frozen, spec)
+    folders = caching.folders(frozen, spec)
     roots = sorted({dirname(folder) for folder in folders})
     found: Message = host_agent.emptied(web_server.host, folders, roots=roots)
     audit_record(actor=actor, action="site.cache_empty", target=site, after={"files": found["files"]})
