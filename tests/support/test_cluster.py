@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,10 @@ def test_cluster_run_includes_database_marks(request: pytest.FixtureRequest) -> 
 @pytest.mark.cluster
 def test_cluster_run_includes_cluster_marks(request: pytest.FixtureRequest) -> None:
     assert is_for_cluster(request.node)
+
+
+def test_garbage_collector_is_on_during_tests() -> None:
+    assert gc.isenabled() and gc.get_freeze_count() > 0
 
 
 def test_scheduling_names_existing_files() -> None:
