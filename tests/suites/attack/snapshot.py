@@ -14,6 +14,9 @@ _SKIPPED_APPS = {"sessions", "contenttypes", "django_celery_beat"}
 _SKIPPED = {"audit.AuditEntry", "accounts.GuessBudget"}  # wrong secrets are counted whoever sends them
 _FIELDS = {"last_login", "last_used_at", "last_used_address", "updated_at", "row_version", "heartbeat_at"}
 
+# What a savepoint wrote stays counted after it was undone.
+_WRITTEN = "SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) FROM pg_stat_xact_user_tables"
+
 Rows = dict[str, dict[Any, str]]  # by model and primary key: a digest of the row
 
 
@@ -47,9 +50,11 @@ def changes(before: Rows, after: Rows) -> list[tuple[str, Any]]:
     return found
 
 
-def writes() -> int | None:
-    """How many rows this connection has written so far; None where the database does not tell."""
-    if connection.vendor != "sqlite":
-        return None
-    connection.ensure_connection()
-    return int(connection.connection.total_changes)
+def writes() -> int:
+    """How many rows this connection has written so far, on PostgreSQL those of the current transaction."""
+    if connection.vendor == "sqlite":
+        connection.ensure_connection()
+        return int(connection.connection.total_changes)
+    with connection.cursor() as cursor:
+        cursor.execute(_WRITTEN)
+        return int(cursor.fetchone()[0])
