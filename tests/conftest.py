@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import environment
-from tests.support import database_flush, migrated_database
+from tests.support import database_flush, migrated_copies, migrated_database
 
 database_flush.install()
 
@@ -38,6 +38,22 @@ if environment.WORKER:
         yield
         with django_db_blocker.unblock():
             migrated_database.destroy(former)
+
+
+# A folder of all processes of the run.
+SHARED = environment.HOME.parent if environment.WORKER else environment.HOME
+
+
+@pytest.fixture(scope="session")
+def migrated_postgres(testrun_uid: str) -> Path:
+    """`copy_of` of PostgreSQL servers whose panel finds its tables."""
+    return migrated_copies.postgres_data(SHARED, testrun_uid)
+
+
+@pytest.fixture(scope="session")
+def migrated_sqlite(testrun_uid: str) -> Path:
+    """To copy to `paddock.sqlite3` in the data folder of a panel, which finds its tables then."""
+    return migrated_copies.sqlite_file(SHARED, testrun_uid)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

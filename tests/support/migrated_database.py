@@ -25,7 +25,7 @@ def create(folder: Path, run: str) -> str:
     tells them apart.
     """
     former, copy, made_by = connection.settings_dict["NAME"], folder / COPY, folder / f"{COPY}.run"
-    with _locked(folder):
+    with locked(folder / f"{COPY}.lock"):
         if made_by.exists() and made_by.read_text() == run:
             _take(copy)
         else:
@@ -41,8 +41,9 @@ def destroy(former: str) -> None:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    with (folder / f"{COPY}.lock").open("w") as lock:
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes that lock the file `path` waiting."""
+    with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -29,7 +29,10 @@ def _as_unprivileged(argv: list[str]) -> list[str]:
 
 
 class Postgres:
-    """`address` and `inside` place it on a network of its own; `options` are further settings of the server."""
+    """`address` and `inside` place it on a network of its own; `options` are further settings of the server.
+
+    `copy_of` is the data folder of a stopped server, which it begins with a copy of; without one it begins empty.
+    """
 
     def __init__(
         self,
@@ -37,8 +40,9 @@ class Postgres:
         address: str = "127.0.0.1",
         inside: Sequence[str] = (),
         options: Mapping[str, str] | None = None,
+        copy_of: Path | None = None,
     ) -> None:
-        self.root, self.address = root, address
+        self.root, self.address, self.copy_of = root, address, copy_of
         self.port = free_port()
         root.mkdir(parents=True, exist_ok=True)
         if os.geteuid() == 0:
@@ -56,15 +60,21 @@ class Postgres:
         return f"postgres://postgres@{self.address}:{self.port}/postgres"
 
     def start(self) -> Self:
-        argv = [_binary("initdb"), "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
         if not (self.data / "PG_VERSION").exists():  # a kept folder has one
-            self.run([*argv, "--locale=C.UTF-8"])
+            self._make_data()
         if self.address != "127.0.0.1":
             with (self.data / "pg_hba.conf").open("a") as rules:
                 rules.write("host all all samenet trust\nhost replication all samenet trust\n")
         self.process.start()
         self.process.wait_for_port(self.port, address=self.address)
         return self
+
+    def _make_data(self) -> None:
+        if self.copy_of:
+            subprocess.run([tool("cp"), "--archive", str(self.copy_of), str(self.data)], check=True)
+            return
+        argv = [_binary("initdb"), "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
+        self.run([*argv, "--locale=C.UTF-8"])
 
     def start_as_standby(self, primary: Postgres) -> Self:
         """Copy the primary, and follow it by streaming replication."""

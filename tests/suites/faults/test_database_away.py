@@ -41,8 +41,8 @@ class Response:
 
 
 class Panel:
-    def __init__(self, folder: Path) -> None:
-        self.postgres = Postgres(folder / "postgres").start()
+    def __init__(self, folder: Path, copy_of: Path) -> None:
+        self.postgres = Postgres(folder / "postgres", copy_of=copy_of).start()
         self.port = free_port()
         env = {"PADDOCK_HOME": str(folder / "home"), "PADDOCK_LOCAL_HOST": "0"}
         self.env = os.environ | env | {"PADDOCK_DATABASE_URL": self.postgres.url, "PADDOCK_REDIS_URL": ""}
@@ -75,10 +75,10 @@ class Panel:
 
 
 @pytest.fixture
-def panel() -> Iterator[Panel]:
+def panel(migrated_postgres: Path) -> Iterator[Panel]:
     with tempfile.TemporaryDirectory(prefix="paddock-test-") as folder:
         Path(folder).chmod(0o755)  # PostgreSQL runs as an account of its own
-        running = Panel(Path(folder))
+        running = Panel(Path(folder), migrated_postgres)
         yield running
         running.stop()
 

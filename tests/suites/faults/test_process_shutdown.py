@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -46,8 +47,10 @@ print(json.dumps({{"cookie": f"{{name}}={{client.cookies[name].value}}", "events
 class Panel:
     """A data folder with a silent host in it."""
 
-    def __init__(self, home: Path, silent: socket.socket) -> None:
+    def __init__(self, home: Path, silent: socket.socket, database: Path) -> None:
         self.silent = silent
+        home.mkdir()
+        shutil.copyfile(database, home / "paddock.sqlite3")
         names = ("PADDOCK_DATABASE_URL", "PADDOCK_REDIS_URL")
         env = {name: value for name, value in os.environ.items() if name not in names}
         self.env = env | {"PADDOCK_HOME": str(home), "PADDOCK_LOCAL_HOST": "0"}
@@ -72,9 +75,9 @@ class Panel:
 
 
 @pytest.fixture
-def panel(tmp_path: Path) -> Iterator[Panel]:
+def panel(tmp_path: Path, migrated_sqlite: Path) -> Iterator[Panel]:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        yield Panel(tmp_path / "home", silent)
+        yield Panel(tmp_path / "home", silent, migrated_sqlite)
 
 
 def seconds_to_end(child: subprocess.Popen[bytes]) -> float:
