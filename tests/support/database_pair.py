@@ -17,7 +17,8 @@ from tests.support.waiting import eventually
 class DatabasePair:
     """The primary is in a network namespace, so that it can vanish as if its power failed. Needs root and iproute2."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, copy_of: Path | None = None) -> None:
+        """The primary begins with `copy_of` (tests/support/postgres.py)."""
         root.mkdir(parents=True, exist_ok=True)
         root.chmod(0o755)
         number = os.getpid() % 250
@@ -26,7 +27,7 @@ class DatabasePair:
         self._networks(here, there)
         inside = [tool("ip"), "netns", "exec", self.namespace]
         options = {"synchronous_commit": "on", "wal_level": "replica"}
-        self.primary = Postgres(root / "primary", there, inside, options)
+        self.primary = Postgres(root / "primary", there, inside, options, copy_of)
         self.standby = Postgres(root / "standby", here)
 
     def _networks(self, here: str, there: str) -> None:

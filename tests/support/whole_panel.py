@@ -25,7 +25,7 @@ class WholePanel:
 
     `rows` is a module that reads `given` as JSON, creates the rows, and prints a token and a session cookie of an
     administrator, and what else a run needs (`made`). `database_url` names a PostgreSQL that others start and stop,
-    `code` the folder of another version of the panel.
+    `code` the folder of another version of the panel, `copy_of` the data folder that its own PostgreSQL begins with.
     """
 
     def __init__(
@@ -36,12 +36,13 @@ class WholePanel:
         database_url: str = "",
         page_timeout_s: float = PAGE_TIMEOUT_S,
         code: Path = ROOT,
+        copy_of: Path | None = None,
     ) -> None:
         self.page_timeout_s, self.code = page_timeout_s, code
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
         self.redis = Redis(folder / "redis").start()
-        self.postgres = None if database_url else Postgres(folder / "postgres").start()
+        self.postgres = None if database_url else Postgres(folder / "postgres", copy_of=copy_of).start()
         database_url = self.postgres.url if self.postgres else database_url
         self.port = free_port()
         own = {"PADDOCK_HOME": str(folder / "home"), "PADDOCK_LOCAL_HOST": "0"}

@@ -48,9 +48,9 @@ print(json.dumps(str(HostJob.objects.create(host=host, kind="check").uuid)))
 class ProxiedPanel:
     """`machines` are two web processes, each with a data folder of its own. `stop_all` ends what was started."""
 
-    def __init__(self, folder: Path, ended: ExitStack) -> None:
+    def __init__(self, folder: Path, ended: ExitStack, copy_of: Path) -> None:
         self.folder = folder
-        postgres = ended.enter_context(Postgres(folder / "postgres"))
+        postgres = ended.enter_context(Postgres(folder / "postgres", copy_of=copy_of))
         redis = ended.enter_context(Redis(folder / "redis"))
         names = {"PADDOCK_SECRET_KEY": "s" * 60, "PADDOCK_ENCRYPTION_KEYS": Fernet.generate_key().decode()}
         names |= {"PADDOCK_DATABASE_URL": postgres.url, "PADDOCK_REDIS_URL": redis.url, "PADDOCK_LOCAL_HOST": "0"}

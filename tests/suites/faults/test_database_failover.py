@@ -20,8 +20,8 @@ PROMOTED_AFTER_S = 5.0
 
 
 @pytest.fixture
-def world(server_root: Path) -> Iterator[tuple[WholePanel, DatabasePair, Scene]]:
-    pair = DatabasePair(server_root / "databases")
+def world(server_root: Path, migrated_postgres: Path) -> Iterator[tuple[WholePanel, DatabasePair, Scene]]:
+    pair = DatabasePair(server_root / "databases", migrated_postgres)
     try:
         pair.start()
         with scene(server_root / "hosts", hosts=1, sites=SITES) as found:

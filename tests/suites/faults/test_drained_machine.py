@@ -18,9 +18,9 @@ SITE = "site-1-1"
 
 
 @pytest.fixture
-def panel(server_root: Path) -> Iterator[WholePanel]:
+def panel(server_root: Path, migrated_postgres: Path) -> Iterator[WholePanel]:
     with scene(server_root / "hosts", hosts=1, sites=1) as found:
-        panel = WholePanel(server_root / "panel", ROWS, found.given())
+        panel = WholePanel(server_root / "panel", ROWS, found.given(), copy_of=migrated_postgres)
         panel.start()
         try:
             yield panel

@@ -28,12 +28,12 @@ FAIL_TIMEOUT_S = 10.5  # of nginx's upstreams: 10 s
 
 
 @pytest.fixture(scope="module")
-def panel() -> Iterator[ProxiedPanel]:
+def panel(migrated_postgres: Path) -> Iterator[ProxiedPanel]:
     folder = Path(tempfile.mkdtemp(prefix="pd-"))
     folder.chmod(0o755)
     with ExitStack() as ended:
         ended.callback(shutil.rmtree, folder, ignore_errors=True)
-        yield ProxiedPanel(folder, ended)
+        yield ProxiedPanel(folder, ended, migrated_postgres)
 
 
 @pytest.fixture(scope="module")

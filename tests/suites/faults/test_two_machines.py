@@ -18,11 +18,13 @@ ROWS = "tests.suites.renewals.rows"
 
 
 @pytest.fixture
-def world(server_root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[WholePanel, SecondMachine, Scene]]:
+def world(
+    server_root: Path, monkeypatch: pytest.MonkeyPatch, migrated_postgres: Path
+) -> Iterator[tuple[WholePanel, SecondMachine, Scene]]:
     monkeypatch.setenv("PADDOCK_SECRET_KEY", "s" * 60)
     monkeypatch.setenv("PADDOCK_ENCRYPTION_KEYS", Fernet.generate_key().decode())
     with scene(server_root / "hosts", hosts=1, sites=3) as found:
-        first = WholePanel(server_root / "panel", ROWS, found.given())
+        first = WholePanel(server_root / "panel", ROWS, found.given(), copy_of=migrated_postgres)
         second = SecondMachine(first, server_root / "second")
         first.start()
         second.start()
