@@ -17,7 +17,11 @@ __all__ = ["has_web_server_files", "render", "render_main", "render_web_server"]
 
 
 class Engine(Protocol):
-    SHARES_FILES: bool  # True: `web_server_files` returns files that depend on all live sites
+    """The package of one web server: the files of one site, the files that depend on all live sites (none unless
+    `SHARES_FILES`), and the main file with its includes, for a web server whose main file the panel manages.
+    """
+
+    SHARES_FILES: bool
 
     def site_files(self, spec: SiteSpec, web_server: WebServerSpec) -> list[RenderedFile]: ...
     def web_server_files(self, specs: Sequence[SiteSpec], web_server: WebServerSpec) -> list[RenderedFile]: ...
