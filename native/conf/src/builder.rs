@@ -92,6 +92,7 @@ pub struct Builder {
     pub warnings: Vec<String>,
     pub ctx: u32,
     pub http: Option<HttpNode>,
+    pub notices: Vec<String>,
     /// The server block being read.
     pub server: Option<ServerNode>,
     /// The locations being read, outermost first; the http level is at the bottom.
@@ -115,6 +116,7 @@ impl Builder {
             warnings: Vec::new(),
             ctx: ctx::MAIN,
             http: None,
+            notices: Vec::new(),
             server: None,
             locs: Vec::new(),
             upstream: None,
@@ -250,6 +252,11 @@ impl Builder {
 
     /// Like [`Cidr::parse`], with a warning about low bits that have no meaning.
     pub fn network(&mut self, text: &str, place: &Place) -> Option<Cidr> {
+    /// Tell the administrator about something that is no problem.
+    pub fn note(&mut self, message: impl Into<String>, place: &Place) {
+        self.notices.push(ConfError::at(message, place).to_string());
+    }
+
         let net = Cidr::parse(text)?;
         if net.has_low_bits(text) {
             self.warn(format!("low address bits of {text} are meaningless"), place);

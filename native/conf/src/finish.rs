@@ -110,6 +110,7 @@ impl Builder {
             files,
             prefix: self.prefix,
             conf_prefix: self.conf_prefix,
+            notices: self.notices,
             warnings,
         }
     }

@@ -70,7 +70,10 @@ const NOTES: &[(&str, &str)] = &[
     ("http2_streams_index_size", NO_EFFECT),
     ("http3_hq", NO_EFFECT),
     ("keepalive_min_timeout", NO_EFFECT),
-    ("load_module", "Refused: there are no dynamic modules."),
+    (
+        "load_module",
+        "Modules of brotli and zstd are built in: a note. Others are refused.",
+    ),
     ("lock_file", NO_EFFECT),
     ("map_hash_bucket_size", NO_EFFECT),
     ("map_hash_max_size", NO_EFFECT),

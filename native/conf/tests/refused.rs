@@ -119,3 +119,8 @@ fn password_pipe_is_not_read_by_parser() {
     std::fs::remove_file(&pipe).unwrap();
     assert_eq!(answer.as_deref(), Ok(""));
 }
+        ("main", "load_module modules/ngx_http_brotli_filter_module.so;", ""),
+        ("main", "load_module ngx_http_zstd_static_module.so; load_module /a/ngx_http_zstd_static_module.so;", "module \"ngx_http_zstd_static_module\" is already loaded"),
+        ("main", "events {} load_module ngx_http_zstd_static_module.so;", "\"load_module\" directive is specified too late"),
+        ("main", "load_module modules/ngx_http_lua_module.so;", "module \"ngx_http_lua_module\" is not built into gallop, which cannot load modules; remove this line and the module's directives (built in: ngx_http_brotli_filter_module, ngx_http_brotli_static_module, ngx_http_zstd_filter_module, ngx_http_zstd_static_module)"),
+        ("http", "load_module a.so;", "\"load_module\" directive is not allowed here"),

@@ -59,6 +59,10 @@ pub fn run(options: Options) -> ExitCode {
         config.warnings.iter().for_each(|w| report.line("warn", w));
     }
     if options.test {
+        if !options.quiet {
+            let notices = config.notices.iter();
+            notices.for_each(|n| report.line("notice", n));
+        }
         return test(&options, config, &seen.files, &report);
     }
     if let Some(signal) = options.signal {
@@ -304,6 +308,9 @@ impl Master {
             report.line("warn", warning);
             log::error_to(&logs, Level::Warn, warning);
         }
+        for notice in &config.notices {
+            log::error_to(&logs, Level::Notice, notice);
+        }
         let predecessor = inherited.as_ref().map(|inherited| inherited.from);
         let before = inherited.map_or(Vec::new(), |inherited| inherited.bound);
         let bound = bind(&config, &before)?;
@@ -517,6 +524,9 @@ impl Master {
         make_temp_folders(&config, ids.as_ref(), &self.logs);
         for warning in &config.warnings {
             self.log(Level::Warn, warning);
+        }
+        for notice in &config.notices {
+            self.log(Level::Notice, notice);
         }
         self.statistics.reload(&config)?;
         self.config = Arc::new(config);

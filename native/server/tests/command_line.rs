@@ -100,6 +100,91 @@ fn uncreatable_folders_give_warnings_only() {
     assert_eq!(run(&["-t", "-q"]), (Some(0), String::new()));
 }
 
+/// Debian's nginx.conf, and the files that its packages of modules put into modules-enabled.
+fn with_debian_modules(folder: &Folder, modules: &[&str]) {
+    for (n, module) in modules.iter().enumerate() {
+        let text = format!("load_module modules/{module}.so;\n");
+        folder.write(&format!("modules-enabled/{n}-mod.conf"), &text);
+    }
+    folder.write(
+        "nginx.conf",
+        "pid g.pid; daemon off; error_log error.log notice;\ninclude DIR/modules-enabled/*.conf;\n\
+         events { worker_connections 768; }\nhttp { access_log off; brotli on; brotli_static on;\n\
+         server { listen unix:s; } }\n"
+            .replace("DIR", site::path(&folder.0))
+            .as_str(),
+    );
+}
+
+#[test]
+fn debian_modules_that_are_built_in_are_accepted_with_a_note() {
+    let folder = Folder::new();
+    with_debian_modules(&folder, &[]);
+    let test = |more: &[&str]| {
+        let args = [
+            "-t",
+            "-p",
+            site::path(&folder.0),
+            "-c",
+            "nginx.conf",
+            "-e",
+            "e.log",
+        ];
+        let out = Command::new(site::BINARY).args(args).args(more).output();
+        let out = out.expect("the binary runs");
+        let said = String::from_utf8_lossy(&out.stderr).replace(site::path(&folder.0), "DIR");
+        (out.status.code(), said)
+    };
+    assert!(!test(&[]).1.contains("[notice]"));
+    let both = [
+        "ngx_http_brotli_filter_module",
+        "ngx_http_brotli_static_module",
+    ];
+    with_debian_modules(&folder, &both);
+    let (code, said) = test(&[]);
+    for (n, module) in both.iter().enumerate() {
+        let note = format!(
+            "gallop: [notice] module \"{module}\" is built into gallop, so \"modules/{module}.so\" is not loaded \
+             in DIR/modules-enabled/{n}-mod.conf:1\n"
+        );
+        assert!(said.contains(&note), "{said}");
+    }
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(test(&["-q"]), (Some(0), String::new()));
+    with_debian_modules(
+        &folder,
+        &["ngx_http_brotli_filter_module", "ngx_stream_module"],
+    );
+    let (code, said) = test(&[]);
+    assert_eq!(code, Some(1), "{said}");
+    let error = "gallop: [emerg] module \"ngx_stream_module\" is not built into gallop, which cannot load modules; \
+                 remove this line and the module's directives; gallop has no \"stream\" block";
+    assert!(
+        said.contains(error) && said.contains("DIR/modules-enabled/1-mod.conf:1"),
+        "{said}"
+    );
+}
+
+#[test]
+fn notes_about_modules_are_in_the_error_log_after_start_and_reload() {
+    let note = "[notice] ";
+    let server = site::Server::start_with(
+        "load_module /usr/lib/nginx/modules/ngx_http_zstd_filter_module.so;",
+        "server { listen 127.0.0.1:{port}; zstd on; return 200 x; }",
+    );
+    let count = |log: &str| {
+        let lines = log.lines().filter(|line| line.contains(note));
+        lines
+            .filter(|line| line.contains("\"ngx_http_zstd_filter_module\" is built into gallop"))
+            .count()
+    };
+    server.wait_for("the note", |s| count(&s.log("error.log")) == 1);
+    server.signal("HUP");
+    server.wait_for("the note of the reload", |s| {
+        count(&s.log("error.log")) == 2
+    });
+}
+
 /// A directive of each module that nginx has unless it is built without it.
 const OF_MODULES: [(&str, &str); 31] = [
     ("http_charset", "charset utf-8"),

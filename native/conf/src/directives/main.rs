@@ -1,5 +1,6 @@
 //! Directives of the main context and of the events block.
 
+use super::load_module::load_module;
 use super::logs::error_log_target;
 use crate::builder::{Builder, HttpNode, LocNode};
 use crate::cidr::Cidr;
@@ -190,15 +191,6 @@ fn thread_pool(_: &mut Builder, d: &Directive) -> Result<()> {
         )));
     }
     Ok(())
-}
-
-fn load_module(_: &mut Builder, d: &Directive) -> Result<()> {
-    let message = format!(
-        "load_module is not supported: gallop has no dynamic modules; remove \"{}\" \
-         (what is built in is listed by -V)",
-        d.args()[0]
-    );
-    Err(ConfError::new(message))
 }
 
 /// `debug_points`: without effect, since gallop has no such checks.

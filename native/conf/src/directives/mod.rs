@@ -9,6 +9,7 @@ pub mod files;
 mod filters;
 mod limits;
 mod logs;
+mod load_module;
 mod main;
 mod maps;
 mod modules;

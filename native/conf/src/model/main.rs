@@ -21,6 +21,8 @@ pub struct Config {
     pub conf_prefix: PathBuf,
     /// Warnings that do not stop the server, like nginx's `[warn]`.
     pub warnings: Vec<String>,
+    /// Notes for the error log, like nginx's `[notice]`.
+    pub notices: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
