@@ -79,6 +79,8 @@ pub struct HttpNode {
     pub zone_uses: Vec<(usize, &'static str, Place)>,
     /// Upstream zones whose size is known.
     pub sized_zones: hashbrown::HashSet<String>,
+    /// The upstream groups of `sticky` zones.
+    pub sticky_zones: HashMap<String, String>,
     /// Whether a directive shows counters.
     pub is_metered: bool,
     pub status_socket: Option<Listen>,
@@ -90,9 +92,9 @@ pub struct Builder {
     pub main: Main,
     pub vars: VarTable,
     pub warnings: Vec<String>,
+    pub notices: Vec<String>,
     pub ctx: u32,
     pub http: Option<HttpNode>,
-    pub notices: Vec<String>,
     /// The server block being read.
     pub server: Option<ServerNode>,
     /// The locations being read, outermost first; the http level is at the bottom.
@@ -114,9 +116,9 @@ impl Builder {
             main: Main::default(),
             vars: VarTable::default(),
             warnings: Vec::new(),
+            notices: Vec::new(),
             ctx: ctx::MAIN,
             http: None,
-            notices: Vec::new(),
             server: None,
             locs: Vec::new(),
             upstream: None,
@@ -250,13 +252,13 @@ impl Builder {
             .push(ConfError::at(message, place).to_string());
     }
 
-    /// Like [`Cidr::parse`], with a warning about low bits that have no meaning.
-    pub fn network(&mut self, text: &str, place: &Place) -> Option<Cidr> {
     /// Tell the administrator about something that is no problem.
     pub fn note(&mut self, message: impl Into<String>, place: &Place) {
         self.notices.push(ConfError::at(message, place).to_string());
     }
 
+    /// Like [`Cidr::parse`], with a warning about low bits that have no meaning.
+    pub fn network(&mut self, text: &str, place: &Place) -> Option<Cidr> {
         let net = Cidr::parse(text)?;
         if net.has_low_bits(text) {
             self.warn(format!("low address bits of {text} are meaningless"), place);
@@ -284,6 +286,7 @@ impl Builder {
             resolver: None,
             resolver_timeout: None,
             balance: Balance::RoundRobin,
+            sticky: None,
             // Only upstream blocks keep connections open.
             keepalive: 0,
             keepalive_local: true,

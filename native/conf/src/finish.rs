@@ -253,6 +253,8 @@ fn resolve_upstreams(upstreams: &mut [Upstream]) -> Result<()> {
             max_conns: 0,
             backup: false,
             down: false,
+            draining: false,
+            route: None,
             resolve: None,
         };
         if let Some(path) = group.name.strip_prefix("unix:") {

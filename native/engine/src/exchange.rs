@@ -253,6 +253,8 @@ pub struct Exchange {
     /// Header fields of a response whose `X-Accel-Redirect` is followed.
     pub carried: Vec<(Vec<u8>, Vec<u8>)>,
     pub carried_type: Option<Vec<u8>>,
+    /// The cookie that binds the client to an upstream server.
+    pub sticky_cookie: Option<Vec<u8>>,
     pub error_page: bool,
     /// The number of parents of a subrequest.
     pub depth: u8,
@@ -342,6 +344,7 @@ impl Exchange {
             stranded: false,
             carried: Vec::new(),
             carried_type: None,
+            sticky_cookie: None,
             error_page: false,
             depth: 0,
             header_only: false,

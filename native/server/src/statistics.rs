@@ -22,8 +22,8 @@ fn seconds() -> u64 {
     now.map_or(0, |d| d.as_secs())
 }
 
-fn generation(config: &Config) -> Result<Arc<Generation>, String> {
-    let made = Generation::new(config, threads(config));
+fn generation(config: &Config, before: Option<&Generation>) -> Result<Arc<Generation>, String> {
+    let made = Generation::new(config, threads(config), before);
     made.map(Arc::new)
         .map_err(|e| format!("mmap() of the counters failed ({e})"))
 }
@@ -32,7 +32,7 @@ impl Statistics {
     pub fn new(config: &Config) -> Result<Statistics, String> {
         let now = seconds();
         Ok(Statistics {
-            current: generation(config)?,
+            current: generation(config, None)?,
             before: Vec::new(),
             carried: Snapshot::default(),
             started: now,
@@ -43,7 +43,7 @@ impl Statistics {
 
     /// Count for another configuration from now on.
     pub fn reload(&mut self, config: &Config) -> Result<(), String> {
-        let next = generation(config)?;
+        let next = generation(config, Some(&self.current))?;
         self.before.push(std::mem::replace(&mut self.current, next));
         self.loaded = seconds();
         self.number += 1;

@@ -4,8 +4,6 @@
 const WITHOUT: &[&str] = &[
     "http_browser_module",
     "http_tunnel_module",
-    "http_upstream_least_time_module",
-    "http_upstream_sticky_module",
     "mail_pop3_module",
     "mail_imap_module",
     "mail_smtp_module",

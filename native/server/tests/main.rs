@@ -48,6 +48,7 @@ mod smuggling;
 mod ssi;
 mod status;
 mod survival;
+mod sticky;
 mod tls;
 mod upgrade;
 mod upstream_tls;

@@ -18,6 +18,7 @@ mod server;
 mod ssl;
 pub(crate) mod status;
 mod upstream;
+mod sticky;
 pub mod upstream_conf;
 mod upstream_shared;
 mod userid;
@@ -43,6 +44,7 @@ pub const TABLES: &[&[Spec]] = &[
     upstream::TABLE,
     upstream_conf::CONNECTION,
     upstream_conf::TLS,
+    sticky::TABLE,
     upstream_conf::PROXY,
     applications::FASTCGI_CONNECTION,
     applications::FASTCGI,

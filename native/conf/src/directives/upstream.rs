@@ -9,13 +9,26 @@ use crate::table::{ctx::*, *};
 use crate::values::{parse_digits, parse_msec, parse_size};
 
 /// The smallest zone: eight pages.
-const SMALLEST_ZONE: u64 = 8 * 4096;
+pub(super) const SMALLEST_ZONE: u64 = 8 * 4096;
 
 pub const TABLE: &[Spec] = &[
     block("upstream", HTTP, ONE, upstream),
     with("server", UPS, MORE, server),
     with("least_conn", UPS, NONE, |b, d| {
         balance(b, d, Balance::LeastConn)
+    }),
+    with("least_time", UPS, Arity(1, 2), |b, d| {
+        let last_byte = choice(d, &d.args()[0], &[("header", false), ("last_byte", true)])?;
+        let inflight = match d.args().get(1).map(String::as_str) {
+            None => false,
+            Some("inflight") => true,
+            Some(other) => return Err(invalid_parameter(d, other)),
+        };
+        let value = LeastTime {
+            last_byte,
+            inflight,
+        };
+        balance(b, d, Balance::LeastTime(value))
     }),
     with("ip_hash", UPS, NONE, |b, d| balance(b, d, Balance::IpHash)),
     with("hash", UPS, Arity(1, 2), |b, d| {
@@ -135,6 +148,8 @@ fn server(b: &mut Builder, d: &Directive) -> Result<()> {
         max_conns: 0,
         backup: false,
         down: false,
+        draining: false,
+        route: None,
         resolve: None,
     };
     for arg in &d.args()[1..] {
@@ -205,7 +220,15 @@ fn parameter(b: &mut Builder, d: &Directive, peer: &mut Peer, arg: &str) -> Resu
             )));
         }
         ("backup", "") => peer.backup = true,
-        ("down", "") => peer.down = true,
+        ("down", "") => (peer.down, peer.draining) = (true, false),
+        ("drain", "") => (peer.down, peer.draining) = (false, true),
+        ("route", "") if arg.contains('=') => return Err(ConfError::new("route is empty")),
+        ("route", v) if v.len() > LONGEST_ROUTE => {
+            return Err(ConfError::new(format!(
+                "route is longer than {LONGEST_ROUTE}"
+            )));
+        }
+        ("route", v) if !v.is_empty() => peer.route = Some(v.to_string()),
         ("resolve", "") => peer.resolve = Some((String::new(), 0)),
         _ => return Err(bad()),
     }

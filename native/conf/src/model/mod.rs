@@ -8,6 +8,7 @@ mod main;
 mod maps;
 mod modules;
 mod rewrite;
+mod sticky;
 mod upstream;
 
 pub use cache::*;
@@ -18,6 +19,7 @@ pub use main::*;
 pub use maps::*;
 pub use modules::*;
 pub use rewrite::*;
+pub use sticky::*;
 pub use upstream::*;
 
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Upstream groups, and the way responses are fetched from them.
 
-use super::{inherited, CacheUse, CacheValid, List, ResolverConf, SslCommand};
+use super::{inherited, CacheUse, CacheValid, List, ResolverConf, SslCommand, Sticky};
 use crate::error::Place;
 use crate::pattern::Pattern;
 use crate::template::Template;
@@ -35,6 +35,10 @@ pub struct Peer {
     pub max_conns: u32,
     pub backup: bool,
     pub down: bool,
+    /// `drain`: only requests that are bound to the server get there.
+    pub draining: bool,
+    /// `route`: the name of the server for `sticky`.
+    pub route: Option<String>,
     /// `resolve`: host and port to resolve periodically.
     pub resolve: Option<(String, u16)>,
 }
@@ -43,9 +47,19 @@ pub struct Peer {
 pub enum Balance {
     RoundRobin,
     LeastConn,
+    LeastTime(LeastTime),
     IpHash,
     Hash { key: Template, consistent: bool },
     Random { two: bool, least_conn: bool },
+}
+
+/// `least_time`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeastTime {
+    /// Whether the time of the whole response counts, not that of its head.
+    pub last_byte: bool,
+    /// Whether requests that wait for their response count, too.
+    pub inflight: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -63,6 +77,7 @@ pub struct Upstream {
     /// Milliseconds.
     pub resolver_timeout: Option<u64>,
     pub balance: Balance,
+    pub sticky: Option<Sticky>,
     /// The idle connections kept per thread; 0 disables the pool.
     pub keepalive: u64,
     /// Whether connections are kept per location.

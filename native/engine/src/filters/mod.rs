@@ -95,7 +95,8 @@ pub fn type_nothing(ex: &mut Exchange) {
     }
 }
 
-/// Keep header fields of an upstream response with `X-Accel-Redirect`.
+/// Add the cookie of `sticky`, and the header fields of an upstream response with
+/// `X-Accel-Redirect`.
 fn carry(ex: &mut Exchange) {
     for (name, value) in std::mem::take(&mut ex.carried) {
         if !(ex.response.allow_ranges && name.eq_ignore_ascii_case(b"accept-ranges")) {
@@ -104,6 +105,10 @@ fn carry(ex: &mut Exchange) {
     }
     if let Some(kind) = ex.carried_type.take() {
         ex.response.content_type = Some(kind);
+    }
+    if let Some(cookie) = ex.sticky_cookie.take() {
+        let field = (b"Set-Cookie".to_vec(), cookie);
+        ex.response.headers.insert(0, field);
     }
 }
 

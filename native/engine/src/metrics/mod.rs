@@ -11,6 +11,7 @@ mod snapshot;
 
 use crate::exchange::Exchange;
 use crate::upstream::found::Found;
+use crate::upstream::sessions::Sessions;
 use gallop_conf::model::{Config, Http};
 use gallop_http::message::Version;
 use gallop_runtime::SharedCells;
@@ -205,21 +206,28 @@ pub struct Generation {
     cells: Arc<SharedCells>,
     /// What its servers' names stand for.
     pub found: Found,
+    /// The sessions of `sticky learn`.
+    pub sessions: Sessions,
 }
 
 impl Generation {
-    /// Cells for a configuration that `threads` threads will serve. Allocate the cells for a
-    /// configuration and its `threads` threads.
+    /// Allocate the cells for a configuration and its `threads` threads. The sessions of `before`
+    /// are kept.
     ///
     /// # Errors
     /// The system has no memory to share.
-    pub fn new(config: &Config, threads: usize) -> io::Result<Generation> {
+    pub fn new(
+        config: &Config,
+        threads: usize,
+        before: Option<&Generation>,
+    ) -> io::Result<Generation> {
         let layout = Layout::new(config);
         Ok(Generation {
             cells: Arc::new(SharedCells::new(COUNTERS + threads * layout.stride)?),
             layout: Arc::new(layout),
             threads,
             found: Found::new(config)?,
+            sessions: Sessions::new(config, before.map(|before| &before.sessions))?,
         })
     }
 

@@ -4,6 +4,7 @@ use super::answer;
 use super::cached::{self, Fetch, Looked};
 use super::response_body::UpstreamBody;
 use super::state::Chosen;
+use super::sticky;
 use super::transfer::{one, Failure, Plan, Protocol, Reply, Tried};
 use super::Attempt;
 use crate::exchange::Exchange;
@@ -103,6 +104,7 @@ impl Way<'_> {
                 return self.no_server(ex, last.filter(|_| all_tried));
             };
             self.tries += 1;
+            sticky::bind(ex, &chosen);
             let began = started.as_ref().map_or_else(now_ms, |s| s.began);
             ex.attempts.push(attempt(plan, &chosen, began, group_start));
             group_start = false;
@@ -175,8 +177,10 @@ impl Way<'_> {
         } else {
             chosen.succeeded();
         }
+        chosen.answered(now_ms() - began);
+        let learned = sticky::learn(ex, &plan.hint, &chosen);
         let (head, body) = UpstreamBody::new(ex, plan, reply, chosen);
-        let body = body.since(began);
+        let body = body.since(began).learning(learned);
         if let Some(fetch) = &mut self.fetch {
             let old = match fetch.instead(ex, &plan.conf, bit) {
                 None => fetch.confirmed(ex, &plan.conf, &head),

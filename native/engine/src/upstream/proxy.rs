@@ -3,6 +3,7 @@
 use super::attempts;
 use super::request::{HttpRequest, Wire};
 use super::state::{Group, Hint};
+use super::sticky;
 use super::transfer::{Plan, Protocol};
 use crate::escape::{self, Shown, Use};
 use crate::exchange::Exchange;
@@ -89,6 +90,8 @@ pub async fn group_of(
         max_conns: 0,
         backup: false,
         down: false,
+        draining: false,
+        route: None,
         resolve: None,
     };
     let conf = Upstream {
@@ -100,6 +103,7 @@ pub async fn group_of(
         resolver: None,
         resolver_timeout: None,
         balance: Balance::RoundRobin,
+        sticky: None,
         keepalive: 0,
         keepalive_local: true,
         keepalive_requests: 1000,
@@ -158,10 +162,13 @@ pub fn hint(ex: &Exchange, group: &Group) -> Hint {
         Balance::Hash { key, .. } => template::eval(ex, key),
         _ => Vec::new(),
     };
-    Hint {
+    let mut hint = Hint {
         client: ex.client,
         key,
-    }
+        ..Hint::default()
+    };
+    sticky::find(ex, group, &mut hint);
+    hint
 }
 
 pub async fn serve(ex: &mut Exchange, pass: &ProxyPass) -> Flow {

@@ -206,7 +206,8 @@ fn is_reachable(group: &Group) -> bool {
     let conf = &group.conf;
     let balance = matches!(conf.balance, Balance::RoundRobin | Balance::LeastConn);
     let near = |peer: &model::Peer| is_near(&peer.addr);
-    balance && conf.resolving.is_empty() && (conf.keepalive > 0 || conf.peers.iter().all(near))
+    let is_free = balance && conf.sticky.is_none();
+    is_free && conf.resolving.is_empty() && (conf.keepalive > 0 || conf.peers.iter().all(near))
 }
 
 /// Whether connecting takes no time because the system does it within the call.

@@ -6,6 +6,7 @@ use super::http2;
 use super::keepalive::UpstreamConn;
 use super::memcached;
 use super::state::Chosen;
+use super::sticky::Learned;
 use super::transfer::{Plan, Protocol, Reply};
 use super::upload::Upload;
 use super::Totals;
@@ -422,6 +423,8 @@ pub struct UpstreamBody {
     /// The rest of the request, for HTTP/2.
     upload: Option<Upload>,
     chosen: Option<Chosen>,
+    /// The session to store at the end.
+    learned: Option<Learned>,
     group: Option<usize>,
     times: Rc<Totals>,
     started: u64,
@@ -460,6 +463,7 @@ impl UpstreamBody {
             request_sent: reply.out.is_done(),
             upload: plan.is_http2().then(|| Upload::new(ex, reply.out)),
             chosen: Some(chosen),
+            learned: None,
             group: plan.index,
             times,
             started: now_ms(),
@@ -494,6 +498,12 @@ impl UpstreamBody {
     /// Set the start time of the attempt in milliseconds.
     pub fn since(mut self, began: u64) -> UpstreamBody {
         self.started = began;
+        self
+    }
+
+    /// Set the session to store at the end.
+    pub fn learning(mut self, learned: Option<Learned>) -> UpstreamBody {
+        self.learned = learned;
         self
     }
 
@@ -554,13 +564,14 @@ impl UpstreamBody {
         if self.input.is_empty() {
             buffers::give(std::mem::take(&mut self.input));
         }
+        self.learned = None;
+        let chosen = self.chosen.take();
         let Some(conn) = self.conn.take() else { return };
-        if let (true, Some(group), Some(chosen)) = (clean, self.group, &self.chosen) {
+        if let (true, Some(group), Some(chosen)) = (clean, self.group, chosen) {
             if self.decoder.is_reusable() && self.request_sent {
                 self.worker.pool.give(group, &chosen.group.conf, conn);
             }
         }
-        self.chosen = None;
     }
 
     /// The number of bytes that may be read now; `None` while the rate limit is reached.

@@ -1,10 +1,14 @@
 //! Choosing a server of a group (load balancing); shared by the threads.
 
+use super::least_time::Times;
 use super::resolving;
+use super::sessions::Key;
 use crate::panics::lock_shared;
 use crate::{metrics, random_number};
-use gallop_conf::model::{Balance, Http, Peer, Upstream};
+use gallop_conf::model::{Balance, Http, LeastTime, Peer, PeerAddr, Upstream};
 use gallop_runtime::now_ms;
+use md5::{Digest, Md5};
+use std::cell::Cell;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -20,6 +24,8 @@ struct PeerState {
     accessed: u64,
     checked: u64,
     connections: u32,
+    /// For `least_time`.
+    times: Times,
 }
 
 /// A group of servers.
@@ -31,6 +37,8 @@ pub struct Group {
     peers: Mutex<Vec<PeerState>>,
     /// The servers' addresses as text.
     names: Vec<Arc<str>>,
+    /// The servers' names for `sticky`; empty without it.
+    sids: Vec<Arc<str>>,
     /// The points of the consistent hash: hash and peer, sorted.
     ring: Vec<(u32, usize)>,
 }
@@ -122,15 +130,55 @@ pub struct Hint {
     pub client: Option<IpAddr>,
     /// The evaluated key of `hash`.
     pub key: Vec<u8>,
+    /// The name of the server that `sticky` binds the client to.
+    pub server: Option<Vec<u8>>,
+    /// The client's session for `sticky learn`.
+    pub session: Option<Key>,
 }
 
 /// A chosen server; counts as a connection until it is dropped.
 pub struct Chosen {
     pub group: Arc<Group>,
     pub index: usize,
+    /// The start in milliseconds, for `least_time`.
+    began: u64,
+    /// The milliseconds until the head of a response came.
+    header_ms: Cell<Option<u64>>,
+    /// Whether it counts as a request without a response.
+    is_inflight: Cell<bool>,
 }
 
 impl Chosen {
+    fn new(group: &Arc<Group>, index: usize, began: u64, is_inflight: bool) -> Chosen {
+        Chosen {
+            group: group.clone(),
+            index,
+            began,
+            header_ms: Cell::new(None),
+            is_inflight: Cell::new(is_inflight),
+        }
+    }
+
+    /// The server's name for `sticky`.
+    pub fn sid(&self) -> &str {
+        self.group.sid(self.index)
+    }
+
+    /// Record the time until the head of the response that the client gets.
+    pub fn answered(&self, header_ms: u64) {
+        self.header_ms.set(Some(header_ms));
+        let Some(rule) = self.group.least_time() else {
+            return;
+        };
+        if rule.inflight && !rule.last_byte {
+            let times = &mut self.group.lock()[self.index].times;
+            times.add_header(header_ms);
+            if self.is_inflight.replace(false) {
+                times.end(now_ms(), header_ms);
+            }
+        }
+    }
+
     pub fn peer(&self) -> &Peer {
         &self.group.conf.peers[self.index]
     }
@@ -168,8 +216,23 @@ impl Chosen {
 impl Drop for Chosen {
     fn drop(&mut self) {
         let mut states = self.group.lock();
-        let count = &mut states[self.index].connections;
-        *count = count.saturating_sub(1);
+        let state = &mut states[self.index];
+        state.connections = state.connections.saturating_sub(1);
+        let Some(rule) = self.group.least_time() else {
+            return;
+        };
+        let now = now_ms();
+        let lasted = now.saturating_sub(self.began);
+        if self.is_inflight.get() {
+            state.times.end(now, lasted);
+        }
+        // Only responses count, so that a failing server is not preferred.
+        if let Some(header_ms) = self.header_ms.get() {
+            state.times.add_response(lasted);
+            if rule.last_byte || !rule.inflight {
+                state.times.add_header(header_ms);
+            }
+        }
     }
 }
 
@@ -207,6 +270,26 @@ fn ring(conf: &Upstream) -> Vec<(u32, usize)> {
     points
 }
 
+/// The names of servers for `sticky`: their routes, or the hashes of their addresses as nginx has
+/// them.
+fn sids(conf: &Upstream) -> Vec<Arc<str>> {
+    if conf.sticky.is_none() {
+        return Vec::new();
+    }
+    let sid = |peer: &Peer| -> Arc<str> {
+        match &peer.route {
+            Some(route) => route.as_str().into(),
+            None => hash(&peer.addr).into(),
+        }
+    };
+    conf.peers.iter().map(sid).collect()
+}
+
+fn hash(address: &PeerAddr) -> String {
+    let hash = Md5::digest(address.to_string());
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Whether a server has failed too often to be chosen now.
 fn is_failing(peer: &Peer, state: &PeerState) -> bool {
     peer.max_fails > 0
@@ -224,6 +307,7 @@ impl Group {
         let name = |p: &Peer| p.addr.to_string().into();
         Group {
             names: conf.peers.iter().map(name).collect(),
+            sids: sids(&conf),
             ring: ring(&conf),
             first: None,
             peers: Mutex::new(peers),
@@ -240,9 +324,22 @@ impl Group {
             if let Some(i) = old.conf.peers.iter().position(same) {
                 *state = PeerState {
                     connections: 0,
+                    times: states[i].times.without_requests(),
                     ..states[i].clone()
                 };
             }
+        }
+    }
+
+    /// The name of a server for `sticky`; empty without it.
+    pub fn sid(&self, index: usize) -> &str {
+        self.sids.get(index).map_or("", |sid| sid)
+    }
+
+    fn least_time(&self) -> Option<LeastTime> {
+        match self.conf.balance {
+            Balance::LeastTime(rule) => Some(rule),
+            _ => None,
         }
     }
 
@@ -302,13 +399,13 @@ impl Group {
             .conf
             .peers
             .iter()
-            .filter(|p| !p.backup && !p.down)
+            .filter(|p| !p.backup && !p.down && !p.draining)
             .count();
         let backup = self
             .conf
             .peers
             .iter()
-            .filter(|p| p.backup && !p.down)
+            .filter(|p| p.backup && !p.down && !p.draining)
             .count();
         main + backup
     }
@@ -321,39 +418,97 @@ impl Group {
             return None;
         }
         let mut states = self.lock();
+        let now = now_ms();
         if self.conf.peers.len() == 1 {
             let peer = &self.conf.peers[0];
             let full = peer.max_conns > 0 && states[0].connections >= peer.max_conns;
-            if tried[0] || peer.down || full {
+            let drains = peer.draining && self.bound(hint, &states, tried, peer.backup).is_none();
+            if tried[0] || peer.down || full || drains {
                 return None;
             }
             tried[0] = true;
             states[0].connections += 1;
-            return Some(Chosen {
-                group: self.clone(),
-                index: 0,
-            });
+            return Some(Chosen::new(self, 0, now, false));
         }
-        let index = self.by_method(hint, &mut states, tried);
-        let index = index.or_else(|| self.round_robin(&mut states, tried, true, false))?;
+        let index = self.select(hint, &mut states, tried, false);
+        let index = index.or_else(|| self.select(hint, &mut states, tried, true))?;
         tried[index] = true;
         let (state, peer) = (&mut states[index], &self.conf.peers[index]);
-        let now = now_ms();
         if now - state.checked > peer.fail_timeout {
             state.checked = now;
         }
         state.connections += 1;
-        Some(Chosen {
-            group: self.clone(),
-            index,
-        })
+        let is_inflight = self.least_time().is_some_and(|rule| rule.inflight);
+        if is_inflight {
+            state.times.begin(now);
+        }
+        Some(Chosen::new(self, index, now, is_inflight))
+    }
+
+    /// Choose among the backup servers, or among the others.
+    fn select(
+        &self,
+        hint: &Hint,
+        states: &mut [PeerState],
+        tried: &[bool],
+        backup: bool,
+    ) -> Option<usize> {
+        if let Some(bound) = self.bound(hint, states, tried, backup) {
+            if matches!(self.conf.balance, Balance::RoundRobin) {
+                self.account(bound, states, tried, backup);
+            }
+            return Some(bound);
+        }
+        match (&self.conf.balance, backup) {
+            (Balance::LeastTime(rule), _) => self.by_time(*rule, states, tried, backup),
+            (_, true) => self.round_robin(states, tried, true, false),
+            (_, false) => self.by_method(hint, states, tried),
+        }
+    }
+
+    /// The server that `sticky` binds the client to, if it can be used.
+    fn bound(
+        &self,
+        hint: &Hint,
+        states: &[PeerState],
+        tried: &[bool],
+        backup: bool,
+    ) -> Option<usize> {
+        let server = hint.server.as_deref()?;
+        let mut names = self.sids.iter().zip(&self.conf.peers);
+        let index = names.position(|(sid, p)| p.backup == backup && sid.as_bytes() == server)?;
+        self.takes_bound(states, tried, index).then_some(index)
+    }
+
+    /// Count a request of a bound client in the round robin: the server gets fewer of the others.
+    fn account(&self, bound: usize, states: &mut [PeerState], tried: &[bool], backup: bool) {
+        let group = self.conf.peers.iter().filter(|p| p.backup == backup);
+        let total: i64 = group.map(|p| i64::from(p.weight)).sum();
+        let others = total - i64::from(self.conf.peers[bound].weight);
+        // As in nginx, one request in advance counts.
+        if states[bound].current_weight > -others {
+            let candidates = self.candidates(states, tried, backup);
+            let (_, added) = self.weigh(states, &candidates);
+            states[bound].current_weight -= added;
+        }
+    }
+
+    fn candidates(&self, states: &[PeerState], tried: &[bool], backup: bool) -> Vec<usize> {
+        (0..states.len())
+            .filter(|&i| self.usable(states, tried, i, backup))
+            .collect()
     }
 
     fn usable(&self, states: &[PeerState], tried: &[bool], i: usize, backup: bool) -> bool {
+        let peer = &self.conf.peers[i];
+        peer.backup == backup && !peer.draining && self.takes_bound(states, tried, i)
+    }
+
+    /// Whether a server takes requests of clients that are bound to it.
+    fn takes_bound(&self, states: &[PeerState], tried: &[bool], i: usize) -> bool {
         let (peer, state) = (&self.conf.peers[i], &states[i]);
-        let failing = is_failing(peer, state);
         let full = peer.max_conns > 0 && state.connections >= peer.max_conns;
-        !tried[i] && !peer.down && peer.backup == backup && !failing && !full
+        !tried[i] && !peer.down && !is_failing(peer, state) && !full
     }
 
     fn by_method(&self, hint: &Hint, states: &mut [PeerState], tried: &[bool]) -> Option<usize> {
@@ -367,6 +522,7 @@ impl Group {
             } => self.on_ring(hint, states, tried),
             Balance::Hash { .. } => self.by_key(hint, states, tried),
             Balance::Random { two, .. } => self.random(*two, states, tried),
+            Balance::LeastTime(rule) => self.by_time(*rule, states, tried, false),
         }
         .or_else(|| self.round_robin(states, tried, false, false))
     }
@@ -379,9 +535,7 @@ impl Group {
         backup: bool,
         least_busy: bool,
     ) -> Option<usize> {
-        let mut candidates: Vec<usize> = (0..states.len())
-            .filter(|&i| self.usable(states, tried, i, backup))
-            .collect();
+        let mut candidates = self.candidates(states, tried, backup);
         if least_busy {
             let load = |i: usize| {
                 // Compare fractions: connections by weight.
@@ -390,9 +544,16 @@ impl Group {
             let least = candidates.iter().map(|&i| load(i)).min()?;
             candidates.retain(|&i| load(i) == least);
         }
+        let (best, total) = self.weigh(states, &candidates);
+        states[best?].current_weight -= total;
+        best
+    }
+
+    /// Add the weights of the candidates; the one with most, and the sum of what was added.
+    fn weigh(&self, states: &mut [PeerState], candidates: &[usize]) -> (Option<usize>, i64) {
         let mut total = 0;
         let mut best: Option<usize> = None;
-        for i in candidates {
+        for &i in candidates {
             let weight = i64::from(self.conf.peers[i].weight);
             let state = &mut states[i];
             state.current_weight += state.effective_weight;
@@ -405,6 +566,39 @@ impl Group {
                 best = Some(i);
             }
         }
+        (best, total)
+    }
+
+    /// The server that needs the least time; several such servers take turns.
+    fn by_time(
+        &self,
+        rule: LeastTime,
+        states: &mut [PeerState],
+        tried: &[bool],
+        backup: bool,
+    ) -> Option<usize> {
+        let now = now_ms();
+        let mut candidates = self.candidates(states, tried, backup);
+        let mut estimates = vec![0u128; states.len()];
+        for &i in &candidates {
+            let (peer, state) = (&self.conf.peers[i], &mut states[i]);
+            state.times.watch(now);
+            let age = now.saturating_sub(state.checked);
+            let time = state
+                .times
+                .estimate(rule, age, peer.fail_timeout, state.connections);
+            estimates[i] = time.into();
+        }
+        // Compare fractions: times by weight.
+        let share =
+            |i: usize, other: usize| estimates[i] * u128::from(self.conf.peers[other].weight);
+        let least = |a: &usize, b: &usize| share(*a, *b).cmp(&share(*b, *a));
+        let best = candidates.iter().copied().min_by(least)?;
+        candidates.retain(|&i| share(i, best) == share(best, i));
+        if candidates.len() == 1 {
+            return Some(best);
+        }
+        let (best, total) = self.weigh(states, &candidates);
         states[best?].current_weight -= total;
         best
     }
@@ -519,6 +713,8 @@ mod tests {
             max_conns: 0,
             backup: false,
             down: false,
+            draining: false,
+            route: None,
             resolve: None,
         };
         Arc::new(Group::new(Arc::new(Upstream {
@@ -530,6 +726,7 @@ mod tests {
             resolver: None,
             resolver_timeout: None,
             balance,
+            sticky: None,
             keepalive: 0,
             keepalive_local: true,
             keepalive_requests: 1000,
