@@ -37,6 +37,8 @@ pub fn is_plain(server: &Server, location: &Location) -> bool {
         && conf.root.as_ref().is_none_or(|r| literal(&r.path))
         && gallop_conf::model::items(&conf.index).iter().all(literal)
         && conf.random_index != Some(true)
+        // A client that changes a file sees the change at once.
+        && conf.dav_methods.is_none()
         && conf
             .charset
             .as_ref()

@@ -664,6 +664,7 @@ pub async fn content(ex: &mut Exchange) -> Flow {
         Some(Handler::Status(format)) => handlers::status(ex, *format),
         Some(Handler::EmptyGif) => handlers::empty_gif(ex),
         None if ex.stranded => Flow::Status(500),
+        None if handlers::dav::is_wanted(ex) => handlers::dav::serve(ex).await,
         None => handlers::files(ex).await,
     }
 }

@@ -16,11 +16,38 @@ use std::task::Poll;
 
 /// Read the whole body into `ex.received`; an error is the flow that ends the request.
 pub async fn read(ex: &mut Exchange) -> Result<(), Flow> {
+    let in_file = ex.loc.conf.client_body_in_file_only;
+    read_as(ex, in_file.unwrap_or(InFile::Off)).await
+}
+
+/// Read the whole body into a temporary file, which is removed at the end of the request unless it
+/// was moved.
+pub async fn read_to_file(ex: &mut Exchange) -> Result<(Arc<File>, PathBuf), Flow> {
+    read_as(ex, InFile::Clean).await?;
+    let bytes = match &ex.received {
+        Some(Received::File {
+            file,
+            path: Some(path),
+            ..
+        }) => return Ok((file.clone(), path.clone())),
+        Some(Received::Memory(bytes)) => bytes.clone(),
+        Some(Received::File { path: None, .. }) | None => Bytes::new(),
+    };
+    let made = temp_file(ex).and_then(|(mut file, path)| {
+        let guard = Removed(path.clone());
+        file.write_all(&bytes)?;
+        Ok((Arc::new(file), path, guard))
+    });
+    let (file, path, guard) = made.map_err(|e| failed(ex, &e))?;
+    ex.guards.push(Box::new(guard));
+    Ok((file, path))
+}
+
+async fn read_as(ex: &mut Exchange, in_file: InFile) -> Result<(), Flow> {
     if ex.received.is_some() {
         return Ok(());
     }
     let loc = ex.loc.clone();
-    let in_file = loc.conf.client_body_in_file_only.unwrap_or(InFile::Off);
     if in_file == InFile::Off && ex.source.is_ended() && !ex.expect_continue {
         ex.received = Some(Received::Memory(Bytes::new()));
         return Ok(());

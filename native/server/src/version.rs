@@ -26,6 +26,7 @@ const WITH: &[&str] = &[
     "http_sub_module",
     "http_secure_link_module",
     "http_random_index_module",
+    "http_dav_module",
 ];
 
 pub fn short() -> String {
@@ -84,6 +85,7 @@ mod tests {
         ("http_sub_module", "sub_filter"),
         ("http_secure_link_module", "secure_link"),
         ("http_random_index_module", "random_index"),
+        ("http_dav_module", "dav_methods"),
     ];
 
     #[test]

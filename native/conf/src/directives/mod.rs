@@ -5,11 +5,12 @@ pub mod applications;
 pub(crate) mod cache;
 mod compress;
 mod core_http;
+mod dav;
 pub mod files;
 mod filters;
 mod limits;
-mod logs;
 mod load_module;
+mod logs;
 mod main;
 mod maps;
 mod modules;
@@ -17,8 +18,8 @@ mod rewrite;
 mod server;
 mod ssl;
 pub(crate) mod status;
-mod upstream;
 mod sticky;
+mod upstream;
 pub mod upstream_conf;
 mod upstream_shared;
 mod userid;
@@ -30,6 +31,7 @@ pub const TABLES: &[&[Spec]] = &[
     core_http::TABLE,
     server::TABLE,
     files::TABLE,
+    dav::TABLE,
     logs::TABLE,
     access::TABLE,
     limits::TABLE,
@@ -42,9 +44,9 @@ pub const TABLES: &[&[Spec]] = &[
     ssl::TABLE,
     status::TABLE,
     upstream::TABLE,
+    sticky::TABLE,
     upstream_conf::CONNECTION,
     upstream_conf::TLS,
-    sticky::TABLE,
     upstream_conf::PROXY,
     applications::FASTCGI_CONNECTION,
     applications::FASTCGI,

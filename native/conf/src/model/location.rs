@@ -284,6 +284,24 @@ pub struct OpenFileCache {
     pub inactive: u64,
 }
 
+/// Bits of `dav_methods`.
+pub mod dav {
+    pub const OFF: u32 = 0;
+    pub const PUT: u32 = 1;
+    pub const DELETE: u32 = 1 << 1;
+    pub const MKCOL: u32 = 1 << 2;
+    pub const COPY: u32 = 1 << 3;
+    pub const MOVE: u32 = 1 << 4;
+    pub const NAMES: &[(&str, u32)] = &[
+        ("off", OFF),
+        ("put", PUT),
+        ("delete", DELETE),
+        ("mkcol", MKCOL),
+        ("copy", COPY),
+        ("move", MOVE),
+    ];
+}
+
 /// Bits of `gzip_proxied`.
 pub mod proxied {
     pub const OFF: u32 = 0;
@@ -383,6 +401,10 @@ inherited! {
         resolver_timeout: u64,
         error_log: Arc<Vec<ErrorLog>>,
         access_log: Arc<Vec<AccessLog>>,
+        dav_methods: u32,
+        dav_access: u32,
+        create_full_put_path: bool,
+        min_delete_depth: u64,
         autoindex: bool,
         autoindex_exact_size: bool,
         autoindex_localtime: bool,

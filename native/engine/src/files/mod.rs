@@ -3,10 +3,12 @@
 //! Every file of a request is accessed through this module, so that `confine_files`,
 //! `disable_symlinks`, and the rejection of `..` apply to all of them.
 
+mod change;
 mod confine;
 mod path;
 mod symlinks;
 
+pub use change::{spot, spot_in_new_folder, Spot};
 pub use path::{push_request_path, FilePath, Refused};
 
 use crate::exchange::Exchange;
@@ -151,7 +153,7 @@ pub fn list(ex: &Exchange, path: &FilePath) -> io::Result<Vec<Entry>> {
 }
 
 /// A path to the open file of a descriptor, independent of the file's name.
-fn own_path(fd: &OwnedFd) -> PathBuf {
+fn own_path(fd: &impl AsRawFd) -> PathBuf {
     format!("/proc/self/fd/{}", fd.as_raw_fd()).into()
 }
 

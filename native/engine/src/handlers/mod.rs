@@ -1,6 +1,7 @@
 //! Content handlers.
 
 mod autoindex;
+pub mod dav;
 mod index;
 mod random_index;
 mod small;
