@@ -17,8 +17,10 @@ fn start(settings: &str) -> Server {
     symlink(folder.0.join("outside"), html.join("link")).expect("linked");
     symlink(folder.0.join("outside/secret"), html.join("linked")).expect("linked");
     symlink("../outside", html.join("dir/link")).expect("linked");
-    Server::start_in(
+    // Workers that gave up root could not write into the folders of the test.
+    Server::start_changed(
         folder,
+        "user root;",
         &format!(
             "server {{ listen 127.0.0.1:{{port}}; server_name localhost; root html; absolute_redirect off; {settings} }}"
         ),

@@ -795,8 +795,8 @@ mod tests {
             };
             let group = group(balance, &[1, 1, 1]);
             let hint = Hint {
-                client: None,
                 key: b"abc".to_vec(),
+                ..Hint::default()
             };
             let pick = || {
                 group
