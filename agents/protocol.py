@@ -74,6 +74,7 @@ OPERATIONS = (
     "challenge_put",  # {"folder", "roots", "files": {name: content}} -> {"files"}: files of ACME challenges
     "challenge_remove",  # {"folder", "roots", "names"} -> {"files"}
     "keepalived",  # {"action": look | test | put, "text", "expected"}: virtual addresses (agents/host/keepalived.py)
+    "fpm",  # {"action": look | test | put | remove, "version", "name", "text"}: PHP-FPM pools (agents/host/fpm.py)
     "certificates",  # {"engines": [{"engine", "main_config", "prefix"}]} -> {"certificates", "skipped", "is_complete"}
     "resolve",  # {"names"} -> {"addresses", "refused"}: addresses of names, and forbidden ones with the reason
     "cancel",  # {"id": id of a running request}

@@ -15,6 +15,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("rollouts/", include("panel.rollouts.urls")),
     path("placements/", include("panel.placements.urls")),
     path("virtual-addresses/", include("panel.failover.urls")),
+    path("fpm-pools/", include("panel.fpm.urls")),
     path("content/", include("panel.publishing.urls")),
     path("previews/", include("panel.previews.urls")),
     path("benchmarks/", include("panel.benchmarks.urls")),

@@ -26,6 +26,7 @@ APPS = (
     "publishing",
     "placements",
     "failover",
+    "fpm",
     "enrollments",
     "imports",
     "benchmarks",
@@ -51,6 +52,7 @@ MAY_IMPORT = {
     "rollouts": {"core", "accounts", "audit", "hosts", "websites", "deployments"},
     "placements": {"core", "accounts", "audit", "hosts", "websites", "deployments"},
     "failover": {"core", "accounts", "audit", "hosts", "rendering", "remote", "agents"},
+    "fpm": {"core", "accounts", "audit", "hosts", "websites", "deployments", "rendering", "remote", "agents"},
     "enrollments": {"core", "accounts", "audit", "hosts"},
     "publishing": {
         *("core", "accounts", "audit", "hosts", "websites", "deployments", "placements", "rendering", "remote"),
@@ -73,6 +75,7 @@ MAY_IMPORT = {
         "certificates",
         "rollouts",
         "failover",
+        "fpm",
         "benchmarks",
         "reports",
     },

@@ -47,12 +47,13 @@ MODULES = {
     "challenge_put": "agents.host.challenge_put",
     "challenge_remove": "agents.host.challenge_remove",
     "keepalived": "agents.host.keepalived",
+    "fpm": "agents.host.fpm",
     "certificates": "agents.host.certificates",
 }
 
 # A closing channel does not cancel these operations; they end complete or rolled back.
 UNINTERRUPTED = frozenset(
-    {"apply", "content", "recover", "rollback", "install", "service", "application", "keepalived"}
+    {"apply", "content", "recover", "rollback", "install", "service", "application", "keepalived", "fpm"}
 )
 
 

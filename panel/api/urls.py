@@ -23,6 +23,7 @@ from panel.deployments.api.web_servers import DeployableWebServers
 from panel.deployments.api.windows import ChangeWindows
 from panel.enrollments.api import Enrollments
 from panel.failover.api import VirtualAddresses
+from panel.fpm.api import FpmPools
 from panel.hosts.api import HostJobs, Hosts, SshAuthorities
 from panel.imports.api import Imports
 from panel.imports.edits.api import Drifts
@@ -52,6 +53,7 @@ router.register("header-sets", HeaderSets, basename="header-sets")
 router.register("dns-accounts", DnsAccounts, basename="dns-accounts")
 router.register("change-windows", ChangeWindows, basename="change-windows")
 router.register("drifts", Drifts, basename="drifts")
+router.register("fpm-pools", FpmPools, basename="fpm-pools")
 router.register("hosts", Hosts, basename="hosts")
 router.register("ssh-authorities", SshAuthorities, basename="ssh-authorities")
 router.register("imports", Imports, basename="imports")

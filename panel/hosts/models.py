@@ -213,6 +213,7 @@ class HostJobKind(models.TextChoices):
     DRIFT = "drift", _("Check for drift")
     ROTATE_KEY = "rotate_key", _("Replace the SSH key")
     VIRTUAL_ADDRESS = "virtual_address", _("Change a virtual address")  # params: name, action; replace (panel/failover)
+    FPM_POOL = "fpm_pool", _("Change a PHP-FPM pool")  # params: name, action; replace (panel/fpm)
     PREPARE = "prepare", _("Prepare an application")  # params: application; plan, the uuid of the plan to install
 
 

@@ -124,11 +124,13 @@ def is_of_host(target: Target, own: Iterable[str] = ()) -> bool:
 class LocalServices:
     """A host's own names and addresses, and its services that a team may use.
 
-    `allowed` holds `unix:/path`, `unix:/folder/*`, `host:port`, `host:first-last` and `host:*`.
+    `allowed` holds `unix:/path`, `unix:/folder/*`, `host:port`, `host:first-last` and `host:*`. The sockets in
+    `reserved` belong to one team each: a folder does not include them.
     """
 
     own: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
+    reserved: frozenset[str] = frozenset()
     is_any: bool = False  # for files shared by many sites, each of which was already checked for its own team
 
     def permits(self, text: str, resolved: Iterable[str] = ()) -> bool:
@@ -144,7 +146,12 @@ class LocalServices:
         target = target_of(text)
         targets = [target, *(Target(host_canonical(address), target.port) for address in resolved)]
         mine = [item for item in targets if is_of_host(item, self.own)]
-        return all(any(_fits(listed, item) for listed in self.allowed) for item in mine)
+        return all(self._lists(item) for item in mine)
+
+    def _lists(self, target: Target) -> bool:
+        if target.path in self.reserved:
+            return f"unix:{target.path}" in self.allowed
+        return any(_fits(listed, target) for listed in self.allowed)
 
 
 def _fits(listed: str, target: Target) -> bool:

@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from panel.accounts.models import Role, Team, User
-from panel.accounts.permissions import Action, may, visible
+from panel.accounts.permissions import Action, may, team_keys, visible
 from panel.hosts.selectors import hosts_visible
 from panel.rendering.targets import LocalServices
 from panel.websites import shared
@@ -27,7 +27,7 @@ from panel.websites.models import (
     SharedSetting,
     Site,
 )
-from panel.websites.web_server_specs import services_of
+from panel.websites.web_server_specs import services_of, sockets_on
 
 SHARED_SETTINGS: tuple[type[SharedSetting], ...] = (AccessList, HeaderSet, DirectiveSet)
 
@@ -88,9 +88,14 @@ def php_sockets(user: User) -> list[tuple[str, str]]:
     for host_id, value in [] if user.is_admin else rows:
         allowed.setdefault(host_id, []).append(value)
     found = []
-    for host in hosts_visible(user).only("name", "facts").order_by("name"):
+    hosts = list(hosts_visible(user).only("name", "facts").order_by("name"))
+    reserved, teams = sockets_on(host.pk for host in hosts), set(team_keys(user))
+    for host in hosts:
+        sockets = reserved.get(host.pk, {})
+        own = [f"unix:{path}" for path, team in sockets.items() if team in teams]
         addresses = [f"unix:{path}" for path in host.facts.get("php_sockets", ()) if isinstance(path, str)]
-        services = LocalServices(allowed=tuple(allowed.get(host.pk, ())), is_any=user.is_admin)
+        listed = (*allowed.get(host.pk, ()), *own)
+        services = LocalServices(allowed=listed, reserved=frozenset(sockets), is_any=user.is_admin)
         found += [(address, host.name) for address in addresses if services.permits(address)]
     return found
 

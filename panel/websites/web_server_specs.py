@@ -4,6 +4,7 @@ Imports no models of sites, because their validation uses this module."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,6 +18,9 @@ from panel.rendering.targets import LocalServices
 
 if TYPE_CHECKING:
     from panel.websites.models import Site
+
+# Hook for apps that depend on this one (fpm): sockets by host, each with the only team whose sites may use it.
+team_sockets: list[Callable[[Iterable[int]], dict[int, dict[str, int]]]] = []
 
 
 def web_server_spec(web_server: WebServer) -> spec.WebServerSpec:
@@ -66,7 +70,20 @@ def _cache_dir(web_server: WebServer) -> str:
 def services_of(team: Team, host: Host) -> LocalServices:
     """Services on `host` itself that sites of `team` may use."""
     rows = host.allowances.filter(Q(team=team) | Q(team=None), kind="service")  # AllowanceKind.SERVICE
-    return LocalServices(own_names(host), tuple(rows.order_by().values_list("value", flat=True)))
+    listed = rows.order_by().values_list("value", flat=True)
+    sockets = sockets_on([host.pk]).get(host.pk, {})
+    own = [f"unix:{path}" for path, owner in sockets.items() if owner == team.pk]
+    return LocalServices(own_names(host), (*listed, *own), reserved=frozenset(sockets))
+
+
+def sockets_on(hosts: Iterable[int]) -> dict[int, dict[str, int]]:
+    """Sockets of these hosts that belong to a team, by host."""
+    found: dict[int, dict[str, int]] = {}
+    keys = list(hosts)
+    for hook in team_sockets:
+        for host, sockets in hook(keys).items():
+            found.setdefault(host, {}).update(sockets)
+    return found
 
 
 def own_names(host: Host) -> tuple[str, ...]:

@@ -43,6 +43,7 @@ from panel.websites.listing import sites_changed
 from panel.websites.models import Site
 from panel.websites.services import site_delete as site_forget
 from panel.websites.services import site_enable, site_web_server_set, upstreams_follow
+from panel.websites.services.base import deletion_guards
 
 __all__ = [
     "ACTIVE",
@@ -285,6 +286,8 @@ def sites_delete(*, actor: User, sites: Iterable[Site]) -> list[Deployment]:
     are deleted at once.
     """
     deployed, nowhere = _deployed_or_not(_allowed(actor, sites, Action.CHANGE, Action.DEPLOY))
+    for check in deletion_guards:
+        check(deployed)
     changes = _leaving_changes(deployed)
     plans = _by_host(actor, DeploymentKind.DISABLE, changes, Then(OnSuccess.DELETE)) if changes else []
     with transaction.atomic():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import pairwise
@@ -22,6 +22,8 @@ from panel.websites.models import Location, ServerBlock, Site, Upstream
 
 # Hook for apps that depend on this one (deployments), to reject the deletion or move of a site.
 removal_guards: list[Callable[[Site, str], None]] = []
+# Hook for apps whose objects on a host belong to a site (fpm), to reject its deletion, whether it is live or not.
+deletion_guards: list[Callable[[Iterable[Site]], None]] = []
 # Values besides the fields: rows and objects of their own.
 PARTS: dict[type[models.Model], frozenset[str]] = {
     Site: frozenset({"team", "web_server", "upstreams", "php_pools", "blocks"}),

@@ -18,7 +18,7 @@ from panel.websites import checks, paths
 from panel.websites.definitions import BlockData, ListenData, SiteData
 from panel.websites.models import Certificate, Site
 from panel.websites.selectors import shared_settings_used
-from panel.websites.services.base import at_fields, removal_guards, remove, store
+from panel.websites.services.base import at_fields, deletion_guards, removal_guards, remove, store
 from panel.websites.services.definition import UNSAID, site_define, site_export
 from panel.websites.versions import version_count
 
@@ -237,6 +237,8 @@ def site_clone(
 @transaction.atomic
 def site_delete(*, actor: User, site: Site, expected_version: int | None = None) -> None:
     """Delete an undeployed site. deployments.site_delete first removes a live one from its host."""
+    for check in deletion_guards:
+        check([site])
     for guard in removal_guards:
         guard(site, "delete")
     remove(actor=actor, team=site.team, instance=site, action="site.delete", expected_version=expected_version)

@@ -122,6 +122,7 @@ _ROUTES = {
         api:hosts-install-native api:hosts-prepare api:hosts-trust-key api:hosts-sign-in api:hosts-replace-key
         failover:add failover:detail failover:apply failover:withdraw failover:delete api:virtual-addresses-list
         api:virtual-addresses-detail api:virtual-addresses-apply api:virtual-addresses-withdraw
+        fpm:pool fpm:apply fpm:remove fpm:forget api:fpm-pools-list api:fpm-pools-detail api:fpm-pools-apply
         hosts:authorities hosts:authority_add hosts:authority_delete api:ssh-authorities-list
         api:ssh-authorities-detail
         enrollments:list enrollments:revoke api:enrollments-list api:enrollments-detail

@@ -36,6 +36,7 @@ from panel.deployments.models import (
 from panel.deployments.plan import FileAction, Plan, PlanFile, PlanSite
 from panel.enrollments.models import Enrollment
 from panel.failover.models import VirtualAddress, VirtualAddressHost
+from panel.fpm.models import FpmPool
 from panel.hosts.models import Connection, Host, HostJob, SshAuthority, WebServer
 from panel.imports.models import Import
 from panel.imports.reading import Fault
@@ -191,6 +192,15 @@ def _rollout(owner: User) -> None:
     )
     VirtualAddressHost.objects.create(
         virtual_address=address, host=Host.objects.get(pk=KEY), address="192.0.2.1", position=0
+    )
+    FpmPool.objects.create(
+        pk=KEY,
+        site=Site.objects.get(name=NAME),
+        host=Host.objects.get(pk=KEY),
+        name=f"paddock-{NAME}",
+        php_version="8.2",
+        account=NAME,
+        folder="/srv/www/zzz",
     )
     Placement.objects.create(pk=KEY, site=Site.objects.get(name=NAME), tags=["nowhere"])
     change = {"kind": "status", "name": "", "before": "200", "after": "404"}

@@ -370,5 +370,6 @@ CASES: dict[str, list[Case]] = {
     ],
     "certificates": [Case("result", asks("certificates", named), certified)],
     "keepalived": [Case("result", asks("keepalived", lambda world: {"action": "look", "checks": [], "unused": []}))],
+    "fpm": [Case("result", asks("fpm", lambda world: {"action": "look", "pools": [], "accounts": True}))],
     "cancel": [Case("result", asks("cancel", lambda world: {"id": "9"}))],
 }

@@ -1,0 +1,28 @@
+from django.apps import AppConfig
+
+
+class FpmConfig(AppConfig):
+    name = "panel.fpm"
+    label = "fpm"
+
+    def ready(self) -> None:
+        from panel.fpm.execution import pool_job
+        from panel.fpm.guards import deletion_guard
+        from panel.fpm.observing import host_observed
+        from panel.fpm.selectors import job_params, sockets_of_teams
+        from panel.hosts.execution import HANDLERS
+        from panel.hosts.jobs import OBSERVERS
+        from panel.hosts.models import HostJobKind
+        from panel.hosts.services.jobs import PARAMS
+        from panel.websites import web_server_specs
+        from panel.websites.services.base import deletion_guards
+
+        HANDLERS[HostJobKind.FPM_POOL] = pool_job
+        PARAMS[HostJobKind.FPM_POOL] = job_params
+        for hooks, hook in (
+            (OBSERVERS, host_observed),
+            (deletion_guards, deletion_guard),
+            (web_server_specs.team_sockets, sockets_of_teams),
+        ):
+            if hook not in hooks:
+                hooks.append(hook)

@@ -1,0 +1,77 @@
+"""Carries out a change of a PHP-FPM pool on its host."""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from panel.core.errors import ApplicationError
+from panel.fpm.guards import refuse_used
+from panel.fpm.models import FpmPool
+from panel.fpm.observing import pools_read
+from panel.fpm.reading import digest, server_of
+from panel.fpm.selectors import pool_spec
+from panel.hosts.models import Host, HostJob
+from panel.hosts.services.hosts import refuse_paused
+from panel.hosts.targets import target_for
+from panel.remote import pool as connections
+from panel.remote.pool import Session
+from panel.rendering.fpm import pool_file
+
+CHANGE_TIMEOUT_S = 120.0
+
+
+def pool_job(job: HostJob) -> dict[str, object]:
+    """Handler of the job. Raises ApplicationError with the reason; the host has its former pool then."""
+    pool = FpmPool.objects.select_related("site__web_server", "host").filter(host=job.host, name=job.params["name"])
+    found = pool.first()
+    if found is None:
+        raise ApplicationError(_("This PHP-FPM pool was deleted before the job began."))
+    refuse_paused([found.host])
+    with connections.session(target_for(found.host)) as agent:
+        if job.params["action"] == "remove":
+            return _removed(found, agent, replace=job.params["replace"])
+        return _applied(found, agent, replace=job.params["replace"])
+
+
+def _applied(pool: FpmPool, agent: Session, *, replace: bool) -> dict[str, object]:
+    server = pool.site.web_server
+    if server is None or server.host_id != pool.host_id:
+        words = _("The site %(site)s is no longer on %(host)s. Remove the pool there, then create it again.")
+        raise ApplicationError(words % {"site": pool.site.name, "host": pool.host.name})
+    owner, group = server_of(pools_read(agent, [pool], server.paths["pid_file"]))
+    if not owner and not pool.owner:
+        words = _("%s does not run, so its account is not known. Start the web server, then apply the pool again.")
+        raise ApplicationError(words % server)
+    if owner:
+        pool.owner, pool.group = owner, group
+    text = pool_file(pool_spec(pool))
+    _told(agent, pool, "put", replace, account=pool.account, text=text)
+    FpmPool.objects.filter(pk=pool.pk).update(text=text, owner=pool.owner, group=pool.group)
+    pools_read(agent, [pool])
+    _sockets_follow(pool.host, added=pool.socket)
+    return {"socket": pool.socket}
+
+
+def _removed(pool: FpmPool, agent: Session, *, replace: bool) -> dict[str, object]:
+    refuse_used(pool)
+    _told(agent, pool, "remove", replace)
+    with transaction.atomic():
+        FpmPool.objects.filter(pk=pool.pk).delete()
+        _sockets_follow(pool.host, removed=pool.socket)
+    return {"removed": pool.name}
+
+
+def _told(agent: Session, pool: FpmPool, action: str, replace: bool, **values: str) -> None:
+    args: dict[str, object] = {"action": action, "version": pool.php_version, "name": pool.name, **values}
+    if not replace:
+        args["expected"] = [digest(pool.text)]
+    agent.call("fpm", args, timeout=CHANGE_TIMEOUT_S)
+
+
+def _sockets_follow(host: Host, *, added: str = "", removed: str = "") -> None:
+    """Keep the list of sockets from which sites choose, until the next check of the host."""
+    facts = Host.objects.values_list("facts", flat=True).get(pk=host.pk)
+    known = {path for path in facts.get("php_sockets", ()) if isinstance(path, str)} - {removed}
+    facts["php_sockets"] = sorted(known | {added} - {""})
+    Host.objects.filter(pk=host.pk).update(facts=facts)

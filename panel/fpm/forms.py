@@ -1,0 +1,52 @@
+"""The form of a PHP-FPM pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from panel.fpm.models import FpmPool
+from panel.fpm.reading import Offer
+from panel.websites.forms.base import PartForm
+
+
+class FpmPoolForm(PartForm[FpmPool]):
+    php_version = forms.ChoiceField(label=_("PHP version"))
+    account = forms.ChoiceField(
+        label=_("Account"),
+        help_text=_("PHP runs as this account of the host. Accounts of the system and of other teams are left out."),
+    )
+
+    class Meta:
+        model = FpmPool
+        fields = ("php_version", "account", "folder", "max_children", "memory_mb", "upload_mb")
+        labels = {
+            "folder": _("Folder"),
+            "max_children": _("Processes at most"),
+            "memory_mb": _("Memory of a script (MB)"),
+            "upload_mb": _("Upload size (MB)"),
+        }
+        help_texts = {
+            "folder": _("PHP opens files only below this folder and in /tmp, for example `/srv/www/shop`."),
+            "max_children": _("Started on demand. Further requests wait."),
+        }
+
+    def __init__(self, *args: Any, offer: Offer, taken: Iterable[str] = (), **kwargs: Any) -> None:
+        """`offer`: what the host has; `taken`: accounts that this site cannot use."""
+        super().__init__(*args, **kwargs)
+        versions, accounts = list(offer.versions), [name for name in offer.accounts if name not in set(taken)]
+        if self.instance.pk:
+            self.fields["php_version"].disabled = True
+            versions = [self.instance.php_version]
+            accounts = sorted({*accounts, self.instance.account})
+        for name, values in (("php_version", versions), ("account", accounts)):
+            field = self.fields[name]
+            assert isinstance(field, forms.ChoiceField)
+            field.choices = (
+                [("", _("Choose")), *((value, value) for value in values)]
+                if name == "account"
+                else [(value, value) for value in values]
+            )

@@ -1,0 +1,33 @@
+"""Checks before a PHP-FPM pool is removed, and before a site that has one is deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.utils.translation import gettext as _
+
+from panel.core.errors import ApplicationError
+from panel.fpm.models import FpmPool
+from panel.fpm.selectors import live_users
+from panel.websites.models import Site
+
+
+def deletion_guard(sites: Iterable[Site]) -> None:
+    """Raise ApplicationError (in_use) if one of the sites to be deleted has a pool on a host."""
+    pool = FpmPool.objects.filter(site__in=list(sites)).select_related("site", "host").first()
+    if pool is None:
+        return
+    words = _(
+        "%(site)s has the PHP-FPM pool %(pool)s on %(host)s. Disable the site if it is live, remove the pool on the "
+        "site's page PHP, then delete the site."
+    )
+    values = {"site": pool.site.name, "pool": pool.name, "host": pool.host.name}
+    raise ApplicationError(words % values, code="in_use")
+
+
+def refuse_used(pool: FpmPool) -> None:
+    """Raise ApplicationError (in_use) if live sites send requests to the pool."""
+    users = live_users(pool)
+    if users:
+        words = _("Live sites use this pool: %s. Deploy them with another PHP pool, or disable them, first.")
+        raise ApplicationError(words % ", ".join(users), code="in_use")

@@ -1,0 +1,50 @@
+"""Reads what a host has of PHP-FPM, and records the state of its pools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.utils import timezone
+
+from panel.fpm.models import FpmPool
+from panel.fpm.reading import Offer, cleaned, offer_of
+from panel.fpm.selectors import pools_on
+from panel.hosts.models import Host
+from panel.hosts.targets import target_for
+from panel.remote import pool as connections
+from panel.remote.errors import OperationRefused
+from panel.remote.pool import Session
+
+TIMEOUT_S = 20.0
+
+
+def offer(host: Host) -> Offer:
+    """PHP versions and accounts of a host, asked now. Raises RemoteError."""
+    with connections.session(target_for(host)) as agent:
+        return offer_of(agent.call("fpm", {"action": "look", "accounts": True}, timeout=TIMEOUT_S))
+
+
+def host_observed(host: Host, agent: Session) -> None:
+    """Read the state of the host's pools. Called at each look at the host.
+
+    Raises RemoteError if the host does not respond; a refusal of the agent is recorded.
+    """
+    pools = pools_on(host)
+    if not pools:
+        return
+    try:
+        pools_read(agent, pools)
+    except OperationRefused as error:
+        FpmPool.objects.filter(pk__in=[pool.pk for pool in pools]).update(problem=error.message)
+
+
+def pools_read(agent: Session, pools: Iterable[FpmPool], pid_file: str = "") -> Mapping[str, Any]:
+    """Response of the agent; what it reports of these pools is recorded."""
+    rows = list(pools)
+    asked = [{"version": row.php_version, "name": row.name} for row in rows]
+    response = agent.call("fpm", {"action": "look", "pools": asked, "pid_file": pid_file}, timeout=TIMEOUT_S)
+    for row in rows:
+        values = {"seen": cleaned(response, row.name), "seen_at": timezone.now(), "problem": ""}
+        FpmPool.objects.filter(pk=row.pk).update(**values)
+    return response

@@ -1,0 +1,117 @@
+"""Reads of PHP-FPM pools, and what their hosts reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from panel.accounts.models import User
+from panel.accounts.permissions import visible
+from panel.deployments.models import DEPLOYED, Deployment, DeploymentStatus, OnSuccess, SiteState
+from panel.fpm.models import FpmPool
+from panel.fpm.reading import CURRENT, Verdict, verdict
+from panel.fpm.rules import folder_of
+from panel.hosts.models import Host, HostJob, HostJobKind
+from panel.rendering.fpm import PoolSpec, pool_file
+from panel.rendering.targets import target_of
+from panel.websites.models import Site
+
+ACTIONS = ("apply", "remove")
+
+
+def pools_visible(user: User) -> QuerySet[FpmPool]:
+    rows = FpmPool.objects.select_related("site__team", "site__web_server", "host")
+    return visible(rows, user, team_path="site__team")
+
+
+def pool_of(user: User, site: Site) -> FpmPool | None:
+    return pools_visible(user).filter(site=site).first()
+
+
+def pools_on(host: Host) -> list[FpmPool]:
+    """Pools whose files Paddock wrote to this host."""
+    return list(FpmPool.objects.filter(host=host).exclude(text=""))
+
+
+def pool_spec(pool: FpmPool) -> PoolSpec:
+    return PoolSpec(
+        pool.name,
+        pool.account,
+        pool.owner,
+        pool.group,
+        pool.folder,
+        pool.max_children,
+        pool.memory_mb,
+        pool.upload_mb,
+    )
+
+
+def is_changed(pool: FpmPool) -> bool:
+    """Return whether the host has the pool with other settings than the saved ones."""
+    return bool(pool.text) and pool_file(pool_spec(pool)) != pool.text
+
+
+def state_of(pool: FpmPool) -> Verdict:
+    is_current = pool.seen_at is not None and timezone.now() - pool.seen_at < CURRENT
+    return verdict(pool.text, pool.seen, is_current, pool.problem)
+
+
+def last_job(pool: FpmPool) -> HostJob | None:
+    """The newest job that changed the pool on its host."""
+    rows = HostJob.objects.filter(host=pool.host, kind=HostJobKind.FPM_POOL, params__name=pool.name)
+    return rows.order_by("-created_at").first()
+
+
+def suggested_folder(site: Site) -> str:
+    """The folder of the site's files, as far as its document roots tell."""
+    roots = [root for root in site.blocks.order_by("position").values_list("root", flat=True) if root]
+    return folder_of(roots, site.web_server.host.site_roots) if site.web_server else ""
+
+
+def accounts_of_others(site: Site, host: Host) -> set[str]:
+    """Accounts of the host as which pools of other teams run."""
+    rows = FpmPool.objects.filter(host=host).exclude(site__team=site.team)
+    return set(rows.order_by().values_list("account", flat=True))
+
+
+def is_being_deleted(site: Site) -> bool:
+    """Return whether a planned or running deployment deletes the site when it succeeds."""
+    unfinished = (DeploymentStatus.PLANNED, DeploymentStatus.QUEUED, DeploymentStatus.RUNNING)
+    rows = Deployment.objects.filter(items__site=site, on_success=OnSuccess.DELETE, status__in=unfinished)
+    return rows.exists()
+
+
+def live_users(pool: FpmPool) -> list[str]:
+    """Names of sites whose live version sends requests to the pool's socket."""
+    rows = SiteState.objects.filter(revision__web_server__host=pool.host, status__in=DEPLOYED)
+    rows = rows.filter(Q(revision__spec__icontains=pool.name)).select_related("site", "revision")
+    return sorted(row.site.name for row in rows if _uses(row.revision.spec if row.revision else {}, pool.socket))
+
+
+def _uses(spec: Mapping[str, Any], socket: str) -> bool:
+    addresses = [pool["address"] for pool in spec.get("php_pools", ())]
+    addresses += [server["address"] for upstream in spec.get("upstreams", ()) for server in upstream["servers"]]
+    return any(target_of(address).path == socket for address in addresses)
+
+
+def sockets_of_teams(hosts: Iterable[int]) -> dict[int, dict[str, int]]:
+    """Sockets of pools by host, each with the only team whose sites may use it."""
+    found: dict[int, dict[str, int]] = {}
+    rows = FpmPool.objects.filter(host__in=list(hosts)).values_list("host", "name", "site__team")
+    for host, name, team in rows.order_by():
+        found.setdefault(host, {})[FpmPool(name=name).socket] = team
+    return found
+
+
+def job_params(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Validated parameters of a job: {"name", "action": apply | remove, "replace"}. Raises ValidationError."""
+    if not {"name", "action"} <= set(params) <= {"name", "action", "replace"} or params["action"] not in ACTIONS:
+        raise ValidationError({"params": _("Set the name of the pool and the action: apply or remove.")})
+    if not FpmPool.objects.filter(name=params["name"], host=host).exists():
+        raise ValidationError({"name": _("%s has no PHP-FPM pool of this name.") % host.name})
+    return {"name": params["name"], "action": params["action"], "replace": params.get("replace") is True}

@@ -1,0 +1,108 @@
+"""Services of PHP-FPM pools. A job carries out each change on the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, require
+from panel.audit.services import audit_record
+from panel.core.errors import Conflict
+from panel.core.models import version_bump
+from panel.fpm.guards import refuse_used
+from panel.fpm.models import FpmPool
+from panel.fpm.selectors import is_being_deleted
+from panel.hosts.models import HostJob, HostJobKind
+from panel.hosts.services.hosts import refuse_paused
+from panel.hosts.services.jobs import UNFINISHED, host_job_request
+from panel.websites.models import Site
+
+FIELDS = ("php_version", "account", "folder", "max_children", "memory_mb", "upload_mb")
+
+
+@transaction.atomic
+def fpm_pool_create(*, actor: User, site: Site, **values: Any) -> HostJob:
+    """Create the PHP-FPM pool of a site, and start the job that writes it to the host.
+
+    `values`: php_version, account, folder, max_children, memory_mb, upload_mb. Raises PermissionDenied,
+    ValidationError, Conflict.
+    """
+    require(actor, Action.ADMINISTER)
+    if site.web_server is None:
+        raise ValidationError({"site": _("Choose a web server for %s first.") % site.name})
+    if is_being_deleted(site):
+        raise Conflict(_("A deployment that deletes %s is planned or running. Cancel it first.") % site.name)
+    if FpmPool.objects.filter(site=site).exists():
+        raise Conflict(_("%s has a PHP-FPM pool already. Change that pool.") % site.name)
+    pool = FpmPool(site=site, host=site.web_server.host, name=f"paddock-{site.name}", **values)
+    pool.full_clean()
+    pool.save()
+    audit_record(actor=actor, action="fpm_pool.create", target=pool, after=_settings(pool))
+    return _requested(actor, pool, "apply")
+
+
+@transaction.atomic
+def fpm_pool_update(*, actor: User, pool: FpmPool, expected_version: int | None = None, **values: Any) -> HostJob:
+    """Change a pool, and start the job that writes it to the host.
+
+    The PHP version stays: the pool's file and socket belong to one php-fpm. Raises PermissionDenied, ValidationError,
+    Conflict.
+    """
+    require(actor, Action.ADMINISTER)
+    if values.get("php_version", pool.php_version) != pool.php_version:
+        words = _("The PHP version of a pool cannot be changed. Remove the pool, then create it again.")
+        raise ValidationError({"php_version": words})
+    before = _settings(pool)
+    version_bump(pool, expected_version)
+    for name, value in values.items():
+        setattr(pool, name, value)
+    pool.full_clean()
+    pool.save(update_fields=FIELDS)
+    audit_record(actor=actor, action="fpm_pool.update", target=pool, before=before, after=_settings(pool))
+    return _requested(actor, pool, "apply")
+
+
+def fpm_pool_apply(*, actor: User, pool: FpmPool, replace: bool = False) -> HostJob:
+    """Write the pool to its host again. `replace`: replace a file that was edited there too."""
+    require(actor, Action.ADMINISTER)
+    return _requested(actor, pool, "apply", replace)
+
+
+def fpm_pool_remove(*, actor: User, pool: FpmPool, replace: bool = False) -> HostJob:
+    """Start the job that removes the pool from its host, and deletes it then. Refused while a live site uses it."""
+    require(actor, Action.ADMINISTER)
+    refuse_used(pool)
+    return _requested(actor, pool, "remove", replace)
+
+
+@transaction.atomic
+def fpm_pool_forget(*, actor: User, pool: FpmPool) -> None:
+    """Delete the pool in the panel only: its host keeps it. For a host that no longer exists."""
+    require(actor, Action.ADMINISTER)
+    _refuse_running(pool)
+    audit_record(actor=actor, action="fpm_pool.forget", target=pool, before=_settings(pool))
+    pool.delete()
+
+
+def _settings(pool: FpmPool) -> dict[str, object]:
+    return {"site": pool.site.name, "host": pool.host.name, **{name: getattr(pool, name) for name in FIELDS}}
+
+
+@transaction.atomic
+def _requested(actor: User, pool: FpmPool, action: str, replace: bool = False) -> HostJob:
+    _refuse_running(pool)
+    refuse_paused([pool.host])
+    if action == "remove":
+        audit_record(actor=actor, action="fpm_pool.remove", target=pool, before=_settings(pool))
+    params = {"name": pool.name, "action": action, "replace": replace}
+    return host_job_request(actor=actor, host=pool.host, kind=HostJobKind.FPM_POOL, params=params)
+
+
+def _refuse_running(pool: FpmPool) -> None:
+    jobs = HostJob.objects.filter(host=pool.host, kind=HostJobKind.FPM_POOL, status__in=UNFINISHED)
+    if jobs.filter(params__name=pool.name).exists():
+        raise Conflict(_("%s is being changed on its host. Wait until that job ends.") % pool.name)
