@@ -66,7 +66,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
     with state.HostLock():
         former = pool.content()
         _require_unchanged(pool, former, text, expected)
-        if not text and former is None:
+        if not text and former is None and pool.socket not in _listening():
             return {"output": "", "digest": ""}
         output = _tested(pool, text)
         if action != "test":

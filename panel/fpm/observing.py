@@ -13,16 +13,24 @@ from panel.fpm.selectors import pools_on
 from panel.hosts.models import Host
 from panel.hosts.targets import target_for
 from panel.remote import pool as connections
-from panel.remote.errors import OperationRefused
+from panel.remote.errors import ConnectionLost, OperationRefused
 from panel.remote.pool import Session
 
 TIMEOUT_S = 20.0
+PAGE_TIMEOUT_S = 8.0  # somebody waits for the form
 
 
 def offer(host: Host) -> Offer:
     """PHP versions and accounts of a host, asked now. Raises RemoteError."""
+    try:
+        return _offer(host)
+    except ConnectionLost:  # a pooled connection may be dead although the host is reachable
+        return _offer(host)
+
+
+def _offer(host: Host) -> Offer:
     with connections.session(target_for(host)) as agent:
-        return offer_of(agent.call("fpm", {"action": "look", "accounts": True}, timeout=TIMEOUT_S))
+        return offer_of(agent.call("fpm", {"action": "look", "accounts": True}, timeout=PAGE_TIMEOUT_S))
 
 
 def host_observed(host: Host, agent: Session) -> None:

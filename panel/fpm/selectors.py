@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -18,7 +18,6 @@ from panel.fpm.reading import CURRENT, Verdict, verdict
 from panel.fpm.rules import folder_of
 from panel.hosts.models import Host, HostJob, HostJobKind
 from panel.rendering.fpm import PoolSpec, pool_file
-from panel.rendering.targets import target_of
 from panel.websites.models import Site
 
 ACTIONS = ("apply", "remove")
@@ -89,14 +88,8 @@ def is_being_deleted(site: Site) -> bool:
 def live_users(pool: FpmPool) -> list[str]:
     """Names of sites whose live version sends requests to the pool's socket."""
     rows = SiteState.objects.filter(revision__web_server__host=pool.host, status__in=DEPLOYED)
-    rows = rows.filter(Q(revision__spec__icontains=pool.name)).select_related("site", "revision")
-    return sorted(row.site.name for row in rows if _uses(row.revision.spec if row.revision else {}, pool.socket))
-
-
-def _uses(spec: Mapping[str, Any], socket: str) -> bool:
-    addresses = [pool["address"] for pool in spec.get("php_pools", ())]
-    addresses += [server["address"] for upstream in spec.get("upstreams", ()) for server in upstream["servers"]]
-    return any(target_of(address).path == socket for address in addresses)
+    # Anywhere in the specification: raw directives can name the socket too.
+    return sorted(rows.filter(revision__spec__icontains=pool.socket).values_list("site__name", flat=True))
 
 
 def sockets_of_teams(hosts: Iterable[int]) -> dict[int, dict[str, int]]:

@@ -55,6 +55,7 @@ def build() -> Used:
     more += rollouts.previews(world.owner, busy)
     more += rollouts.placements(rows, [busy, new])
     more += hosts.virtual_addresses([busy, new])
+    more += hosts.fpm_pool(rows[0])
     more += hosts.authorities(busy)
     more += hosts.certificates_on_disk(busy)
     more += rollouts.content(world.owner, rows[0], busy)

@@ -14,10 +14,14 @@ from panel.certificates.models import CertificateReading, HostCertificate
 from panel.failover.models import KeepalivedHost, VirtualAddress, VirtualAddressHost
 from panel.failover.reading import digest
 from panel.failover.selectors import draft_of
+from panel.fpm.models import FpmPool
+from panel.fpm.selectors import pool_spec
 from panel.hosts.models import AuthorityKind, Connection, Host, HostJob, SshAuthority
 from panel.hosts.resources.readings import reading_of
 from panel.hosts.resources.services import resources_record
+from panel.rendering.fpm import pool_file
 from panel.rendering.keepalived import host_file
+from panel.websites.models import Site
 
 LONG_HOST = "web-frankfurt-07-production-behind-the-second-load-balancer"
 TAGS = ["eu-central", "env:production", "rack-7", "behind-the-second-load-balancer"]
@@ -130,6 +134,19 @@ def virtual_addresses(hosts: list[Host]) -> list[str]:
         reverse("failover:detail", args=[row.name]),
         reverse("failover:delete", args=[row.name]),
     ]
+
+
+def fpm_pool(site: Site) -> list[str]:
+    """A PHP-FPM pool whose file was edited on its host; returns its pages."""
+    assert site.web_server is not None
+    pool = FpmPool(
+        site=site, host=site.web_server.host, name=f"paddock-{site.name}", php_version="8.2", account="shop",
+        folder="/srv/www/shop", owner="www-data", group="www-data",
+    )  # fmt: skip
+    pool.text = pool_file(pool_spec(pool))
+    pool.seen, pool.seen_at = {"digest": "0" * 64, "listens": True}, timezone.now()
+    pool.save()
+    return [reverse(f"fpm:{name}", args=[site.name]) for name in ("pool", "remove", "forget")]
 
 
 def authorities(host: Host) -> list[str]:
