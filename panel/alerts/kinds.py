@@ -14,6 +14,7 @@ from panel.core.ui import Text
 # Kinds of objects that an alert can be about.
 SUBJECTS: dict[str, Text] = {
     "certificate": gettext_lazy("Certificate"),
+    "fpm_pool": gettext_lazy("PHP-FPM pool"),
     "host": gettext_lazy("Host"),
     "report": gettext_lazy("Report"),
     "rollout": gettext_lazy("Rollout"),

@@ -23,6 +23,7 @@ from panel.alerts.certificates import (
     presented_alerts,
     revocation_alerts,
 )
+from panel.alerts.fpm_pools import fpm_pool_alerts
 from panel.alerts.host_certificates import host_certificate_alerts
 from panel.alerts.kinds import Alert, Source
 from panel.alerts.models import AlertMail
@@ -72,7 +73,7 @@ def alerts(user: User, most: int = PER_KIND) -> list[Alert]:
 
 def mailed_alerts(user: User, most: int) -> list[Alert]:
     """Alerts for users who are not looking at the panel. Schedules report their runs separately."""
-    hosts = (_hosts, virtual_address_alerts, _stopped, _failing, trouble_alerts)
+    hosts = (_hosts, virtual_address_alerts, _stopped, _failing, fpm_pool_alerts, trouble_alerts)
     presented = (presented_alerts, live_alerts, revocation_alerts, fault_alerts)
     certificates = (order_alerts, permission_alerts, certificate_alerts, host_certificate_alerts, *presented)
     return _of((*hosts, _failures, _rollouts, _drifts, _names, *certificates), user, most)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.core.exceptions import ValidationError
 
+from panel.alerts.fpm_pools import fpm_pool_alerts
 from panel.core.errors import ApplicationError
 from panel.core.jobs import JobStatus
 from panel.deployments.models import DeploymentStatus
@@ -180,6 +181,9 @@ def test_file_edited_on_the_host_is_reported_and_replaced_only_on_purpose(world:
     edited = world.file.read_text() + "; my edit\n"
     world.file.write_text(edited)
     assert world.looked() == "File edited"
+    (alert,) = fpm_pool_alerts(world.people.owner, 6)
+    assert (alert.title, alert.status, alert.url) == ("paddock-shop", "drifted", "/fpm-pools/shop/")
+    assert fpm_pool_alerts(world.people.outsider, 6) == []
     job = world.done(services.fpm_pool_update(actor=world.people.admin, pool=world.pool(), max_children=9))
     assert job.status == JobStatus.FAILED and "was edited on the host" in job.error
     assert world.file.read_text() == edited

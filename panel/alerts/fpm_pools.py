@@ -1,0 +1,27 @@
+"""Alerts about PHP-FPM pools that no process listens for, or whose files were edited on their hosts."""
+
+from __future__ import annotations
+
+from django.urls import reverse
+
+from panel.accounts.models import User
+from panel.alerts.kinds import Alert
+from panel.fpm.selectors import pools_visible, state_of
+
+
+def fpm_pool_alerts(user: User, most: int) -> list[Alert]:
+    rows = pools_visible(user).exclude(text="").filter(host__is_paused=False)
+    found = [(row, state_of(row)) for row in rows]
+    return [
+        Alert(
+            state.status,
+            state.label,
+            "fpm_pool",
+            row.name,
+            state.detail,
+            reverse("fpm:pool", args=[row.site.name]),
+            row.seen_at,
+        )
+        for row, state in found
+        if state.status in ("failed", "drifted")
+    ][:most]
