@@ -38,7 +38,7 @@ _DIRECTIVES = frozenset(
     }
 )
 _MAX_TEXT, _MAX_POOLS = 16 * 1024, 2000
-_TEST_S, _START_S = 20.0, 10.0
+_TEST_S, _START_S, _ENDED_S = 20.0, 10.0, 3.0
 _LISTENS = 0x10000  # __SO_ACCEPTCON in /proc/net/unix
 
 
@@ -297,10 +297,14 @@ def _reload(pool: Pool, content: Optional[bytes]) -> None:
     if not master:
         raise Refusal("failed", "%s ended." % pool.program)
     os.kill(master, signal.SIGUSR2)
-    deadline, problem = time.monotonic() + _START_S, ""
+    alive = time.monotonic()
+    deadline, problem = alive + _START_S, ""
     while time.monotonic() < deadline:
         time.sleep(0.1)
-        if not processes.exists(master):
+        # As a daemon of its own, without systemd, it becomes another process, and is unknown for a moment.
+        if processes.exists(master) or pool.master():
+            alive = time.monotonic()
+        elif time.monotonic() - alive > _ENDED_S:
             raise Refusal("failed", "%s ended when it reloaded its configuration." % pool.program)
         problem = _problem(pool, content)
         if not problem:

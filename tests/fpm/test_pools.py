@@ -103,7 +103,7 @@ def test_pool_of_a_lost_host_is_forgotten_on_purpose(caller: Caller) -> None:
         ({"folder": '/srv/www/shop"\nuser = root'}, "/folder"),
         ({"folder": "/srv/www/shop/../blog"}, "/folder"),
         ({"folder": "/srv/www/shop:/etc"}, "/folder"),
-        ({"folder": "/srv/www/shop\n"}, "/folder"),
+        ({"folder": "/srv/www/shop\n/x"}, "/folder"),
         ({"folder": "/srv/www"}, "/folder"),
         ({"folder": "/etc"}, "/folder"),
         ({"max_children": 0}, "/max_children"),
