@@ -19,10 +19,9 @@ class FpmConfig(AppConfig):
 
         HANDLERS[HostJobKind.FPM_POOL] = pool_job
         PARAMS[HostJobKind.FPM_POOL] = job_params
-        for hooks, hook in (
-            (OBSERVERS, host_observed),
-            (deletion_guards, deletion_guard),
-            (web_server_specs.team_sockets, sockets_of_teams),
-        ):
-            if hook not in hooks:
-                hooks.append(hook)
+        if host_observed not in OBSERVERS:
+            OBSERVERS.append(host_observed)
+        if deletion_guard not in deletion_guards:
+            deletion_guards.append(deletion_guard)
+        if sockets_of_teams not in web_server_specs.team_sockets:
+            web_server_specs.team_sockets.append(sockets_of_teams)
