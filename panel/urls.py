@@ -11,11 +11,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("hosts/", include("panel.imports.urls")),  # of a host
     path("", include("panel.enrollments.urls")),
     path("sites/", include("panel.websites.urls")),
+    path("sites/", include("panel.fpm.urls")),  # of a site
     path("deployments/", include("panel.deployments.urls")),
     path("rollouts/", include("panel.rollouts.urls")),
     path("placements/", include("panel.placements.urls")),
     path("virtual-addresses/", include("panel.failover.urls")),
-    path("fpm-pools/", include("panel.fpm.urls")),
     path("content/", include("panel.publishing.urls")),
     path("previews/", include("panel.previews.urls")),
     path("benchmarks/", include("panel.benchmarks.urls")),

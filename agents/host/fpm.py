@@ -112,7 +112,7 @@ class Pool:
     def master(self) -> int:
         """Main process of this php-fpm, 0 if it does not run.
 
-        Its pid file may lie in a folder of another account, so the process itself must be root's, run this program, and
+        Its pid file may be in a folder of another account, so the process itself must be root's, run this program, and
         use this main file.
         """
         found = re.search(r"^\s*pid\s*=\s*(/\S+)", _text(self.main), re.MULTILINE)

@@ -25,8 +25,8 @@ class FpmPoolForm(PartForm[FpmPool]):
         fields = ("php_version", "account", "folder", "max_children", "memory_mb", "upload_mb")
         labels = {
             "folder": _("Folder"),
-            "max_children": _("Processes at most"),
-            "memory_mb": _("Memory of a script (MB)"),
+            "max_children": _("Maximum processes"),
+            "memory_mb": _("Memory limit (MB)"),
             "upload_mb": _("Upload size (MB)"),
         }
         help_texts = {

@@ -48,7 +48,7 @@ def host_observed(host: Host, agent: Session) -> None:
 
 
 def pools_read(agent: Session, pools: Iterable[FpmPool], pid_file: str = "") -> Mapping[str, Any]:
-    """Response of the agent; what it reports of these pools is recorded."""
+    """Response of the agent. The reported states of these pools are recorded."""
     rows = list(pools)
     asked = [{"version": row.php_version, "name": row.name} for row in rows]
     response = agent.call("fpm", {"action": "look", "pools": asked, "pid_file": pid_file}, timeout=TIMEOUT_S)

@@ -31,7 +31,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Offer:
-    """What a host has for pools: PHP versions, whether each runs, and accounts that a pool can run as."""
+    """A host's PHP versions, whether each runs, and its accounts that a pool can run as."""
 
     versions: Mapping[str, bool]
     accounts: tuple[str, ...]

@@ -25,7 +25,9 @@ def check_pool(pool: FpmPool) -> None:
         words = _("Choose a folder below one of the host's folders for sites: %s.")
         faults["folder"] = words % ", ".join(pool.host.site_roots)
     elif _is_of_another_team(pool):
-        faults["folder"] = _("Files of another team's site lie in this folder, or around it. Choose another folder.")
+        faults["folder"] = _(
+            "Another team's site has files in this folder, or in a folder that contains it. Choose another folder."
+        )
     others = type(pool).objects.filter(host=pool.host, account=pool.account).exclude(site__team=pool.site.team)
     if others.exclude(pk=pool.pk).exists():
         faults["account"] = _("The pool of another team runs as this account. Choose another account.")

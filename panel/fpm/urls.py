@@ -1,4 +1,4 @@
-"""Addresses of the pages of PHP-FPM pools, by the name of the site."""
+"""Addresses of the pages of PHP-FPM pools, below those of sites."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from panel.fpm import views
 
 app_name = "fpm"
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("<slug:name>/", views.pool, name="pool"),
-    path("<slug:name>/apply/", views.apply, name="apply"),
-    path("<slug:name>/remove/", views.remove, name="remove"),
-    path("<slug:name>/forget/", views.forget, name="forget"),
+    path("<slug:name>/fpm-pool/", views.pool, name="pool"),
+    path("<slug:name>/fpm-pool/apply/", views.apply, name="apply"),
+    path("<slug:name>/fpm-pool/remove/", views.remove, name="remove"),
+    path("<slug:name>/fpm-pool/forget/", views.forget, name="forget"),
 ]

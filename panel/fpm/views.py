@@ -61,7 +61,9 @@ def _shown(request: Request, site: Site) -> dict[str, object]:
         return {"pool": None}
     job = last_job(found)
     failed = job if job is not None and job.error else None
-    return {"pool": found, "state": state_of(found), "is_changed": is_changed(found), "failed": failed}
+    is_chosen = site.php_pools.filter(address=f"unix:{found.socket}").exists()
+    shown = {"pool": found, "state": state_of(found), "is_changed": is_changed(found), "failed": failed}
+    return {**shown, "is_chosen": is_chosen}
 
 
 def _form(request: Request, site: Site, found: FpmPool | None) -> tuple[FpmPoolForm | None, str]:

@@ -70,7 +70,7 @@ def pool_file(pool: PoolSpec) -> str:
 
 def _require(pattern: re.Pattern[str], pool: PoolSpec, field: str) -> None:
     if not pattern.fullmatch(getattr(pool, field)):
-        raise NotExpressible(f"/{field}", "This value cannot stand in a file of php-fpm.")
+        raise NotExpressible(f"/{field}", "A file of php-fpm cannot contain this value.")
 
 
 def _line(item: Directive) -> str:

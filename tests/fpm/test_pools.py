@@ -144,11 +144,11 @@ def test_only_administrators_change_pools(people: Cast, caller: Caller) -> None:
     ):
         assert response.status_code == 403
     client = signed_in(people.owner)
-    page = client.get("/fpm-pools/shop/")
+    page = client.get("/sites/shop/fpm-pool/")
     assert page.status_code == 200 and b"Not on the host" in page.content and b"<form" not in _content(page.content)
-    assert client.post("/fpm-pools/shop/", body()).status_code == 403
+    assert client.post("/sites/shop/fpm-pool/", body()).status_code == 403
     for action in ("apply", "remove", "forget"):
-        assert client.post(f"/fpm-pools/shop/{action}/").status_code == 403
+        assert client.post(f"/sites/shop/fpm-pool/{action}/").status_code == 403
     assert HostJob.objects.count() == jobs
 
 
@@ -162,19 +162,19 @@ def test_pool_of_another_team_is_invisible(people: Cast, caller: Caller) -> None
     outsider = caller_of(people.outsider)
     assert outsider.get(f"{PATH}shop/").status_code == 404
     assert json.loads(outsider.get(PATH).content)["results"] == []
-    assert signed_in(people.outsider).get("/fpm-pools/shop/").status_code == 404
+    assert signed_in(people.outsider).get("/sites/shop/fpm-pool/").status_code == 404
 
 
 def test_operators_find_the_pool_from_the_php_page(people: Cast, shop: Site) -> None:
     page = signed_in(people.owner).get("/sites/shop/php/").content.decode()
-    assert "/fpm-pools/shop/" in page
+    assert "/sites/shop/fpm-pool/" in page
     form = signed_in(people.admin).get("/sites/shop/php/+new/").content.decode()
     assert "Create a PHP-FPM pool on the host" in form
 
 
 def test_host_that_does_not_respond_is_named_on_the_page(people: Cast, shop: Site) -> None:
     Host.objects.update(connection="ssh", address="127.0.0.1", port=1, username="root", host_key="")
-    page = signed_in(people.admin).get("/fpm-pools/shop/")
+    page = signed_in(people.admin).get("/sites/shop/fpm-pool/")
     assert page.status_code == 200 and b"PHP-FPM on the host" in page.content
 
 

@@ -137,12 +137,12 @@ def test_pool_created_on_the_page_runs_php_as_the_chosen_account(
 ) -> None:
     world = World(server_root, host, engine)
     client = signed_in(world.people.admin)
-    page = client.get("/fpm-pools/shop/")
+    page = client.get("/sites/shop/fpm-pool/")
     text = page.content.decode()
     assert '<option value="shop">' in text and '<option value="boss">' not in text and '"root"' not in text
     sent = {"php_version": "8.2", "account": "shop", "folder": str(world.folder)}
     sent |= {"max_children": "3", "memory_mb": "96", "upload_mb": "8"}
-    response = client.post("/fpm-pools/shop/", sent)
+    response = client.post("/sites/shop/fpm-pool/", sent)
     assert response.status_code == 302, response.content.decode()
     job = world.done(HostJob.objects.get(kind="fpm_pool"))
     assert job.error == "" and job.status == JobStatus.SUCCEEDED
@@ -153,7 +153,7 @@ def test_pool_created_on_the_page_runs_php_as_the_chosen_account(
     assert (world.folder / "made").stat().st_uid == 5001
     info = world.socket.stat()
     assert (info.st_mode & 0o777, world.socket.owner()) == (0o660, "www-data")
-    shown = client.get("/fpm-pools/shop/").content.decode()
+    shown = client.get("/sites/shop/fpm-pool/").content.decode()
     assert "Listening" in shown and ADDRESS in shown
 
 
@@ -187,7 +187,7 @@ def test_file_edited_on_the_host_is_reported_and_replaced_only_on_purpose(world:
     world.file.write_text(edited)
     assert world.looked() == "File edited"
     (alert,) = fpm_pool_alerts(world.people.owner, 6)
-    assert (alert.title, alert.status, alert.url) == ("paddock-shop", "drifted", "/fpm-pools/shop/")
+    assert (alert.title, alert.status, alert.url) == ("paddock-shop", "drifted", "/sites/shop/fpm-pool/")
     assert fpm_pool_alerts(world.people.outsider, 6) == []
     job = world.done(services.fpm_pool_update(actor=world.people.admin, pool=world.pool(), max_children=9))
     assert job.status == JobStatus.FAILED and "was edited on the host" in job.error
@@ -207,7 +207,7 @@ def test_pool_that_php_fpm_cannot_start_is_undone(world: World) -> None:
     assert job.status == JobStatus.FAILED and "The former configuration is back." in job.error
     assert not world.file.exists() and world.host.runs()
     assert state_of(world.pool()).label == "Not on the host"
-    page = signed_in(world.people.admin).get("/fpm-pools/shop/").content.decode()
+    page = signed_in(world.people.admin).get("/sites/shop/fpm-pool/").content.decode()
     assert "The last change failed" in page
     (world.socket / "in-the-way").rmdir()
     world.socket.rmdir()
