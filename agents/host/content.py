@@ -12,6 +12,7 @@ published files belong to the owner of the folder that they replace.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import tarfile
@@ -48,10 +49,15 @@ class _Site:
         except BaseException:
             os.close(self.above)
             raise
-        if os.fstat(self.store).st_uid != os.geteuid():
+        try:
+            if os.fstat(self.store).st_uid != os.geteuid():
+                raise Refusal("refused", "%s%s belongs to another account" % (PREFIX, self.name), path=path)
+            os.fchmod(self.store, 0o700)
+            # A request that comes late, over a connection that was thought lost, waits for the one that runs.
+            fcntl.flock(self.store, fcntl.LOCK_EX)
+        except BaseException:
             self.close()
-            raise Refusal("refused", "%s%s belongs to another account" % (PREFIX, self.name), path=path)
-        os.fchmod(self.store, 0o700)
+            raise
 
     def close(self) -> None:
         os.close(self.store)
@@ -115,7 +121,9 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
         without those of `own` (the placeholder page) and `keep`; at most MOST_SHOWN are named.
     switch: {"release", "keep"} -> {"replaced", "atomic"}: exchange the folders, and move the kept paths.
     return: {"release", "keep"} -> {}: undo a switch.
-    tidy: {"keep_releases": [names]} -> {"removed"}: remove other releases. Folders that were found stay.
+    tidy: {"keep_releases": [names]} -> {"removed", "current"}: remove other releases. Folders that were found stay.
+
+    `current` is the release in the folder, "" for files that were not published.
     """
     action = _ACTIONS.get(str(args.get("action")))
     if action is None:
@@ -125,6 +133,8 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
         site = _Site(path)
     except FileNotFoundError:
         raise Refusal("missing", "%s does not exist on this host" % os.path.dirname(path), path=path) from None
+    except OSError as error:
+        raise Refusal("failed", "%s: %s" % (path, error.strerror or error), path=path) from None
     try:
         return action(site, args)
     except (tarfile.TarError, EOFError, zlib.error) as error:
@@ -234,23 +244,38 @@ def _is_own(tree: int, path: str, own: Dict[str, Any]) -> bool:
 
 
 def _switch(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
-    """An interrupted switch continues: the former folder still has the release's name in the store then."""
+    """An interrupted switch continues, also that of the release before this one."""
     release, keep, atomic = _release(args), _keep(args), True
-    if site.current() != release:
+    current = site.current()
+    if current != release:
         if not site.recorded(release) or release not in os.listdir(site.store):
             raise Refusal("missing", "%s is not prepared on this host" % release)
+        if current:
+            _finish(site, current, keep)
         if not site.exists():
             os.rename(release, site.name, src_dir_fd=site.store, dst_dir_fd=site.above)
         else:
             atomic = exchange.exchange(release, site.store, site.name, site.above)
-    if release in os.listdir(site.store):
+    _finish(site, release, keep)
+    return {"replaced": _before(site, release), "atomic": atomic}
+
+
+def _finish(site: _Site, release: str, keep: List[str]) -> None:
+    """Complete an exchange: until then, the former folder has the name of the present release in the store."""
+    if release not in os.listdir(site.store):
+        return
+    former = site.identified(release)
+    if _number(former) < _number(release):  # otherwise a return was interrupted, after it had moved the kept paths
         for path in keep:
             _carry(site, release, path)
-        former = site.identified(release)
         safe.remove_tree(release + ".before", site.store)
         safe.write_new(release + ".before", site.store, former.encode(), 0o600)
-        os.rename(release, former, src_dir_fd=site.store, dst_dir_fd=site.store)
-    return {"replaced": _before(site, release), "atomic": atomic}
+    os.rename(release, former, src_dir_fd=site.store, dst_dir_fd=site.store)
+
+
+def _number(name: str) -> int:
+    """Number of a release, which grows with each publication; 0 for a folder that was found."""
+    return int(name[1:]) if _NAME.fullmatch(name) else 0
 
 
 def _before(site: _Site, release: str) -> str:
@@ -272,7 +297,21 @@ def _carry(site: _Site, source: str, path: str) -> None:
         os.close(here)
 
 
+def _carry_back(site: _Site, former: str, path: str) -> None:
+    """Move `path` from the site's folder to the former one, which still has it after an interrupted switch."""
+    there = os.open(former, safe.FOLDER, dir_fd=site.store)
+    here = site.opened()
+    assert here is not None
+    try:
+        if not content_tree.has(there, path):
+            content_tree.move(path, here, there)
+    finally:
+        os.close(there)
+        os.close(here)
+
+
 def _return(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
+    """Kept paths move first: until the exchange, an interrupted return can be asked for again."""
     release, keep = _release(args), _keep(args)
     if site.current() != release:
         raise Refusal("refused", "the folder no longer contains %s" % release, path=site.path)
@@ -282,9 +321,9 @@ def _return(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
         return {}
     if former not in os.listdir(site.store):
         raise Refusal("missing", "the files before %s are no longer on this host" % release)
-    exchange.exchange(former, site.store, site.name, site.above)
     for path in keep:
-        _carry(site, former, path)
+        _carry_back(site, former, path)
+    exchange.exchange(former, site.store, site.name, site.above)
     if former != release:
         os.rename(former, release, src_dir_fd=site.store, dst_dir_fd=site.store)
     return {}
@@ -301,7 +340,7 @@ def _tidy(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
         if _NAME.fullmatch(release) and release not in wanted and release != current:
             safe.remove_tree(entry, site.store)
             removed.append(entry)
-    return {"removed": sorted(removed)}
+    return {"removed": sorted(removed), "current": current}
 
 
 def _release(args: Dict[str, Any]) -> str:

@@ -171,6 +171,22 @@ def move(path: str, source: int, target: int) -> None:
         os.close(above)
 
 
+def has(tree: int, path: str) -> bool:
+    """Return whether the open tree has a file, folder or link at this path."""
+    parts = path.split("/")
+    try:
+        above = _opened(tree, parts[:-1])
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    try:
+        os.stat(parts[-1], dir_fd=above, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    finally:
+        os.close(above)
+    return True
+
+
 def _opened(tree: int, parts: List[str]) -> int:
     at = os.dup(tree)
     for part in parts:

@@ -1,7 +1,9 @@
 """Execution of a queued publication: prepare the files on every host, exchange all folders, ask the sites, or return.
 
-Nothing is exchanged before all hosts have the files. If a host then fails, or a site responds worse than before, every
-host gets its former files back. The steps on a host can be repeated, so the publication of a dead worker starts again.
+Nothing is exchanged before all hosts have the files. If a host then fails, no further host is exchanged; then, or if a
+site responds worse than before, every exchanged host gets its former files back. The steps on a host can be repeated,
+so the publication of a dead worker starts again; if it fails then, hosts that the dead worker exchanged are returned
+too. At the end each host is asked which release it has.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from panel.hosts.services.hosts import refuse_paused
 from panel.hosts.targets import target_for
 from panel.publishing import git
 from panel.publishing.models import Publication, Release, Source
-from panel.publishing.selectors import Place, members, places_of
+from panel.publishing.selectors import Place, members, places_of, release_numbers
 from panel.publishing.services import release_store, release_write, releases_forget
 from panel.remote import pool
 from panel.remote.client import Message
@@ -56,7 +58,11 @@ class Stopped(Exception):
 
 @dataclass
 class Target:
-    """Outcome on one host. `replaced` names the former files in the agent's store."""
+    """Outcome on one host. `replaced` names the former files in the agent's store.
+
+    `is_asked` is recorded before the host is asked to exchange its folders. `serves` and `release` are the host's
+    response at the end: the number of a release (None if the panel no longer has it), other files, or none.
+    """
 
     site: str
     host: str
@@ -64,6 +70,9 @@ class Target:
     state: str = "waiting"  # waiting, prepared, published, returned, failed
     words: str = ""
     replaced: str = ""
+    is_asked: bool = False
+    serves: str = ""  # release, other, unknown; "" until the end
+    release: int | None = None
 
 
 def publication_execute(uuid: UUID) -> Attempt:
@@ -111,20 +120,31 @@ class _Work:
 
     def run(self) -> None:
         publication = self.publication
-        if publication.requested_by is None:
-            raise ApplicationError(_("The user who requested this publication no longer has an account."))
-        require_each(publication.requested_by, Action.DEPLOY, [member.team for member in members(publication.site)])
-        release = publication.release or self._from_git()
         places = places_of(publication.site, publication.above, publication.web_server)
-        refuse_paused([place.host for place in places])
         self.hosts = [_HostWork(self, place) for place in places]
-        self.record()
+        self._continue()
         try:
+            self._require_allowed()
+            release = publication.release or self._from_git()
+            self.record()
             self._published(release)
-        except BaseException:
-            self._tidy(ON_HOST + 1)
+        except Exception:
+            self._undo()
             raise
         self._tidy(ON_HOST)
+
+    def _continue(self) -> None:
+        """Remember which hosts a dead worker asked to exchange their folders."""
+        asked = {(target["host"], target["folder"]) for target in self.publication.targets if target.get("is_asked")}
+        for host in self.hosts:
+            host.target.is_asked = (host.target.host, host.target.folder) in asked
+
+    def _require_allowed(self) -> None:
+        user = self.publication.requested_by
+        if user is None:
+            raise ApplicationError(_("The user who requested this publication no longer has an account."))
+        require_each(user, Action.DEPLOY, [member.team for member in members(self.publication.site)])
+        refuse_paused([host.place.host for host in self.hosts])
 
     def _published(self, release: Release) -> None:
         with tempfile.TemporaryDirectory(prefix="paddock-content-") as folder:
@@ -133,40 +153,60 @@ class _Work:
             for host in self.hosts:
                 self.check(_("Preparing %s") % host.place.host)
                 host.attempt(partial(host.stage, release, archive))
-        self._require_all("prepared")
+        self._refuse_failed()
         for host in self.hosts:
             host.look_before()
         self.check(_("Exchanging the folders"))
         for host in self.hosts:
             host.attempt(host.switch)
-        self._conclude()
+            self._refuse_failed()
+        time.sleep(SETTLE_S)
+        for host in self.hosts:
+            host.look_after()
+        self._refuse_failed()
 
-    def _tidy(self, count: int) -> None:
-        """Keep the live files and those of the last `count` successful publications on the hosts."""
+    def _undo(self) -> None:
+        """Restore the former files of every host that was asked to exchange its folders.
+
+        ApplicationError names the hosts on which they could not be restored.
+        """
         if not self.rows.exists():  # another worker goes on
             return
-        done = Publication.objects.filter(site=self.publication.site, status=JobStatus.SUCCEEDED).order_by("-pk")
+        for host in self.hosts:
+            if host.target.is_asked:
+                host.attempt(host.back, is_undo=True)
+        if any(host.target.is_asked or host.target.state != "waiting" for host in self.hosts):
+            self._tidy(ON_HOST + 1)
+        lost = [host.target.host for host in self.hosts if host.is_lost]
+        if lost:
+            words = ngettext(
+                "The former files of %s could not be restored, and it may serve the new ones. All other hosts have "
+                "their former files. Publish a release again when it responds.",
+                "The former files of %s could not be restored, and they may serve the new ones. All other hosts have "
+                "their former files. Publish a release again when they respond.",
+                len(lost),
+            )
+            raise ApplicationError(words % ", ".join(lost))
+
+    def _tidy(self, count: int) -> None:
+        """Keep the live files and those of the last `count` successful publications on the hosts, and record which
+        release each host has.
+        """
+        if not self.rows.exists():  # another worker goes on
+            return
+        own = Publication.objects.filter(site=self.publication.site)
+        done = own.filter(status=JobStatus.SUCCEEDED).order_by("-pk")
         names = [f"r{pk}" for pk in done.values_list("pk", flat=True)[:count]]
         for host in self.hosts:
             host.tidy(names)
-
-    def _conclude(self) -> None:
-        if any(host.target.state == "published" for host in self.hosts):
-            time.sleep(SETTLE_S)
+        numbers = release_numbers(self.publication.site, {host.current for host in self.hosts})
         for host in self.hosts:
-            host.look_after()
-        if any(host.target.state != "published" for host in self.hosts):
-            for host in self.hosts:
-                host.attempt(host.back, is_undo=True)
-            lost = [host.target.host for host in self.hosts if host.is_lost]
-            if lost:
-                words = _("The former files could not be restored on %s. Publish a release again when it responds.")
-                raise ApplicationError(words % ", ".join(lost))
-            self._require_all("published")
+            host.target.release = numbers.get(host.current)
+        self.record()
 
-    def _require_all(self, state: str) -> None:
+    def _refuse_failed(self) -> None:
         failed = [host.target for host in self.hosts if host.target.state == "failed"]
-        if failed or any(host.target.state != state for host in self.hosts):
+        if failed:
             words = "; ".join(f"{target.host}: {target.words}" for target in failed)
             raise ApplicationError(_("Nothing was published. %s") % words)
 
@@ -212,6 +252,7 @@ class _HostWork:
         self.target = Target(place.site.name, place.host.name, place.folder)
         self.before: Observed | None = None
         self.is_lost = False  # whether its files are the former ones is not known
+        self.current = ""  # name of the release that it has, at the end
 
     def attempt(self, step: Callable[[], None], *, is_undo: bool = False) -> None:
         """Take a step and record it; a failure becomes the target's state."""
@@ -219,8 +260,10 @@ class _HostWork:
             step()
         except ApplicationError as error:
             self.is_lost = is_undo
-            words = _("The former files could not be restored: %s") % error.message if is_undo else error.message
-            self.target.state, self.target.words = "failed", words
+            words = error.message
+            if is_undo:
+                words = _("The former files could not be restored: %s") % words
+            self.target.state, self.target.words = "failed", f"{self.target.words} {words}".strip()
         self.work.record()
 
     def stage(self, release: Release, archive: Path) -> None:
@@ -257,6 +300,8 @@ class _HostWork:
         self.before = self._observed()
 
     def switch(self) -> None:
+        self.target.is_asked = True
+        self.work.record()
         found = self._call("switch")
         self.target.state, self.target.replaced = "published", found["replaced"]
         if not found["atomic"]:
@@ -267,8 +312,6 @@ class _HostWork:
     def look_after(self) -> None:
         """Fail if the site responds worse than before."""
         after = self._observed()
-        if self.target.state != "published":
-            return
         was_well = self.before is not None and self.before.is_well
         if after is not None and not after.is_well:
             if was_well:
@@ -289,10 +332,16 @@ class _HostWork:
             self.target.state = "returned"
 
     def tidy(self, names: list[str]) -> None:
-        """Remove other files of this site from the host; what remains is removed the next time."""
+        """Remove other files of this site from the host, and ask it which release it has.
+
+        A request to exchange the folders that arrives late then finds nothing to exchange. What remains is removed the
+        next time.
+        """
         try:
-            self._call("tidy", keep_releases=names)
-        except RemoteError as error:
+            self.current = str(self._call("tidy", keep_releases=names)["current"])
+            self.target.serves = "release" if self.current else "other"
+        except ApplicationError as error:
+            self.target.serves = "unknown"
             logger.warning("older content of %s stays on %s: %s", self.place.site, self.place.host, error.message)
 
     def _observed(self) -> Observed | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from typing import Any
 
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
@@ -12,11 +13,12 @@ from django.utils.translation import gettext as _
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, may, visible
 from panel.core.errors import ApplicationError
+from panel.core.jobs import JobStatus
 from panel.deployments.models import DEPLOYED, Deployment, DeploymentKind, SiteState
 from panel.deployments.revisions.rendered import spec_of
 from panel.hosts.models import Host, WebServer
 from panel.placements.models import PlacedSite
-from panel.publishing.models import Publication, Release
+from panel.publishing.models import UNFINISHED, Publication, Release
 from panel.rendering.spec import SiteSpec
 from panel.websites.models import ServerBlock, Site
 from panel.websites.paths import foreign_paths
@@ -62,6 +64,24 @@ def published(site: Site) -> Publication | None:
     """The publication whose files are live."""
     rows = Publication.objects.filter(site=site, status="succeeded", release__isnull=False, web_server=None)
     return rows.select_related("release", "requested_by").first()
+
+
+def release_numbers(site: Site, names: Iterable[str]) -> dict[str, int]:
+    """Numbers of the releases behind names in the agents' stores (r and the key of a publication), if they are kept."""
+    keys = [int(name[1:]) for name in names if name[:1] == "r" and name[1:].isdecimal()]
+    rows = Publication.objects.filter(site=site, pk__in=keys, release__isnull=False)
+    return {f"r{pk}": number for pk, number in rows.values_list("pk", "release__number")}
+
+
+def hosts_that_differ(site: Site, live: Publication | None) -> list[dict[str, Any]]:
+    """Targets of the last publication whose hosts did not serve the live release at its end."""
+    ended = Publication.objects.filter(site=site, web_server=None).exclude(status__in=UNFINISHED)
+    last = ended.exclude(targets=[]).first()
+    if last is None or last.status == JobStatus.SUCCEEDED:
+        return []
+    wanted = ("release", live.release.number) if live is not None and live.release else ("other", None)
+    told = [target for target in last.targets if target.get("serves")]  # older records do not say it
+    return [target for target in told if (target["serves"], target["release"]) != wanted]
 
 
 def members(site: Site) -> list[Site]:

@@ -39,6 +39,15 @@ class PublicationTargetSerializer(serializers.Serializer[object]):
     state = serializers.ChoiceField(choices=["waiting", "prepared", "published", "returned", "failed"])
     words = serializers.CharField()
     replaced = serializers.CharField(help_text="Name of the former folder in the agent's store on the host.")
+    serves = serializers.ChoiceField(
+        choices=["release", "other", "unknown"],
+        required=False,
+        help_text="What the host had at the end: a release, files that Paddock did not publish, or no response. "
+        "Missing before the end.",
+    )
+    release = serializers.IntegerField(
+        required=False, allow_null=True, help_text="Number of that release; null if the panel no longer has it."
+    )
 
 
 class PublicationSerializer(serializers.ModelSerializer[Publication]):
@@ -72,7 +81,13 @@ class PublicationSerializer(serializers.ModelSerializer[Publication]):
 
     @extend_schema_field(PublicationTargetSerializer(many=True))
     def get_targets(self, publication: Publication) -> list[dict[str, object]]:
-        return list(publication.targets)
+        return [_shown(target) for target in publication.targets]
+
+
+def _shown(target: dict[str, object]) -> dict[str, object]:
+    """A target without internal fields, and without those of the end before it has come."""
+    hidden = {"is_asked"} if target.get("serves") else {"is_asked", "serves", "release"}
+    return {name: value for name, value in target.items() if name not in hidden}
 
 
 class PublicationInput(StrictSerializer):

@@ -6,24 +6,31 @@ import dataclasses
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from panel.accounts.permissions import Action
+from panel.accounts.permissions import Action, may
 from panel.core.errors import ApplicationError
 from panel.core.forms import attempt
 from panel.core.http import Request
+from panel.core.jobs import JobStatus
 from panel.core.ui import Crumb
 from panel.core.views.jobs import job_context
 from panel.hosts.selectors import web_servers_visible
 from panel.publishing import services
 from panel.publishing.forms import ContentGitForm, ContentUploadForm, PublishForm
 from panel.publishing.job_kinds import JOB
-from panel.publishing.models import Release
-from panel.publishing.selectors import document_root, publications_visible, published, releases_visible
+from panel.publishing.models import Publication, Release
+from panel.publishing.selectors import (
+    document_root,
+    hosts_that_differ,
+    publications_visible,
+    published,
+    releases_visible,
+)
 from panel.publishing.services import Choices, GitSource
 from panel.websites.models import Site
 from panel.websites.views.base import crumbs_below, site_get, site_render
@@ -45,6 +52,7 @@ def _page(request: Request, site: Site, **forms: PublishForm) -> HttpResponse:
     context = {
         "root": root,
         "last": last,
+        "differing": hosts_that_differ(site, last),
         "releases": releases_visible(request.user).filter(site=site)[:MOST_SHOWN],
         "publications": publications_visible(request.user).filter(site=site)[:MOST_SHOWN],
         "upload_form": forms.get("upload") or ContentUploadForm(root=root, initial=initial, prefix="upload"),
@@ -97,10 +105,10 @@ def from_git(request: Request, name: str) -> HttpResponse:
 
 @require_POST
 def again(request: Request, name: str, number: int) -> HttpResponse:
-    """Publish an earlier release, with the choices of the last publication."""
+    """Publish a release again, with the choices of the last successful publication, or of the one that `like` names."""
     site = site_get(request, name, Action.DEPLOY)
     release: Release = get_object_or_404(releases_visible(request.user), site=site, number=number)
-    last = published(site)
+    last = _model_of(request, site)
     replace = request.POST.get("replace") == "on"
     choices = Choices(last.above, last.keep, replace) if last else Choices(replace=replace)
     if request.POST.get("web_server", "").isdecimal():
@@ -114,6 +122,28 @@ def again(request: Request, name: str, number: int) -> HttpResponse:
     return redirect("publishing:detail", found.uuid)
 
 
+def _again_url(request: Request, publication: Publication) -> str:
+    """URL to request a publication again that ended without success; "" if that is not possible."""
+    is_over = publication.is_finished and publication.status != JobStatus.SUCCEEDED
+    if not is_over or publication.release is None or not may(request.user, Action.DEPLOY, publication.site.team):
+        return ""
+    return reverse("publishing:again", args=[publication.site.name, publication.release.number])
+
+
+def _model_of(request: Request, site: Site) -> Publication | None:
+    like = request.POST.get("like")
+    if not like:
+        return published(site)
+    rows = publications_visible(request.user).filter(site=site)
+    try:
+        found: Publication | None = rows.filter(uuid=UUID(like)).first()
+    except ValueError:
+        found = None
+    if found is None:
+        raise Http404
+    return found
+
+
 @require_safe
 def detail(request: Request, uuid: UUID) -> HttpResponse:
     publication = get_object_or_404(publications_visible(request.user), uuid=uuid)
@@ -121,6 +151,7 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
     context = {
         "publication": publication,
         "content_url": back,
+        "again_url": _again_url(request, publication),
         "crumbs": [*crumbs_below(publication.site), Crumb(_("Content"), back)],
         **job_context(JOB, publication, request.user),
     }

@@ -21,6 +21,10 @@ class HostUnreachable(RemoteError):
         )
 
 
+class ForwardingRefused(HostUnreachable):
+    """The bastion does not allow the panel's key to pass this connection on."""
+
+
 class HostKeyUnknown(RemoteError):
     """No key is pinned yet. Only the key exchange took place: no user name or secret was sent."""
 
@@ -82,6 +86,18 @@ class AgentUnavailable(RemoteError):
 
     def __init__(self, host: str, reason: str) -> None:
         super().__init__(f"The agent does not start on {host}: {reason}", code="agent_unavailable")
+
+
+class UploadFailed(RemoteError):
+    """A file could not be written to the agent's folder."""
+
+    def __init__(self, host: str, reason: str) -> None:
+        super().__init__(
+            f"Paddock could not upload a file to {host}: {reason}. Check the free disk space of the folder .paddock in "
+            "the home folder of Paddock's account there.",
+            code="upload_failed",
+            retry=True,
+        )
 
 
 class ConnectionLost(RemoteError):

@@ -17,9 +17,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import paramiko
+
 from panel.core.open_files import most_hosts
 from panel.remote.client import AgentClient, Asked, Heard, Message, OnEvent
-from panel.remote.errors import ConnectionLost, RemoteError
+from panel.remote.errors import ConnectionLost, RemoteError, UploadFailed
 from panel.remote.links import Link, open_link
 from panel.remote.target import Target
 
@@ -51,13 +53,18 @@ class Session:
         return self._client.ask(op, args, heard)
 
     def upload(self, local_path: Path, remote_name: str) -> str:
-        """Upload a file into the agent's own folder and return its absolute path. `remote_name` is a plain name."""
+        """Upload a file into the agent's own folder and return its absolute path. `remote_name` is a plain name. Raises
+        RemoteError.
+        """
         if not remote_name or "/" in remote_name or remote_name.startswith("."):
             raise ValueError(f"{remote_name!r} is not a plain file name")
+        name = self._client.name
         try:
             return self._client.put(local_path, remote_name)
-        except EOFError:
-            raise ConnectionLost(self._client.name, "upload") from None
+        except (EOFError, TimeoutError, paramiko.SSHException):
+            raise ConnectionLost(name, "upload") from None
+        except OSError as error:
+            raise UploadFailed(name, error.strerror or str(error)) from None
 
 
 @dataclass

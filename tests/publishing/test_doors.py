@@ -82,6 +82,25 @@ def test_earlier_release_is_published_again_with_the_same_choices(shop: Publishe
     assert shop.get() == "one"
 
 
+def test_failed_publication_is_requested_again_and_replaces_edited_files_if_chosen(
+    shop: Published, owner: Client
+) -> None:
+    shop.publish({"index.html": "one"}, replace=True)
+    (shop.folder / "index.html").write_text("by hand")
+    failed = shop.publish({"index.html": "two"}, keep=["uploads"])
+    page = owner.get(f"/content/{failed.uuid}").content.decode()
+    assert "choose to replace these files" in page and 'name="replace"' in page
+    sent = {"like": str(failed.uuid), "replace": "on"}
+    assert owner.post(f"{PAGE}/releases/2/publish", sent).status_code == 302
+    again = Publication.objects.latest("pk")
+    assert (again.replace, again.keep) == (True, ["uploads"]), "the choices are those of the failed publication"
+    assert shop.run(again).error == ""
+    assert shop.get() == "two"
+    assert "Publish again" not in owner.get(f"/content/{again.uuid}").content.decode()
+    for other in ("no-uuid", "9b2f1c9e-0000-4000-8000-000000000000"):
+        assert owner.post(f"{PAGE}/releases/2/publish", {"like": other}).status_code == 404
+
+
 def _json(answer: Any) -> Any:
     return answer.json()
 

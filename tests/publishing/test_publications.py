@@ -16,11 +16,15 @@ from agents.host import content_tree
 from panel.core.errors import ApplicationError, Conflict
 from panel.core.jobs import JobStatus
 from panel.hosts.models import Engine
+from panel.publishing.execution import _HostWork
 from panel.publishing.models import Publication, Release
 from panel.publishing.services import publication_cancel, publication_request
 from panel.remote import pool
+from panel.remote.client import Message
+from panel.remote.errors import ConnectionLost
 from panel.websites.models import Site
 from tests.publishing.conftest import Published, tarred, zipped
+from tests.support.disk import Disk
 from tests.support.waiting import eventually
 
 NGINX = pytest.mark.parametrize("placed", [Engine.NGINX], indirect=True)
@@ -250,6 +254,41 @@ def test_failed_publications_leave_nothing_on_the_host(shop: Published) -> None:
     assert sorted(os.listdir(shop.store)) == []
     agent = shop.machine.root / "agent-home" / "agent"
     assert agent.is_dir() and not list(agent.rglob("content-*")), "uploads are removed as well"
+
+
+@NGINX
+@pytest.mark.parametrize("is_returned", [True, False])
+def test_kept_files_survive_an_exchange_that_the_full_disk_interrupts(
+    shop: Published, monkeypatch: MonkeyPatch, tmp_path: Path, is_returned: bool
+) -> None:
+    """The first kept path needs a folder in the new version, for which the disk has no inode left; the second one is
+    also in the new version. The files then return, or the host does not respond any more and is published to later.
+    """
+    keep = ["data/uploads", "photos"]
+    call = _HostWork._call
+    with Disk(shop.machine.root / "www", "tmpfs", image=tmp_path / "none") as disk:
+        for path in ("index.html", "data/uploads/a", "photos/b"):
+            (shop.folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (shop.folder / path).write_text("found")
+        assert shop.publish({"index.html": "one"}, keep=keep, replace=True).error == ""
+
+        def filled(self: _HostWork, action: str, **values: object) -> Message:
+            if action == "switch":
+                disk.fill_inodes(0)
+            if action == "return" and not is_returned:
+                raise ConnectionLost("web-1", "content")
+            return call(self, action, **values)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(_HostWork, "_call", filled)
+            done = shop.publish({"index.html": "two", "photos/.keep": ""}, keep=keep)
+        assert done.status == JobStatus.FAILED and "No space left on device" in done.targets[0]["words"]
+        assert shop.get() == ("one" if is_returned else "two")
+        disk.empty()
+        if is_returned:
+            assert (shop.get("/data/uploads/a"), shop.get("/photos/b")) == ("found", "found")
+        assert shop.publish({"index.html": "three", "photos/.keep": ""}, keep=keep).error == ""
+        assert (shop.get(), shop.get("/data/uploads/a"), shop.get("/photos/b")) == ("three", "found", "found")
 
 
 @NGINX
