@@ -13,6 +13,7 @@ from panel.accounts.models import User
 from panel.accounts.permissions import team_keys
 from panel.core.jobs import JobStatus
 from panel.core.tags import tags_counted
+from panel.hosts import by_hand
 from panel.hosts.authorities import sign_in_line
 from panel.hosts.models import Connection, Host, HostJob, WebServer
 from panel.remote.keys import fingerprint, public_lines
@@ -96,8 +97,20 @@ def sudo_command(host: Host) -> str:
     """Shell command that root runs on the host to let the user run the agent; "" if no such rule is needed."""
     if not host.use_sudo or host.sudo_password:
         return ""
-    rule = f"{host.username} ALL=(root) NOPASSWD: ALL"
-    return f"(umask 227; echo '{rule}' > /etc/sudoers.d/paddock)"
+    return f"(umask 227; echo '{by_hand.sudo_rule(host.username)}' > /etc/sudoers.d/paddock)"
+
+
+def prepare_command(host: Host) -> str:
+    """Shell command that root runs on the host instead of `sign_in_command` and `sudo_command`; it also creates the
+    account and prints the host's fingerprints. "" without a stored private key and an authority.
+    """
+    lines = public_key(host).splitlines()
+    return by_hand.prepare_line(host.username, lines, with_sudo=bool(sudo_command(host))) if lines else ""
+
+
+def forwarding_command(host: Host) -> str:
+    """Shell command that a bastion's user runs there to let Paddock's key pass connections on; "" for other hosts."""
+    return by_hand.forwarding_line(public_key(host).splitlines()) if host.hosts_behind.exists() else ""
 
 
 def offered_fingerprint(host: Host) -> str:

@@ -188,6 +188,13 @@ class SignInSerializer(serializers.Serializer[Host]):
     )
     sign_in_command = serializers.SerializerMethodField(help_text="Adds the public key; run as the host's user.")
     sudo_command = serializers.SerializerMethodField(help_text="Allows sudo without a password; run as root.")
+    prepare_command = serializers.SerializerMethodField(
+        help_text="Does the same in one line, after it created the user if necessary, and prints the host's "
+        "fingerprints; run as root."
+    )
+    forwarding_command = serializers.SerializerMethodField(
+        help_text="Lets the key on a bastion pass connections on; run as the host's user. Empty for other hosts."
+    )
 
     def get_public_key(self, host: Host) -> str:
         return selectors.public_key(host)
@@ -198,10 +205,17 @@ class SignInSerializer(serializers.Serializer[Host]):
     def get_sudo_command(self, host: Host) -> str:
         return selectors.sudo_command(host)
 
+    def get_prepare_command(self, host: Host) -> str:
+        return selectors.prepare_command(host)
+
+    def get_forwarding_command(self, host: Host) -> str:
+        return selectors.forwarding_command(host)
+
 
 class TrustInput(StrictSerializer):
     fingerprint = serializers.CharField(
-        max_length=2000, help_text="The host key as shown on the host: SHA256:... or the whole key line."
+        max_length=2000,
+        help_text="The host key as shown on the host: SHA256:..., the output of ssh-keygen -l, or the whole key line.",
     )
 
 

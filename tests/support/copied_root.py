@@ -33,18 +33,30 @@ exec sleep infinity
 
 class CopiedRoot:
     """The copy; `packages` is a folder that it sees as /tmp/packages. With `own_network` false it uses this machine's
-    network.
+    network, or that of the process `network`.
     """
 
-    def __init__(self, folder: Path, packages: Path, *, own_network: bool = True) -> None:
+    def __init__(self, folder: Path, packages: Path, *, own_network: bool = True, network: int = 0) -> None:
         self._mount, self._packages = folder / "copy", packages
+        self._outside = [tool("nsenter"), "-t", str(network), "--net", "--"] if network else []
         self._namespaces = ["--mount", "--pid", "--uts", *(["--net"] if own_network else [])]
 
     def __enter__(self) -> Self:
         self._mount.mkdir()
         how = ("--propagation", "private", "--fork", "--kill-child")
         self._first = subprocess.Popen(
-            [tool("unshare"), *self._namespaces, *how, "sh", "-c", START, "sh", str(self._mount), str(self._packages)]
+            [
+                *self._outside,
+                tool("unshare"),
+                *self._namespaces,
+                *how,
+                "sh",
+                "-c",
+                START,
+                "sh",
+                str(self._mount),
+                str(self._packages),
+            ]
         )
         assert eventually(self._is_ready)
         return self
@@ -59,7 +71,7 @@ class CopiedRoot:
         """The command that enters the copy's namespaces: those of the child of `unshare`."""
         children = Path(f"/proc/{self._first.pid}/task/{self._first.pid}/children").read_text().split()
         assert children, "the copy of the file system was not made"
-        return [tool("nsenter"), "-t", children[0], *self._namespaces]
+        return [*self._outside, tool("nsenter"), "-t", children[0], *self._namespaces]
 
     def _is_ready(self) -> bool:
         assert self._first.poll() is None, "the copy of the file system could not be mounted"

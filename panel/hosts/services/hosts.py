@@ -24,6 +24,7 @@ from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record, snapshot
 from panel.core.errors import ApplicationError, Conflict
 from panel.core.models import version_bump
+from panel.hosts.by_hand import fingerprints_in
 from panel.hosts.models import Connection, Host, HostJobKind, HostStatus, WebServer
 from panel.hosts.selectors import host_losses
 from panel.hosts.services.authorities import certified_key_keep
@@ -253,9 +254,10 @@ def _offered_key_keep(row: Host, line: str) -> None:
 def host_trust_key(*, actor: User, host: Host, confirmed: str) -> Host:
     """Pin the offered key.
 
-    `confirmed` is the fingerprint that the user compared (SHA256:...), or the whole key line, so a key that changed in
-    between is not trusted by accident. A check of the host is queued. Replacing a trusted key deletes the stored
-    secrets, which were entered for another machine. Tokens cannot do this; sessions confirm the password first.
+    `confirmed` is the fingerprint that the user compared (SHA256:...), output of ssh-keygen that contains it, or the
+    whole key line, so a key that changed in between is not trusted by accident. A check of the host is queued.
+    Replacing a trusted key deletes the stored secrets, which were entered for another machine. Tokens cannot do this;
+    sessions confirm the password first.
     """
     require(actor, Action.ADMINISTER)
     host = Host.objects.select_for_update().get(pk=host.pk)
@@ -265,10 +267,10 @@ def host_trust_key(*, actor: User, host: Host, confirmed: str) -> Host:
         raise Conflict(f"{host.name} has no host key to confirm. Read its key again.")
     kind, _blob = parse_key_line(host.offered_host_key)
     shown = fingerprint(host.offered_host_key)
-    if confirmed.strip() not in (shown, host.offered_host_key):
+    if confirmed.strip() != host.offered_host_key and shown not in fingerprints_in(confirmed):
         message = (
             f"{host.name} presents {shown} ({kind}), which differs from the key you confirmed. Compare the "
-            "fingerprints and try again."
+            "fingerprints and try again. If the host has no such key, something else responded in its place."
         )
         raise ValidationError({"confirmed": message})
     before, replaces = snapshot(host), bool(host.host_key)

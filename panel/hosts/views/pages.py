@@ -91,6 +91,7 @@ def _live_context(request: Request, host: Host) -> dict[str, object]:
         "needs_sign_in": host.status in (HostStatus.NEW, HostStatus.UNREACHABLE),
         "sign_in_command": selectors.sign_in_command(host),
         "sudo_command": selectors.sudo_command(host),
+        "prepare_command": selectors.prepare_command(host),
         "may_administer": may(request.user, Action.ADMINISTER),
     }
 
@@ -136,6 +137,7 @@ def detail(request: Request, name: str) -> HttpResponse:
     context = _live_context(request, host) | {
         "sites": sites.order_by("name")[:20],
         "hosts_behind": selectors.hosts_visible(request.user).filter(bastion=host),
+        "forwarding_command": selectors.forwarding_command(host) if may(request.user, Action.ADMINISTER) else "",
         "crumbs": _crumbs(),
     }
     return render(request, "hosts/detail.html", context)
