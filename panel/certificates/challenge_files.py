@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import http.client
+import io
+import socket
+import time
 from collections.abc import Iterable, Mapping
 
 from panel.certificates import handshakes
@@ -13,12 +17,15 @@ from panel.certificates.listeners import Listener, exact_names, reached
 from panel.hosts.models import Connection, Host, WebServer
 from panel.hosts.targets import target_for
 from panel.remote import pool
+from panel.remote.bastions import Stream
 from panel.remote.target import Target
 from panel.rendering import challenges
 from panel.rendering.spec import SiteSpec
 
 TIMEOUT_S = 20.0
 ASK_TIMEOUT_S = 5.0
+MOST_BYTES = 64 * 1024  # of a response
+PART_BYTES = 16 * 1024
 
 
 def _call(web_server: WebServer, operation: str, **values: object) -> None:
@@ -50,10 +57,9 @@ def through(host: Host) -> Target | None:
 
 def unanswered(spec: SiteSpec, host: Host, challenge: Challenge) -> str:
     """Reason why the site's web server does not show the challenge to the panel; "" if it does, or if the site has no
-    listener of its kind that the panel could ask. It asks none behind a bastion.
+    listener of its kind that the panel could ask. Behind a bastion it asks through it, where this is allowed.
     """
-    if host.bastion_id:
-        return ""
+    via = through(host)
     is_tls = challenge.kind == ChallengeKind.TLS
     asked = _asked_over_tls if is_tls else _asked
     for block in spec.blocks:
@@ -63,15 +69,17 @@ def unanswered(spec: SiteSpec, host: Host, challenge: Challenge) -> str:
             if listen.tls != is_tls or challenge.name not in exact_names(block.names):
                 continue
             address = reached(listen.address, host_address(host))
-            if address and (problem := asked(address, listen.port, challenge)):
+            if address and (problem := asked(address, listen.port, challenge, via)):
                 return f"{challenge.name} on port {listen.port} of {host}: {problem}"
     return ""
 
 
-def _asked_over_tls(address: str, port: int, challenge: Challenge) -> str:
+def _asked_over_tls(address: str, port: int, challenge: Challenge, via: Target | None) -> str:
     listener = Listener(challenges.tls_name(challenge.name), address, port, False, "")
     try:
-        shown = handshakes.challenge_shown(listener)
+        shown = handshakes.challenge_shown(listener, via)
+    except handshakes.ForwardingForbidden:
+        return ""
     except handshakes.HandshakeFailed as error:
         return f"the web server does not show the challenge ({error})"
     if shown != hashlib.sha256(challenge.content.encode()).digest():
@@ -79,17 +87,48 @@ def _asked_over_tls(address: str, port: int, challenge: Challenge) -> str:
     return ""
 
 
-def _asked(address: str, port: int, challenge: Challenge) -> str:
-    connection = http.client.HTTPConnection(address, port, timeout=ASK_TIMEOUT_S)
+def _asked(address: str, port: int, challenge: Challenge, via: Target | None) -> str:
     host_name = f"[{challenge.name}]" if ":" in challenge.name else challenge.name
     try:
-        connection.request("GET", challenges.PREFIX + challenge.file, headers={"Host": host_name})
-        answer = connection.getresponse()
-        body = answer.read(1000).decode("latin-1")
+        with contextlib.closing(handshakes.connected(address, port, via)) as stream:
+            status, body = _response(stream, challenges.PREFIX + challenge.file, host_name)
+    except handshakes.ForwardingForbidden:
+        return ""
+    except handshakes.HandshakeFailed as error:
+        return f"the web server does not respond to the challenge ({error})"
     except (OSError, http.client.HTTPException) as error:
         return f"the web server does not respond to the challenge ({type(error).__name__})"
-    finally:
-        connection.close()
-    if answer.status != 200 or body.strip() != challenge.content:
-        return f"the web server responds to the challenge with status {answer.status} instead of the file"
+    if status != 200 or body.strip() != challenge.content:
+        return f"the web server responds to the challenge with status {status} instead of the file"
     return ""
+
+
+def _response(stream: socket.socket | Stream, path: str, host_name: str) -> tuple[int, str]:
+    """Status and body of a GET request. TimeoutError, also for a server that sends a byte now and then."""
+    left = f"GET {path} HTTP/1.1\r\nHost: {host_name}\r\nConnection: close\r\n\r\n".encode("ascii")
+    deadline = time.monotonic() + ASK_TIMEOUT_S
+    stream.settimeout(ASK_TIMEOUT_S)
+    while left:
+        left = left[stream.send(left) :]
+    received = b""
+    while len(received) < MOST_BYTES:
+        if (seconds := deadline - time.monotonic()) <= 0:
+            raise TimeoutError
+        stream.settimeout(seconds)
+        part = stream.recv(PART_BYTES)
+        if not part:
+            break
+        received += part
+    response = http.client.HTTPResponse(_Received(received))  # type: ignore[arg-type]
+    response.begin()
+    return response.status, response.read(1000).decode("latin-1")
+
+
+class _Received:
+    """The part of a socket that HTTPResponse uses."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def makefile(self, _mode: str) -> io.BytesIO:
+        return io.BytesIO(self._data)

@@ -24,7 +24,7 @@ from OpenSSL import SSL
 from panel.certificates.keys import is_address
 from panel.certificates.listeners import Listener
 from panel.remote.bastions import Stream
-from panel.remote.errors import RemoteError
+from panel.remote.errors import ForwardingRefused, RemoteError
 from panel.remote.ssh import connect_behind
 from panel.remote.target import Target
 
@@ -43,6 +43,10 @@ class HandshakeFailed(Exception):
     def __init__(self, words: str, *, is_tls: bool = False) -> None:
         super().__init__(words)
         self.is_tls = is_tls
+
+
+class ForwardingForbidden(HandshakeFailed):
+    """The bastion does not pass connections on to the listener's port, so nothing was learned about the listener."""
 
 
 def chain_of(pem: str) -> Digests:
@@ -78,11 +82,11 @@ def _reason(error: SSL.Error) -> str:
     return str(parts[0][-1]) if isinstance(parts, list) and parts else "the connection was closed"
 
 
-def challenge_shown(listener: Listener) -> bytes:
+def challenge_shown(listener: Listener, through: Target | None = None) -> bytes:
     """The digest that the listener shows for a TLS-ALPN-01 challenge (RFC 8737 section 3); b"" for another certificate.
-    Raises HandshakeFailed.
+    `through` as for `presented`. Raises HandshakeFailed.
     """
-    return _in_words(lambda: _challenge_in(_certificates(listener, None, [CHALLENGE_PROTOCOL])))
+    return _in_words(lambda: _challenge_in(_certificates(listener, through, [CHALLENGE_PROTOCOL])))
 
 
 def _challenge_in(chain: Sequence[x509.Certificate]) -> bytes:
@@ -104,7 +108,7 @@ def _certificates(
     if not is_address(listener.name):  # an address is never sent as a name (RFC 6066 section 3)
         connection.set_tlsext_host_name(listener.name.encode())
     connection.set_connect_state()
-    with contextlib.closing(_connected(listener, through)) as stream:
+    with contextlib.closing(connected(listener.address, listener.port, through)) as stream:
         _shake(connection, stream)
         found = connection.get_peer_cert_chain() or []
         with contextlib.suppress(SSL.Error, OSError):
@@ -113,11 +117,14 @@ def _certificates(
     return [item.to_cryptography() for item in found]
 
 
-def _connected(listener: Listener, through: Target | None) -> socket.socket | Stream:
+def connected(address: str, port: int, through: Target | None) -> socket.socket | Stream:
+    """A TCP connection; `through` as for `presented`. Raises HandshakeFailed, and OSError without `through`."""
     if through is None:
-        return socket.create_connection((listener.address, listener.port), TIMEOUT_S)
+        return socket.create_connection((address, port), TIMEOUT_S)
     try:
-        return connect_behind(replace(through, address=listener.address, port=listener.port))
+        return connect_behind(replace(through, address=address, port=port))
+    except ForwardingRefused as error:
+        raise ForwardingForbidden(f"no connection: {error.message}") from error
     except RemoteError as error:
         raise HandshakeFailed(f"no connection: {error.message}") from error
 

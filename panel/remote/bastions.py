@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import paramiko
 
 from panel.remote.bounds import bounded
-from panel.remote.errors import HostUnreachable, RemoteError
+from panel.remote.errors import ForwardingRefused, HostUnreachable, RemoteError
 from panel.remote.target import Target
 
 # Reasons of a refused channel (RFC 4254, section 5.1).
@@ -126,7 +126,8 @@ class Bastions:
         try:
             return transport.open_channel("direct-tcpip", place, origin, timeout=self._timeout_s)
         except paramiko.ChannelException as error:
-            raise HostUnreachable(target.name, target.endpoint, _refusal(shared.via, error)) from None
+            kind = ForwardingRefused if error.code == PROHIBITED else HostUnreachable
+            raise kind(target.name, target.endpoint, _refusal(shared.via, error)) from None
         except (paramiko.SSHException, OSError, EOFError) as error:
             # Either the host or the bastion is silent: the next connection gets another one to the bastion.
             with self._lock:

@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from panel.certificates import watching
+from panel.certificates import challenge_files, watching
+from panel.certificates.acme_client import Challenge
+from panel.certificates.choices import ChallengeKind
 from panel.certificates.models import CertificateWatch
+from panel.deployments.planning.selectors import live_revision
+from panel.deployments.revisions.rendered import spec_of
 from panel.hosts.models import Engine, Host, WebServer
 from panel.remote import pool
 from tests.certificates.conftest import Make, World
@@ -44,3 +48,24 @@ def test_certificate_is_seen_on_the_listeners_behind_the_bastion(inner: World, b
     WebServer.objects.update(is_running=True)
     assert watching.look(pause=lambda seconds: None) == 1
     assert CertificateWatch.objects.get().problems == []
+
+
+def test_challenge_is_requested_through_the_bastion(inner: World, behind: Behind) -> None:
+    account = inner.authority()
+    assert inner.pebble is not None
+    inner.pebble.resolve("shop.example", behind.bastion.address)
+    site = inner.site()
+    assert inner.run(inner.enable(site, account)).status == "succeeded"
+    live = live_revision(site)
+    assert live is not None
+    host = inner.machine.host
+    waiting = Challenge(ChallengeKind.HTTP, "shop.example", "", "", "token.thumbprint", "token")
+    found = challenge_files.unanswered(spec_of(live), host, waiting)
+    assert found.endswith("the web server responds to the challenge with status 404 instead of the file")
+    challenge_files.put(live.web_server, {waiting.file: waiting.content})
+    assert challenge_files.unanswered(spec_of(live), host, waiting) == ""
+    challenge_files.remove(live.web_server, [waiting.file])
+
+    pool.close()
+    behind.allow_forwarding(f'restrict,port-forwarding,permitopen="{host.address}:{host.port}"')
+    assert challenge_files.unanswered(spec_of(live), host, waiting) == "", "this bastion lets the panel learn nothing"
