@@ -62,10 +62,13 @@ class Claim:
         return self.model._default_manager.filter(claimed_by=self.token, status=JobStatus.RUNNING)
 
     def take(self, uuids: Iterable[UUID], **values: Any) -> int:
-        """Claim queued rows and set `values`; return the number of claimed rows: none while this machine is drained."""
+        """Claim queued rows and set `values`; return the number of claimed rows: none while this machine is drained.
+
+        Rows that only a newer release can carry out stay queued for its workers.
+        """
         if is_draining():
             return 0
-        queued = self.model._default_manager.filter(uuid__in=list(uuids), status=JobStatus.QUEUED)
+        queued = self.model._default_manager.filter(self.model.claimable, uuid__in=list(uuids), status=JobStatus.QUEUED)
         with transaction.atomic():
             free = list(_unheld(queued).values_list("pk", flat=True))
             owned = {"status": JobStatus.RUNNING, "claimed_by": self.token, "heartbeat_at": timezone.now()}

@@ -37,6 +37,8 @@ class Job(BaseModel):
 
     # After this the heartbeat stops, so the job counts as one of a dead worker (docs/decisions/0002-queue.md).
     time_limit: ClassVar[timedelta] = timedelta(hours=2)
+    # Queued rows that a worker of this release can carry out.
+    claimable: ClassVar[models.Q] = models.Q()
 
     uuid = models.UUIDField(default=uuid4, unique=True, editable=False)
     status = models.CharField(max_length=12, choices=JobStatus.choices, default=JobStatus.QUEUED, db_index=True)

@@ -17,7 +17,7 @@ from panel.deployments.domain_names.records import NameWatch as NameWatch
 from panel.deployments.fields import PlanField
 from panel.deployments.health_changes import Health as Health
 from panel.deployments.health_changes import HealthChange as HealthChange
-from panel.deployments.plan import Plan
+from panel.deployments.plan import PLAN_FORMAT, Plan
 from panel.deployments.site_status import DEPLOYED as DEPLOYED
 from panel.deployments.site_status import SiteStatus as SiteStatus
 from panel.hosts.models import Host, WebServer
@@ -113,6 +113,8 @@ class Deployment(Job):
     A change on several hosts is several deployments with the same `batch`.
     """
 
+    claimable = models.Q(plan_format__lte=PLAN_FORMAT)
+
     batch = models.UUIDField(default=uuid4, db_index=True, editable=False)
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="deployments")
     kind = models.CharField(max_length=12, choices=DeploymentKind.choices, default=DeploymentKind.DEPLOY)
@@ -120,6 +122,7 @@ class Deployment(Job):
         max_length=12, choices=DeploymentStatus.choices, default=DeploymentStatus.PLANNED, db_index=True
     )
     plan = PlanField(default=Plan)
+    plan_format = models.PositiveSmallIntegerField(default=PLAN_FORMAT, db_default=1, editable=False)
     on_success = models.CharField(max_length=8, choices=OnSuccess.choices, default=OnSuccess.NOTHING, blank=True)
     # the web server that the sites move to, or whose main file changes
     target = models.ForeignKey(WebServer, null=True, on_delete=models.SET_NULL, related_name="+")

@@ -6,9 +6,15 @@ unchanged after the confirmation. The database and the API hold it as JSON (`pla
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
+
+# Workers leave plans of a higher format to workers of the release that made them. Raise it with a change that a worker
+# of the previous release would carry out wrongly, or not at all (docs/contributing/write-a-migration.md).
+PLAN_FORMAT = 1
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -148,16 +154,27 @@ def plan_to_json(plan: Plan) -> dict[str, object]:
 
 
 def plan_from_json(data: dict[str, Any]) -> Plan:
-    """Parse the JSON of `plan_to_json`. A missing key gets its default; TypeError or ValueError for anything that is
-    not a plan.
+    """Parse the JSON of `plan_to_json`. A missing key gets its default; a key of a newer release is left out, so that
+    pages can show its plans. TypeError or ValueError for anything that is not a plan.
     """
     return Plan(
-        sites=[PlanSite(**row) for row in data.get("sites", ())],
+        sites=[_of(PlanSite, row) for row in data.get("sites", ())],
         web_servers=list(data.get("web_servers", ())),
-        files=[PlanFile(**{**row, "action": FileAction(row["action"])}) for row in data.get("files", ())],
-        warnings=[PlanWarning(**row) for row in data.get("warnings", ())],
+        files=[_of(PlanFile, {**row, "action": FileAction(row["action"])}) for row in data.get("files", ())],
+        warnings=[_of(PlanWarning, row) for row in data.get("warnings", ())],
         drifted=list(data.get("drifted", ())),
         unchecked=str(data.get("unchecked", "")),
-        main_files=[FileRecord(**row) for row in data.get("main_files", ())],
-        busiest=[PlanAddress(**row) for row in data.get("busiest", ())],
+        main_files=[_of(FileRecord, row) for row in data.get("main_files", ())],
+        busiest=[_of(PlanAddress, row) for row in data.get("busiest", ())],
     )
+
+
+def _of(kind: type[T], row: dict[str, Any]) -> T:
+    names = _NAMES[kind]
+    return kind(**row) if row.keys() <= names else kind(**{name: row[name] for name in row.keys() & names})
+
+
+_NAMES: dict[type, frozenset[str]] = {
+    kind: frozenset(item.name for item in fields(kind))
+    for kind in (FileRecord, PlanSite, PlanFile, PlanWarning, PlanAddress)
+}
