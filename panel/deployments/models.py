@@ -114,7 +114,6 @@ class Deployment(Job):
     """
 
     claimable = models.Q(plan_format__lte=PLAN_FORMAT)
-
     batch = models.UUIDField(default=uuid4, db_index=True, editable=False)
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="deployments")
     kind = models.CharField(max_length=12, choices=DeploymentKind.choices, default=DeploymentKind.DEPLOY)

@@ -12,11 +12,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from panel.hosts.models import Engine, Host, HostStatus, WebServer
+from panel.hosts.targets import target_for
 from panel.placements.models import PlacedSite, Placement
 from panel.publishing.execution import publication_execute
 from panel.publishing.models import Publication
 from panel.publishing.services import Choices, archive_publish
 from panel.remote import pool
+from panel.remote.errors import RemoteError
 from tests.deployments.real_host import Machine
 from tests.publishing.conftest import zipped
 from tests.support import namespace_hosts
@@ -120,7 +122,16 @@ class Node:
         namespace_hosts.ip("link", "set", self.namespace.port, "down")
 
     def plug_in(self) -> None:
+        """Plug the host in again, and wait until the panel reaches it."""
         namespace_hosts.ip("link", "set", self.namespace.port, "up")
+        assert eventually(self._responds)
+
+    def _responds(self) -> bool:
+        try:
+            with pool.session(target_for(self.host)) as agent:
+                return bool(agent.call("hello", timeout=5.0))
+        except RemoteError:
+            return False
 
 
 class Fleet:

@@ -61,7 +61,7 @@ def page(fleet: Fleet, path: str = CONTENT) -> str:
     return " ".join(signed_in(fleet.machine.people.owner).get(path).content.decode().split())
 
 
-def test_nothing_changes_when_one_host_is_cut_off_and_the_disk_of_another_is_full(
+def test_hosts_keep_their_files_when_one_is_cut_off_and_the_disk_of_another_is_full(
     fleet: Fleet, monkeypatch: MonkeyPatch
 ) -> None:
     fleet.node(4).disk.fill(0)
@@ -94,7 +94,7 @@ def test_nothing_changes_when_one_host_is_cut_off_and_the_disk_of_another_is_ful
 
 
 @pytest.mark.parametrize(("number", "version"), [(1, "one"), (2, "two")])
-def test_host_that_is_cut_off_after_its_exchange_is_named_until_one_action_makes_all_hosts_equal(
+def test_host_cut_off_after_its_exchange_is_named_until_one_action_makes_all_hosts_equal(
     fleet: Fleet, monkeypatch: MonkeyPatch, number: int, version: str
 ) -> None:
     call = _HostWork._call
@@ -150,7 +150,7 @@ class Killed(BaseException):
     """The worker's process dies here."""
 
 
-def test_publication_of_a_dead_worker_leaves_no_host_with_the_new_files_when_it_cannot_continue(
+def test_publication_of_dead_worker_leaves_no_host_with_new_files_when_it_cannot_continue(
     fleet: Fleet, monkeypatch: MonkeyPatch
 ) -> None:
     """The worker dies after two exchanges; the next one finds a host cut off before it has prepared it again."""
