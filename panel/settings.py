@@ -343,8 +343,7 @@ STORAGES = {
 }
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
-USE_TZ = True
-USE_I18N = False  # texts are marked for translation, but there is one language: nothing has to be looked up
+USE_I18N, USE_TZ = False, True  # texts are marked for translation, but there is one language: nothing to look up
 
 LOGGING = {
     "version": 1,
