@@ -111,7 +111,7 @@ def _outcome(publication: Publication, claim: Claim) -> tuple[JobStatus, str]:
 
 
 class _Work:
-    """One publication on its way."""
+    """One publication while this worker carries it out."""
 
     def __init__(self, publication: Publication, claim: Claim) -> None:
         self.publication = publication

@@ -51,8 +51,10 @@ def list_of(data: Data, name: str) -> list[Any]:
 
 
 def _matched(rows: Sequence[Row], items: Sequence[Any], *keys: tuple[Key, Key]) -> tuple[list[Row | None], list[Row]]:
-    """For each item its existing row, and the rows without an item. Keys of rows and of items with their places are
-    tried in turn; None matches nothing.
+    """For each item its existing row, None for a new item; and the rows that no item describes.
+
+    `keys`: pairs of functions that give the key of a (place, row) and of a (place, item). A row belongs to an item if
+    their keys are equal and not None. The first pair is tried for all items, then the next one.
     """
     found: list[Row | None] = [None] * len(items)
     left = list(enumerate(rows))
