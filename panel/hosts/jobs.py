@@ -143,7 +143,8 @@ def _observe(agent: Session, web_server: WebServer) -> str:
         if isinstance(error, RemoteError) and not isinstance(error, OperationRefused):
             raise
         running = False
-    running_set(web_server, running)
+    if web_server.is_running != running:  # the row was read a moment ago
+        running_set(web_server, running)
     return str(web_server) if running else ""
 
 
