@@ -232,7 +232,7 @@ class SshLink:
                 words = said.decode(errors="replace").strip() or self.broke()
                 return words or f"the agent exited with status {channel.recv_exit_status()}"
             else:
-                select.select([channel.fileno()], [], [], 0.1)
+                _await_readable(channel.fileno(), 0.1)
         return f"the agent sent no output within {START_TIMEOUT_S:g} s"
 
     def _upload_agent(self) -> None:
@@ -255,6 +255,13 @@ class SshLink:
         if "not found" in words or "No such file" in words:
             words = "python3 was not found. Install Python 3.8 or newer on the host."
         return AgentUnavailable(self.target.name, words)
+
+
+def _await_readable(descriptor: int, timeout_s: float) -> None:
+    """Wait with poll(2): select(2) takes no file descriptor above 1,023, which a panel with 500 hosts has."""
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    waiting.poll(timeout_s * 1000)
 
 
 def _make_folder(sftp: paramiko.SFTPClient) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import resource
 import signal
 import socket
 import threading
@@ -31,6 +32,20 @@ def test_one_agent_serves_all_sessions_of_host(which: str, pool: Pool, target: T
     with pool.session(chosen) as agent:
         assert agent.call("hello") == first
     assert first["agent"] == bundle.bundle().name
+
+
+def test_agent_starts_while_more_than_1024_files_are_open(pool: Pool, target: Target) -> None:
+    """As in a panel that is connected to hundreds of hosts."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 4096), hard))
+    descriptors = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        with pool.session(target) as agent:
+            assert agent.call("hello")["agent"] == bundle.bundle().name
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_agent_is_uploaded_atomically_and_private_on_first_use(

@@ -77,7 +77,11 @@ PROVIDERS: dict[str, Provider] = {
             Setting("url", _("URL"), _("Of the acme-dns API, for example https://auth.acme-dns.io."), is_address=True),
             Setting("username", _("User name"), _("From the registration.")),
             Setting("password", _("Password"), is_secret=True),
-            Setting("subdomain", _("Subdomain"), _("From the registration. The CNAME record points to a name that begins with it.")),
+            Setting(
+                "subdomain",
+                _("Subdomain"),
+                _("From the registration. The CNAME record points to a name that begins with it."),
+            ),
         )
     ),
     DnsKind.CLOUDFLARE: _by_token("cloudflare", _("With the permission Zone.DNS:Edit for the zone.")),
