@@ -239,7 +239,7 @@ def _tested(pool: Pool, text: bytes) -> str:
         done = commands.run([pool.program, "--test", "--fpm-config", path + "/php-fpm.conf"], timeout_s=_TEST_S)
     finally:
         os.close(folder)
-        _remove_folder(path)
+        safe.discard(path)
     if done.exit_code == 0:
         return done.output
     if not text and "No pool defined" in done.output:
@@ -248,14 +248,6 @@ def _tested(pool: Pool, text: bytes) -> str:
     raise Refusal(
         "refused", "%s rejects the configuration (exit code %d):\n%s" % (pool.program, done.exit_code, done.output)
     )
-
-
-def _remove_folder(path: str) -> None:
-    above = os.open(os.path.dirname(path), safe.FOLDER)
-    try:
-        safe.remove_tree(os.path.basename(path), above)
-    finally:
-        os.close(above)
 
 
 def _changed(pool: Pool, text: bytes, former: Optional[bytes]) -> None:

@@ -290,6 +290,15 @@ def new_folder(name: str, folder: int, mode: int, owner: tuple[int, int] | None 
     return descriptor
 
 
+def discard(path: str) -> None:
+    """Remove a private folder that the agent created, but not its links' targets. Unremovable entries are left."""
+    above = os.open(os.path.dirname(path), FOLDER)
+    try:
+        remove_tree(os.path.basename(path), above)
+    finally:
+        os.close(above)
+
+
 def remove_tree(name: str, folder: int) -> None:
     """Remove a file, or a folder with its contents, without following links. Unremovable entries are left."""
     try:

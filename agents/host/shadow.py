@@ -16,7 +16,7 @@ import re
 import stat
 from typing import Sequence
 
-from agents.host import processes, safe
+from agents.host import processes
 from agents.host.changes import PREFIX, Change
 
 MAX_TEXT = 4 * 1024 * 1024
@@ -163,12 +163,3 @@ class Copy:
     def _target(self, folder: str, target: str) -> str:
         absolute = os.path.normpath(os.path.join(folder, target))
         return self.moved(absolute)
-
-
-def discard(root: str) -> None:
-    """Remove a tree created here, but not its links' targets. Unremovable entries are left for the next test."""
-    folder = os.open(os.path.dirname(root), safe.FOLDER)
-    try:
-        safe.remove_tree(os.path.basename(root), folder)
-    finally:
-        os.close(folder)

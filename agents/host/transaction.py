@@ -9,7 +9,7 @@ import os
 import threading
 from typing import Any
 
-from agents.host import checking, commands, faults, listeners, namespace, shadow
+from agents.host import checking, commands, faults, listeners, namespace, safe, shadow
 from agents.host.changes import Plan
 from agents.host.engines import engine_for
 from agents.host.engines.base import Engine
@@ -133,11 +133,11 @@ class Transaction:
 
     def _test(self, engine: Engine, plan: Plan, step: Step) -> None:
         root = self._journal.shadow
-        shadow.discard(root)  # left by a killed agent
+        safe.discard(root)  # left by a killed agent; what cannot be removed is left for the next test
         try:
             done, how = self._tested(engine, plan, root)
         finally:
-            shadow.discard(root)
+            safe.discard(root)
         if done is None:
             step.status = "skipped"
             step.output = "%s can be tested on this host only %s" % (engine.name, IN_PLACE)

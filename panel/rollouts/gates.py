@@ -61,7 +61,7 @@ def failing_sites(deployments: Iterable[Deployment]) -> list[int]:
 def answers(wave: Wave, deployments: Sequence[Deployment]) -> Finding:
     """Ask every site of the wave now, from its host and from the panel."""
     sites: dict[int, list[int]] = {}
-    items = DeploymentItem.objects.filter(deployment__in=list(deployments), site__isnull=False)
+    items = DeploymentItem.objects.filter(deployment__in=list(deployments))
     for host, site in items.values_list("deployment__host", "site"):
         sites.setdefault(host, []).append(site)
     _each_host([row.host for row in deployments], lambda host: sites_watch(host, sites=sites.get(host.pk, ())))
@@ -125,7 +125,7 @@ def _logs(deployments: Sequence[Deployment], *, live: bool) -> dict[int, list[tu
     found: dict[int, dict[str, tuple[str, str, list[str]]]] = {}
     for item in items.order_by("pk"):
         revision = item.revision if live else item.previous
-        assert revision is not None and item.site is not None
+        assert revision is not None
         logs = found.setdefault(item.deployment_id, {})
         for _host, path in logs_of(spec_of(revision)):
             logs.setdefault(path, (item.site.name, path, log_roots(revision.web_server)))
