@@ -1,4 +1,4 @@
-"""Reads what a host has of PHP-FPM, and records the state of its pools."""
+"""Reads the PHP-FPM versions, accounts and pools of a host, and records the state of its pools."""
 
 from __future__ import annotations
 
