@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from tests.support.openlitespeed import source as openlitespeed_source
 from tests.support.pebble import Pebble
 from tests.support.ports import free_port
 from tests.support.sshd import SshServer
+
+logger = logging.getLogger(__name__)
 
 # OpenLiteSpeed takes part where PADDOCK_OPENLITESPEED names an installation.
 ENGINES = [Engine.NGINX, Engine.APACHE, Engine.NATIVE, *([Engine.OPENLITESPEED] if openlitespeed_source() else [])]
@@ -84,6 +87,18 @@ class World:
                 return
 
 
+def log_orders() -> None:
+    """Log the course of every order and deployment; pytest shows it for a failed test."""
+    for order in Order.objects.order_by("pk"):
+        logger.warning(
+            f"order {order.pk}: {order.status} at {order.step}, {order.progress or order.error or 'no problem'}"
+        )
+        for record in order.records.order_by("pk"):
+            logger.warning(f"    {record.at:%H:%M:%S.%f} {record.step}: {record.text}")
+    for deployment in Deployment.objects.order_by("pk"):
+        logger.warning(f"deployment {deployment.pk} ({deployment.kind}): {deployment.status} {deployment.error}")
+
+
 Make = Callable[..., World]
 
 
@@ -103,6 +118,7 @@ def make_world(transactional_db: None, settings: Settings, server_root: Path) ->
         return world
 
     yield make
+    log_orders()
     for world in worlds:
         world.server.stop()
         if world.pebble is not None:

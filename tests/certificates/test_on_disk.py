@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,13 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509 import load_pem_x509_certificate
+from django.db.models.signals import post_save
 from django.utils import timezone
 from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from agents.protocol import EngineControl
 from panel.accounts.models import Role
 from panel.alerts.selectors import alerts
 from panel.certificates.models import AcmeAccount, AutomaticCertificate, CertificateReading, HostCertificate
@@ -23,7 +27,8 @@ from panel.certificates.on_disk import services
 from panel.certificates.on_disk.reading import answer_of
 from panel.certificates.on_disk.selectors import lines
 from panel.hosts import jobs
-from panel.hosts.models import Engine, Host, HostJob, HostJobKind, HostStatus
+from panel.hosts.models import Engine, Host, HostJob, HostJobKind, HostStatus, WebServer
+from panel.hosts.targets import engine_control, target_for
 from panel.hosts.watching import host_look
 from panel.remote import pool
 from panel.websites import services as websites
@@ -211,9 +216,29 @@ def test_pages_and_api_show_the_certificates_to_administrators_only(disk: Disk) 
         assert caller_of(people.owner).get(address).status_code == 403
 
 
-def test_failed_reading_keeps_the_certificates_and_says_why(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def hanging(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The agent hangs as soon as the certificates are asked for, until the panel recorded that."""
+    with pool.session(target_for(disk.host)) as agent:
+        pid = agent.identity["pid"]
+
+    def stop(web_server: WebServer) -> EngineControl:
+        os.kill(pid, signal.SIGSTOP)
+        return engine_control(web_server)
+
+    def go_on(**_: object) -> None:
+        os.kill(pid, signal.SIGCONT)
+
+    monkeypatch.setattr(services, "engine_control", stop)
+    monkeypatch.setattr(services, "TIMEOUT_S", 0.3)
+    post_save.connect(go_on, sender=CertificateReading)
+    yield
+    post_save.disconnect(go_on, sender=CertificateReading)
+
+
+def test_failed_reading_keeps_the_certificates_and_says_why(disk: Disk, request: pytest.FixtureRequest) -> None:
     host_look(disk.host.pk)
-    monkeypatch.setattr(services, "TIMEOUT_S", 0.0)
+    request.getfixturevalue("hanging")
     disk.look()
     reading = CertificateReading.objects.get(host=disk.host)
     assert reading.problem and reading.at is not None and reading.at < reading.tried_at
