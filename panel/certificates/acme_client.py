@@ -91,6 +91,12 @@ class Challenge:
     file: str = ""
 
 
+@dataclass(frozen=True)
+class Placed:
+    url: str
+    refusal: str = ""  # why the order was not accepted as a replacement
+
+
 class _NewOrder(messages.NewOrder):
     replaces: str | None = field("replaces", omitempty=True)
 
@@ -196,8 +202,20 @@ class Authority:
 
     # --- orders ---
 
-    def order(self, names: list[str], profile: str, replaces: str) -> str:
-        """Place an order and return its URL. A certificate that was replaced already is not named again."""
+    def order(self, names: list[str], profile: str, replaces: str) -> Placed:
+        """Place an order. `replaces` identifies the certificate that it replaces, "" for none (RFC 9773 section 5).
+
+        An authority that refuses the order gets it once more without that certificate, because its record may be lost
+        or of another account. A rate limit is not tried again: orders that replace nothing have lower limits.
+        """
+        try:
+            return Placed(self._order(names, profile, replaces))
+        except AcmeProblem as problem:
+            if not replaces or problem.is_unreachable or problem.code == "rateLimited":
+                raise
+            return Placed(self._order(names, profile, ""), refusal=problem.message)
+
+    def _order(self, names: list[str], profile: str, replaces: str) -> str:
 
         def call() -> str:
             acme = self._connected()
@@ -214,12 +232,7 @@ class Authority:
             except errors.ConflictError as conflict:  # RFC 9773 section 5: another order named it, even a failed one
                 raise AcmeProblem("Another order replaces this certificate.", code="alreadyReplaced") from conflict
 
-        try:
-            return self._told(call)
-        except AcmeProblem as problem:
-            if not replaces or problem.code not in ("alreadyReplaced", "malformed"):
-                raise
-            return self.order(names, profile, "")
+        return self._told(call)
 
     def status(self, url: str) -> messages.Order:
         def call() -> messages.Order:

@@ -64,14 +64,9 @@ def order_execute(uuid: UUID) -> Attempt:
     claim = Claim(Order)
     if not claim.take([uuid]):
         return Attempt.NOTHING
-    names = (
-        "automatic__site__team",
-        "automatic__site__web_server__host",
-        "automatic__account",
-        "automatic__dns",
-        "automatic__certificate",
-    )
-    order = Order.objects.select_related(*names, "requested_by", "previous").get(uuid=uuid)
+    related = ("site__team", "site__web_server__host", "account", "dns", "certificate")
+    rows = Order.objects.select_related(*(f"automatic__{name}" for name in related), "requested_by", "previous")
+    order = rows.get(uuid=uuid)
     with claim.heartbeat():
         try:
             Course(order, claim).run()
@@ -250,7 +245,10 @@ class Course:
             forbidden = caa.forbidden(self.order.names, authority.caa_identities())
             if forbidden:
                 raise ApplicationError(" ".join(forbidden))
-            self.save(url=authority.order(self.order.names, self.automatic.profile, self.order.replaces))
+            placed = authority.order(self.order.names, self.automatic.profile, self.order.replaces)
+        self.save(url=placed.url, replaces="" if placed.refusal else self.order.replaces)
+        if placed.refusal:
+            self.note(f"The certificate authority did not accept the order as a replacement: {placed.refusal}")
         limiting.placed(self.account, self.order)
         self.note(f"Ordered a certificate for {', '.join(self.order.names)}.")
 

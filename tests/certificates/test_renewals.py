@@ -172,6 +172,27 @@ def test_edited_file_of_one_site_stops_no_other_renewal(world: World, what: str,
     assert not Deployment.objects.filter(status="planned").exists()
 
 
+def test_certificate_is_renewed_though_the_authority_does_not_accept_a_replacement(world: World) -> None:
+    """Because it has no record of the certificate, or because another account requested it."""
+    account = world.authority()
+    shop, blog = world.site("shop"), world.site("blog")
+    for site, its_account in ((shop, account), (blog, world.account("other"))):
+        order = world.run(world.enable(site, its_account))
+        assert order.status == "succeeded", order.error
+    others = scheduling.replaces_of(AutomaticCertificate.objects.get(site=blog))
+    unknown = others.split(".")[0] + ".AO3Ds7B6MBY"
+    for replaces, words in ((unknown, "could not find an order"), (others, "did not request the certificate")):
+        before = fingerprints()
+        due(shop)
+        scheduling.look()
+        Order.objects.filter(status="queued").update(replaces=replaces)
+        world.turn()
+        order = Order.objects.order_by("-pk")[0]
+        assert (order.status, order.replaces) == ("succeeded", ""), (order.error, order.progress)
+        assert order.records.filter(text__contains=words).exists()
+        assert fingerprints() != before and trusted(world)
+
+
 def test_disabled_site_is_renewed_once_it_is_deployed_again(world: World) -> None:
     site = world.site()
     order = world.run(world.enable(site, world.authority()))
