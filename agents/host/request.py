@@ -142,7 +142,7 @@ def check_probe(data: Any) -> dict[str, Any]:
 
 
 def check_seen(data: Any) -> dict[str, Any] | None:
-    """An observation (probe.py) made by another agent."""
+    """Check an observation (probe.py) that another agent made; None if there is none. Raises Refusal."""
     if data is None:
         return None
     _object(data, "observation")

@@ -44,7 +44,7 @@ class ContentUploadForm(PublishForm):
     archive = forms.FileField(
         label=_("Archive"),
         error_messages={"required": _("Choose a zip or tar archive of the files.")},
-        help_text=_("A zip or tar archive. A single folder that holds everything is left out."),
+        help_text=_("A zip or tar archive. If it contains nothing but one folder, that folder's content is published."),
     )
     folder = forms.CharField(
         label=_("Folder in the archive"),

@@ -45,7 +45,7 @@ class Weekly:
         return any(begins <= at < ends for begins, ends in self._around(at, 1))
 
     def openings(self, after: dt.datetime) -> Iterator[dt.datetime]:
-        """Beginnings from `after` on, for AHEAD."""
+        """Times at which the window opens, from `after` on, for the period AHEAD."""
         for begins, _ends in self._around(after, AHEAD.days):
             if begins >= after:
                 yield begins

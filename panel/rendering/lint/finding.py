@@ -28,7 +28,7 @@ class Finding:
 
 
 def part(definition: dict[str, Any], where: str) -> dict[str, Any]:
-    """The block or location at a place."""
+    """The server block or location of a definition at `where`, for example `blocks/0/locations/2`."""
     words = where.split("/")
     found: Any = definition
     for word in words:
