@@ -58,10 +58,12 @@ pub struct ServerNode {
     /// `status_zone`.
     pub zone: Option<String>,
     pub root: LocNode,
+    /// The part of a server block of `stream`.
+    pub stream: StreamServer,
     pub place: Place,
 }
 
-/// The http block under construction: zones by name, with the directive that declared them.
+/// The http block, or the stream block, under construction: zones by name, with the directive that declared them.
 #[derive(Debug, Default)]
 pub struct HttpNode {
     pub servers: Vec<ServerNode>,
@@ -84,6 +86,17 @@ pub struct HttpNode {
     /// Whether a directive shows counters.
     pub is_metered: bool,
     pub status_socket: Option<Listen>,
+    /// The settings of the stream block itself.
+    pub stream: StreamConf,
+}
+
+/// The stream block after it was read. Its settings, zones, and groups have the forms of the http
+/// block; its variables are its own.
+#[derive(Debug)]
+pub struct StreamNode {
+    pub node: HttpNode,
+    pub top: LocNode,
+    pub vars: VarTable,
 }
 
 pub struct Builder {
@@ -94,7 +107,9 @@ pub struct Builder {
     pub warnings: Vec<String>,
     pub notices: Vec<String>,
     pub ctx: u32,
+    /// The http block; while the stream block is read, that one.
     pub http: Option<HttpNode>,
+    pub stream: Option<StreamNode>,
     /// The server block being read.
     pub server: Option<ServerNode>,
     /// The locations being read, outermost first; the http level is at the bottom.
@@ -119,6 +134,7 @@ impl Builder {
             notices: Vec::new(),
             ctx: ctx::MAIN,
             http: None,
+            stream: None,
             server: None,
             locs: Vec::new(),
             upstream: None,
@@ -173,6 +189,38 @@ impl Builder {
         self.http
             .as_mut()
             .expect("http directives are only allowed inside http")
+    }
+
+    /// The settings of the stream block or of its server block.
+    pub fn stream(&mut self) -> &mut StreamConf {
+        let http = self
+            .http
+            .as_mut()
+            .expect("stream directives are only allowed inside stream");
+        let server = self.server.as_mut();
+        server.map_or(&mut http.stream, |s| &mut s.stream.conf)
+    }
+
+    pub fn is_in_stream(&self) -> bool {
+        self.ctx & ctx::ANY_STREAM != 0
+    }
+
+    /// Apply the stream block with variables, patterns, zones, and groups of its own.
+    pub fn read_stream(&mut self, d: &Directive) -> Result<()> {
+        let http = self.http.replace(HttpNode::default());
+        let top = LocNode::new("", LocKind::Server, &d.place);
+        let locs = std::mem::replace(&mut self.locs, vec![top]);
+        let vars = std::mem::replace(&mut self.vars, VarTable::of_stream());
+        let patterns = std::mem::take(&mut self.patterns);
+        let result = self.apply_in(ctx::STREAM, d);
+        let node = std::mem::replace(&mut self.http, http);
+        let top = std::mem::replace(&mut self.locs, locs).pop();
+        let vars = std::mem::replace(&mut self.vars, vars);
+        self.patterns = patterns;
+        result?;
+        let (node, top) = node.zip(top).expect("both were set above");
+        self.stream = Some(StreamNode { node, top, vars });
+        Ok(())
     }
 
     pub fn proxy(&mut self) -> &mut UpConf {

@@ -13,6 +13,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+mod stream;
+
 /// Information about a configuration that is available even if it is rejected.
 #[derive(Default)]
 pub struct Seen {
@@ -59,9 +61,9 @@ fn read(
         .apply_all(&source.directives)
         .and_then(|()| finish(&mut b));
     seen.warnings.append(&mut b.warnings);
-    let (http, warnings) = (finished?, std::mem::take(&mut seen.warnings));
+    let (blocks, warnings) = (finished?, std::mem::take(&mut seen.warnings));
     Ok((
-        b.into_config(http, source.files, warnings),
+        b.into_config(blocks, source.files, warnings),
         source.directives,
     ))
 }
@@ -70,12 +72,18 @@ fn read(
 pub fn load_text(prefix: &Path, label: &str, text: &str) -> Result<Config> {
     let mut b = Builder::new(prefix, prefix);
     b.apply_all(&parser::parse_text(label, text, prefix)?)?;
-    let http = finish(&mut b)?;
+    let blocks = finish(&mut b)?;
     let warnings = std::mem::take(&mut b.warnings);
-    Ok(b.into_config(http, Vec::new(), warnings))
+    Ok(b.into_config(blocks, Vec::new(), warnings))
 }
 
-fn finish(b: &mut Builder) -> Result<Option<Http>> {
+/// The blocks of a configuration.
+struct Blocks {
+    http: Option<Http>,
+    stream: Option<Stream>,
+}
+
+fn finish(b: &mut Builder) -> Result<Blocks> {
     if !b.seen.contains(&"events") {
         return Err(ConfError::new("no \"events\" section in configuration"));
     }
@@ -86,26 +94,29 @@ fn finish(b: &mut Builder) -> Result<Option<Http>> {
         None => None,
     };
     b.vars.check()?;
-    let sockets = http.as_ref().map_or(0, |http| http.listeners.len() as u64);
+    let stream = match b.stream.take() {
+        Some(node) => Some(stream::finish(b, node)?),
+        None => None,
+    };
+    let of_http = http.iter().flat_map(|http| &http.listeners);
+    let of_stream = stream.iter().flat_map(|stream| &stream.listeners);
+    stream::check_addresses(of_http.clone(), of_stream.clone())?;
+    let sockets = of_http.chain(of_stream).count() as u64;
     let connections = b.main.worker_connections.unwrap_or(512);
     if connections < sockets + 1 {
         return Err(ConfError::new(format!(
             "{connections} worker_connections are not enough for {sockets} listening sockets"
         )));
     }
-    Ok(http)
+    Ok(Blocks { http, stream })
 }
 
 impl Builder {
-    fn into_config(
-        self,
-        http: Option<Http>,
-        files: Vec<SourceFile>,
-        warnings: Vec<String>,
-    ) -> Config {
+    fn into_config(self, blocks: Blocks, files: Vec<SourceFile>, warnings: Vec<String>) -> Config {
         Config {
             main: self.main,
-            http,
+            http: blocks.http,
+            stream: blocks.stream,
             vars: self.vars,
             files,
             prefix: self.prefix,
@@ -120,17 +131,7 @@ fn finish_http(b: &mut Builder, mut node: HttpNode, mut locs: Vec<LocNode>) -> R
     let mut top = *locs.pop().expect("the http level").conf.unwrap_or_default();
     top.types
         .get_or_insert_with(|| Arc::new(crate::directives::default_types()));
-    for (index, kind, place) in &node.zone_uses {
-        let zones = if *kind == "limit_req" {
-            &node.limit_req_zones
-        } else {
-            &node.limit_conn_zones
-        };
-        if zones[*index].size == 0 {
-            let message = format!("zero size shared memory zone \"{}\"", zones[*index].name);
-            return Err(ConfError::at(message, place).without_place());
-        }
-    }
+    check_limit_zones(&node)?;
     crate::directives::cache::check(&node)?;
     check_upstream_zones(&node)?;
     resolve_upstreams(&mut node.upstreams)?;
@@ -219,6 +220,22 @@ impl ConfError {
         self.place = None;
         self
     }
+}
+
+/// Check that each zone of a limit is declared.
+fn check_limit_zones(node: &HttpNode) -> Result<()> {
+    for (index, kind, place) in &node.zone_uses {
+        let zones = if *kind == "limit_req" {
+            &node.limit_req_zones
+        } else {
+            &node.limit_conn_zones
+        };
+        if zones[*index].size == 0 {
+            let message = format!("zero size shared memory zone \"{}\"", zones[*index].name);
+            return Err(ConfError::at(message, place).without_place());
+        }
+    }
+    Ok(())
 }
 
 /// Check that each upstream zone has its size from one of its groups.
@@ -329,6 +346,7 @@ fn finish_server(mut node: ServerNode, outer: &SrvConf, top: &Arc<LocConf>) -> R
         conf: node.conf,
         root,
         zone: None,
+        stream: None,
         place: node.place,
     };
     Ok((server, names, node.listens))
@@ -703,6 +721,7 @@ fn group_wildcards(nodes: Vec<AddrNode>, endpoints: Vec<Arc<Endpoint>>) -> Vec<L
     all.map(|(i, (node, endpoint))| Listener {
         addr: node.addr,
         quic: node.quic,
+        stream: false,
         socket: node.socket,
         specific: specific.remove(&i).unwrap_or_default(),
         endpoint,

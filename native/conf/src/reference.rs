@@ -3,7 +3,7 @@
 use crate::table::{ctx, rows, Arity, Setter, Spec, Takes};
 use std::fmt::Write;
 
-const CONTEXTS: [(u32, &str); 9] = [
+const CONTEXTS: [(u32, &str); 12] = [
     (ctx::MAIN, "main"),
     (ctx::EVENTS, "events"),
     (ctx::HTTP, "http"),
@@ -13,6 +13,9 @@ const CONTEXTS: [(u32, &str); 9] = [
     (ctx::LIF, "if in location"),
     (ctx::LMT, "limit_except"),
     (ctx::UPS, "upstream"),
+    (ctx::STREAM, "stream"),
+    (ctx::SSRV, "server in stream"),
+    (ctx::SUPS, "upstream in stream"),
 ];
 
 /// The differences from nginx, by directive. Directives without an entry follow nginx's
@@ -72,7 +75,7 @@ const NOTES: &[(&str, &str)] = &[
     ("keepalive_min_timeout", NO_EFFECT),
     (
         "load_module",
-        "Modules of brotli and zstd are built in: a note. Others are refused.",
+        "Modules of brotli, zstd, and stream are built in: a note. Others are refused.",
     ),
     ("lock_file", NO_EFFECT),
     ("map_hash_bucket_size", NO_EFFECT),

@@ -24,6 +24,11 @@ pub mod ctx {
     /// `limit_except`.
     pub const LMT: u32 = 1 << 7;
     pub const UPS: u32 = 1 << 8;
+    /// `stream`, its server blocks, and its upstream blocks.
+    pub const STREAM: u32 = 1 << 9;
+    pub const SSRV: u32 = 1 << 10;
+    pub const SUPS: u32 = 1 << 11;
+    pub const ANY_STREAM: u32 = STREAM | SSRV | SUPS;
     pub const HS: u32 = HTTP | SRV;
     pub const HSL: u32 = HTTP | SRV | LOC;
     pub const HSLI: u32 = HSL | LIF;

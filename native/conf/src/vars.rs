@@ -111,6 +111,10 @@ builtins! {
     UpstreamHeaderTime = "upstream_header_time", UpstreamLastServerName = "upstream_last_server_name",
     UpstreamResponseLength = "upstream_response_length",
     UpstreamResponseTime = "upstream_response_time", UpstreamStatus = "upstream_status", Uri = "uri",
+    BytesReceived = "bytes_received", Protocol = "protocol", SessionTime = "session_time",
+    SslPrereadAlpnProtocols = "ssl_preread_alpn_protocols", SslPrereadProtocol = "ssl_preread_protocol",
+    SslPrereadServerName = "ssl_preread_server_name",
+    UpstreamFirstByteTime = "upstream_first_byte_time", UpstreamSessionTime = "upstream_session_time",
     Https = "https", HttpXForwardedFor = "http_x_forwarded_for",
 }
 
@@ -134,14 +138,23 @@ pub struct Var {
     pub kind: VarKind,
 }
 
-/// All variables that a configuration names.
+/// All variables that a configuration names in `http`, or in `stream`.
 #[derive(Clone, Debug, Default)]
 pub struct VarTable {
+    is_stream: bool,
     vars: Vec<Var>,
     index: HashMap<Box<str>, VarId>,
 }
 
 impl VarTable {
+    /// The table of the variables of `stream`.
+    pub fn of_stream() -> VarTable {
+        VarTable {
+            is_stream: true,
+            ..VarTable::default()
+        }
+    }
+
     /// The number of `name`, which may be defined later.
     pub fn intern(&mut self, name: &str) -> VarId {
         let lower = name.to_ascii_lowercase();
@@ -149,7 +162,10 @@ impl VarTable {
             return id;
         }
         let id = VarId(self.vars.len() as u32);
-        let kind = natural_kind(&lower);
+        let kind = match self.is_stream {
+            true => stream_kind(&lower),
+            false => natural_kind(&lower),
+        };
         self.vars.push(Var {
             name: lower.as_str().into(),
             kind,
@@ -217,7 +233,7 @@ fn is_settable(b: Builtin) -> bool {
 
 /// The meaning of a name before the configuration defines it.
 pub fn natural_kind(name: &str) -> VarKind {
-    if let Some(b) = Builtin::from_name(name) {
+    if let Some(b) = Builtin::from_name(name).filter(|b| !is_stream_only(*b)) {
         return VarKind::Builtin(b);
     }
     // Without a value unless the configuration gives one.
@@ -230,4 +246,69 @@ pub fn natural_kind(name: &str) -> VarKind {
         }
     }
     VarKind::Undefined
+}
+
+/// The built-in variables that only `stream` has.
+fn is_stream_only(b: Builtin) -> bool {
+    use Builtin as B;
+    matches!(
+        b,
+        B::BytesReceived
+            | B::Protocol
+            | B::SessionTime
+            | B::SslPrereadAlpnProtocols
+            | B::SslPrereadProtocol
+            | B::SslPrereadServerName
+            | B::UpstreamFirstByteTime
+            | B::UpstreamSessionTime
+    )
+}
+
+/// The built-in variables that `http` and `stream` have.
+fn is_common(b: Builtin, name: &str) -> bool {
+    use Builtin as B;
+    let of_tls = name.starts_with("ssl_") && b != B::SslEarlyData;
+    let of_connection = matches!(
+        b,
+        B::BinaryRemoteAddr
+            | B::BytesSent
+            | B::Connection
+            | B::Hostname
+            | B::LimitConnStatus
+            | B::Msec
+            | B::NginxVersion
+            | B::Pid
+            | B::ProxyProtocolAddr
+            | B::ProxyProtocolPort
+            | B::ProxyProtocolServerAddr
+            | B::ProxyProtocolServerPort
+            | B::RealipRemoteAddr
+            | B::RealipRemotePort
+            | B::RemoteAddr
+            | B::RemotePort
+            | B::ServerAddr
+            | B::ServerName
+            | B::ServerPort
+            | B::Status
+            | B::TimeIso8601
+            | B::TimeLocal
+    );
+    let of_upstream = matches!(
+        b,
+        B::UpstreamAddr | B::UpstreamBytesReceived | B::UpstreamBytesSent | B::UpstreamConnectTime
+    );
+    of_tls || of_connection || of_upstream
+}
+
+/// The meaning of a name in `stream` before the configuration defines it.
+fn stream_kind(name: &str) -> VarKind {
+    if let Some(b) = Builtin::from_name(name) {
+        if is_stream_only(b) || is_common(b, name) {
+            return VarKind::Builtin(b);
+        }
+    }
+    match name.strip_prefix("proxy_protocol_tlv_") {
+        Some(rest) => VarKind::Prefixed(Prefix::ProxyProtocolTlv, rest.into()),
+        None => VarKind::Undefined,
+    }
 }

@@ -7,7 +7,8 @@ use crate::files::{self, FilePath};
 use crate::phases::{self, Flow};
 use crate::template;
 use base64::Engine;
-use gallop_conf::model::{items, Level, Satisfy};
+use gallop_conf::model::{items, AccessRule, Level, Satisfy};
+use std::net::IpAddr;
 
 /// The result of one check.
 enum Verdict {
@@ -62,15 +63,17 @@ fn refuse(ex: &mut Exchange, status: u16) -> Flow {
 }
 
 fn addresses(ex: &Exchange) -> Verdict {
-    let rules = items(&ex.loc.conf.access);
-    let hit = rules
-        .iter()
-        .find(|r| r.net.as_ref().is_none_or(|n| n.contains(ex.client)));
-    match hit {
-        Some(rule) if rule.allow => Verdict::Allow,
-        Some(_) => Verdict::Refuse(403),
+    match permits(items(&ex.loc.conf.access), ex.client) {
+        Some(true) => Verdict::Allow,
+        Some(false) => Verdict::Refuse(403),
         None => Verdict::Skip,
     }
+}
+
+/// Whether `allow` and `deny` permit the address; `None` if no rule names it.
+pub(crate) fn permits(rules: &[AccessRule], client: Option<IpAddr>) -> Option<bool> {
+    let names = |rule: &&AccessRule| rule.net.as_ref().is_none_or(|net| net.contains(client));
+    rules.iter().find(names).map(|rule| rule.allow)
 }
 
 async fn password(ex: &mut Exchange) -> Verdict {
@@ -176,7 +179,7 @@ async fn subrequest(ex: &mut Exchange) -> Verdict {
         return Verdict::Refuse(500);
     }
     for (var, value) in items(&loc.conf.auth_request_set) {
-        let text = template::eval(&sub, value);
+        let text = template::eval(&*sub, value);
         crate::rewrite::set(ex, *var, &text);
     }
     match status {

@@ -84,6 +84,11 @@ impl Conn {
         self
     }
 
+    /// Add the result of the TLS handshake.
+    pub fn set_tls(&mut self, tls: TlsInfo) {
+        self.learnt.get_or_insert_default().tls = Some(tls);
+    }
+
     /// Add the data of a PROXY protocol header.
     pub fn with_proxy_protocol(mut self, header: ProxyProtocol) -> Conn {
         self.learnt.get_or_insert_default().proxy_protocol = Some(header);

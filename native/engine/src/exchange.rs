@@ -3,14 +3,16 @@
 use crate::body::{Body, BodyError, NoBody, RequestBody};
 use crate::conn::Conn;
 use crate::escape::Shown;
+use crate::scope::{self, Scope};
 use crate::upstream::answer::split_charset;
 use crate::upstream::Attempt;
 use crate::uri::ParsedUri;
+use crate::vars;
 use crate::worker::Worker;
 use bytes::Bytes;
-use gallop_conf::model::{ErrorLog, Level, Location, Server};
+use gallop_conf::model::{ErrorLog, Level, LocConf, Location, Server};
 use gallop_conf::pattern::{Groups, Pattern};
-use gallop_conf::vars::VarId;
+use gallop_conf::vars::{Builtin, Prefix, VarId, VarTable};
 use gallop_http::message::{Head, Version};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -491,17 +493,7 @@ impl Exchange {
 
     /// Store the groups of a match for `$1` and named groups.
     pub fn set_captures(&self, subject: &[u8], groups: Groups, pattern: &Pattern) {
-        for (group, var) in pattern.named() {
-            let found = groups.get(*group).copied().flatten();
-            let value = found.map(|(a, z)| Rc::from(&subject[a..z]));
-            self.vars.borrow_mut()[var.0 as usize] = Some(value);
-        }
-        if pattern.has_groups() {
-            *self.captures.borrow_mut() = (subject.to_vec(), groups);
-        } else {
-            let all = groups.first().copied().flatten();
-            *self.captures.borrow_mut() = (subject.to_vec(), vec![all]);
-        }
+        scope::set_captures(self, subject, groups, pattern);
     }
 
     /// Clear `$1` and similar after a rewrite expression did not match.
@@ -522,5 +514,47 @@ impl Exchange {
         let polled = self.source.poll_data(cx);
         self.request_length += self.source.consumed() - before;
         polled
+    }
+}
+
+impl Scope for Exchange {
+    fn worker(&self) -> &Worker {
+        &self.worker
+    }
+
+    fn settings(&self) -> &LocConf {
+        &self.loc.conf
+    }
+
+    fn table(&self) -> &VarTable {
+        &self.worker.shared.config.vars
+    }
+
+    fn values(&self) -> &RefCell<Vec<Option<Value>>> {
+        &self.vars
+    }
+
+    fn captures(&self) -> &RefCell<(Vec<u8>, Groups)> {
+        &self.captures
+    }
+
+    fn builtin(&self, variable: Builtin, out: &mut Vec<u8>) -> bool {
+        vars::builtin::eval(self, variable, out)
+    }
+
+    fn prefixed(&self, prefix: Prefix, name: &str, out: &mut Vec<u8>) -> bool {
+        vars::prefixed(self, prefix, name, out)
+    }
+
+    fn client(&self) -> Option<IpAddr> {
+        self.client
+    }
+
+    fn forwarded_for(&self) -> Vec<&[u8]> {
+        self.head.get_all("x-forwarded-for").collect()
+    }
+
+    fn log(&self, level: Level, message: &str) {
+        self.log(level, message);
     }
 }

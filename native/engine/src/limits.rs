@@ -1,11 +1,12 @@
 //! limit_req and limit_conn.
 
-use crate::exchange::{Exchange, Limited};
+use crate::exchange::{Exchange, Guard, Limited};
 use crate::metrics::Section;
 use crate::panics::lock_shared;
 use crate::phases::Flow;
+use crate::scope::Scope;
 use crate::template;
-use gallop_conf::model::{items, Http, Level, LimitReq, LogLevel};
+use gallop_conf::model::{items, Level, LimitReq, LimitZone, LogLevel};
 use gallop_runtime::{now_ms, sleep};
 use hashbrown::HashMap;
 use std::collections::VecDeque;
@@ -35,6 +36,7 @@ struct ConnZone {
 }
 
 /// All zones, shared by the threads.
+#[derive(Default)]
 pub struct Zones {
     req: Vec<Mutex<ReqZone>>,
     conn: Vec<Arc<Mutex<ConnZone>>>,
@@ -46,20 +48,15 @@ const REQ_STATE: u64 = 128;
 const CONN_STATE: u64 = 64;
 
 impl Zones {
-    pub fn new(http: Option<&Http>) -> Zones {
-        let Some(http) = http else {
-            return Zones {
-                req: Vec::new(),
-                conn: Vec::new(),
-            };
-        };
-        let req = http.limit_req_zones.iter().map(|z| {
+    /// The states of declared zones, of `limit_req` and of `limit_conn`.
+    pub fn new(requests: &[LimitZone], connections: &[LimitZone]) -> Zones {
+        let req = requests.iter().map(|z| {
             Mutex::new(ReqZone {
                 capacity: (z.size / REQ_STATE) as usize,
                 ..ReqZone::default()
             })
         });
-        let conn = http.limit_conn_zones.iter().map(|z| {
+        let conn = connections.iter().map(|z| {
             Arc::new(Mutex::new(ConnZone {
                 capacity: (z.size / CONN_STATE) as usize,
                 ..ConnZone::default()
@@ -162,47 +159,70 @@ fn note(ex: &Exchange, section: Section, zone: usize, outcome: &str) {
 }
 
 fn connections(ex: &mut Exchange) -> Flow {
-    let loc = ex.loc.clone();
     let worker = ex.worker.clone();
-    for limit in items(&loc.conf.limit_conn) {
-        let zone_conf = &worker.http().limit_conn_zones[limit.zone];
-        let key = template::eval(ex, &zone_conf.key);
+    let declared = &worker.http().limit_conn_zones;
+    let told = |zone, outcome| {
+        note(ex, Section::LimitConn, zone, outcome);
+        note_conn(ex, outcome);
+    };
+    match count(ex, declared, &worker.shared.zones, told) {
+        Some(places) => {
+            ex.guards.extend(places);
+            Flow::Next
+        }
+        None => {
+            ex.guards.clear();
+            Flow::Status(ex.loc.conf.limit_conn_status.unwrap_or(503) as u16)
+        }
+    }
+}
+
+/// Count a request or a session in the zones of its `limit_conn`. Returns its places, which are
+/// released when they are dropped; `None` if a limit is reached. `told` gets each outcome with its
+/// zone.
+pub(crate) fn count<S: Scope + ?Sized>(
+    scope: &S,
+    declared: &[LimitZone],
+    zones: &Zones,
+    told: impl Fn(usize, &'static str),
+) -> Option<Vec<Guard>> {
+    let conf = scope.settings();
+    let mut places: Vec<Guard> = Vec::new();
+    for limit in items(&conf.limit_conn) {
+        let zone_conf = &declared[limit.zone];
+        let key = template::eval(scope, &zone_conf.key);
         if key.is_empty() || key.len() > 255 {
             continue;
         }
-        let zone = &worker.shared.zones.conn[limit.zone];
+        let zone = &zones.conn[limit.zone];
         let mut state = lock_shared(zone);
         let full = state.counts.len() >= state.capacity.max(1) && !state.counts.contains_key(&key);
         let count = state.counts.get(&key).copied().unwrap_or(0);
         if full || count >= limit.limit {
             drop(state);
-            let dry = loc.conf.limit_conn_dry_run.unwrap_or(false);
-            let level = level(loc.conf.limit_conn_log_level.unwrap_or(LogLevel::Error));
+            let dry = conf.limit_conn_dry_run.unwrap_or(false);
+            let level = level(conf.limit_conn_log_level.unwrap_or(LogLevel::Error));
             let mark = if dry { ", dry run," } else { "" };
-            ex.log(
+            let name = &zone_conf.name;
+            scope.log(
                 level,
-                &format!("limiting connections{mark} by zone \"{}\"", zone_conf.name),
+                &format!("limiting connections{mark} by zone \"{name}\""),
             );
-            let outcome = if dry { "REJECTED_DRY_RUN" } else { "REJECTED" };
-            note(ex, Section::LimitConn, limit.zone, outcome);
-            if dry {
-                note_conn(ex, "REJECTED_DRY_RUN");
-                return Flow::Next;
-            }
-            note_conn(ex, "REJECTED");
-            ex.guards.clear();
-            return Flow::Status(loc.conf.limit_conn_status.unwrap_or(503) as u16);
+            told(
+                limit.zone,
+                if dry { "REJECTED_DRY_RUN" } else { "REJECTED" },
+            );
+            return dry.then_some(places);
         }
         *state.counts.entry(key.clone()).or_insert(0) += 1;
         drop(state);
-        ex.guards.push(Box::new(ConnPlace {
+        places.push(Box::new(ConnPlace {
             zone: zone.clone(),
             key,
         }));
-        note(ex, Section::LimitConn, limit.zone, "PASSED");
-        note_conn(ex, "PASSED");
+        told(limit.zone, "PASSED");
     }
-    Flow::Next
+    Some(places)
 }
 
 async fn requests(ex: &mut Exchange) -> Flow {

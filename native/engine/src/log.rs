@@ -3,10 +3,11 @@
 use crate::escape::{OneLine, Shown};
 use crate::exchange::Exchange;
 use crate::files::{self, FilePath};
+use crate::scope::Scope;
 use crate::worker::Worker;
 use crate::{escape, log_cache, template, time};
 use gallop_conf::model::{
-    items, AccessTarget, ErrorLog, Escape, Level, Location, LogTarget, Syslog,
+    items, AccessLog, AccessTarget, ErrorLog, Escape, Level, Location, LogFormat, LogTarget, Syslog,
 };
 use gallop_conf::template::{Part, Template};
 use gallop_conf::vars::{Builtin, Prefix, VarKind};
@@ -281,18 +282,23 @@ pub fn access(ex: &Exchange) {
     if ex.is_subrequest() && !loc.conf.log_subrequest.unwrap_or(false) {
         return;
     }
-    for log in logs.iter() {
+    write_lines(ex, logs, &ex.worker.http().log_formats);
+}
+
+/// Write a line to each log whose condition holds.
+pub fn write_lines<S: Scope + ?Sized>(scope: &S, logs: &[AccessLog], formats: &[LogFormat]) {
+    for log in logs {
         if let Some(condition) = &log.condition {
-            let value = template::eval(ex, condition);
+            let value = template::eval(scope, condition);
             if value.is_empty() || value == b"0" {
                 continue;
             }
         }
-        let format = &ex.worker.http().log_formats[log.format];
+        let format = &formats[log.format];
         LINE.with(|line| {
             let mut line = line.borrow_mut();
             line.clear();
-            template::eval_with(ex, &format.template, &mut line, |v, out| {
+            template::eval_with(scope, &format.template, &mut line, |v, out| {
                 match format.escape {
                     Escape::Default => match v {
                         Some(v) => escape::log(v, out),
@@ -302,7 +308,7 @@ pub fn access(ex: &Exchange) {
                     Escape::None => out.extend_from_slice(v.unwrap_or(b"")),
                 }
             });
-            write_line(ex, log, &mut line);
+            write_line(scope, log, &mut line);
         });
     }
 }
@@ -355,9 +361,9 @@ fn is_of_answer(worker: &Worker, template: &Template, depth: u8) -> bool {
     })
 }
 
-fn write_line(ex: &Exchange, log: &gallop_conf::model::AccessLog, line: &mut Vec<u8>) {
+fn write_line<S: Scope + ?Sized>(scope: &S, log: &AccessLog, line: &mut Vec<u8>) {
     let path = match &log.target {
-        AccessTarget::Variable(t) => return write_named(ex, t, line),
+        AccessTarget::Variable(t) => return write_named(scope, t, line),
         AccessTarget::Fixed(LogTarget::Syslog(conf)) => {
             return send_syslog(conf, conf.severity, line)
         }
@@ -411,25 +417,25 @@ fn write_line(ex: &Exchange, log: &gallop_conf::model::AccessLog, line: &mut Vec
 }
 
 /// Write to a log whose name contains variables.
-fn write_named(ex: &Exchange, name: &Template, line: &mut Vec<u8>) {
+fn write_named<S: Scope + ?Sized>(scope: &S, name: &Template, line: &mut Vec<u8>) {
     // The error log reports a rejected path.
-    let Ok(path) = FilePath::of_template(ex, None, name) else {
+    let Ok(path) = FilePath::of_template(scope, None, name) else {
         return;
     };
     if path.is_empty() {
         return;
     }
     line.push(b'\n');
-    match open_named(ex, &path) {
+    match open_named(scope, &path) {
         // A failed write cannot be reported anywhere.
         Ok(file) => _ = (&*file).write_all(line),
-        Err(e) => ex.log(Level::Crit, &open_failed(&path, &e)),
+        Err(e) => scope.log(Level::Crit, &open_failed(&path, &e)),
     }
 }
 
 /// Open a log whose name contains variables, each time unless `open_log_file_cache` is on.
-fn open_named(ex: &Exchange, path: &Path) -> io::Result<Arc<File>> {
-    let conf = &ex.loc.conf;
+fn open_named<S: Scope + ?Sized>(scope: &S, path: &Path) -> io::Result<Arc<File>> {
+    let conf = scope.settings();
     let open = |path: &Path| files::append(conf, path);
     match &conf.open_log_file_cache {
         Some(Some(cache)) => {

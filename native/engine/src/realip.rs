@@ -1,5 +1,6 @@
 //! The client's address as reported by trusted proxies.
 
+use crate::conn::Conn;
 use crate::exchange::Exchange;
 use gallop_conf::cidr::Cidr;
 use gallop_conf::model::{items, Location, RealIpHeader, RealIpSource};
@@ -19,8 +20,7 @@ pub fn apply(ex: &mut Exchange, loc: &Location) {
         RealIpSource::Known(RealIpHeader::XForwardedFor) => "x-forwarded-for",
         RealIpSource::Header(name) => name,
         RealIpSource::Known(RealIpHeader::ProxyProtocol) => {
-            let source = ex.conn.proxy_protocol().and_then(|p| p.source);
-            if let Some(addr) = source.filter(|_| trusted.iter().any(|n| n.contains(ex.client))) {
+            if let Some(addr) = told_by_proxy(&ex.conn, ex.client, trusted) {
                 ex.client = Some(addr.ip());
                 ex.client_port = addr.port();
                 ex.realip_done = true;
@@ -40,6 +40,16 @@ pub fn apply(ex: &mut Exchange, loc: &Location) {
         ex.client_port = port.unwrap_or(0);
         ex.realip_done = true;
     }
+}
+
+/// The client's address in the PROXY protocol header of a trusted peer.
+pub(crate) fn told_by_proxy(
+    conn: &Conn,
+    peer: Option<IpAddr>,
+    trusted: &[Cidr],
+) -> Option<SocketAddr> {
+    let source = conn.proxy_protocol().and_then(|header| header.source);
+    source.filter(|_| trusted.iter().any(|net| net.contains(peer)))
 }
 
 /// Walk the list of addresses from its end while the previous address is trusted; a single step

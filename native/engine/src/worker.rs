@@ -8,7 +8,7 @@ use crate::resolver::Resolver;
 use crate::upstream::keepalive::{Pool, SharedConnector};
 use crate::upstream::quick::Desk;
 use crate::upstream::state::Balancers;
-use gallop_conf::model::{Config, ErrorLog, Http, Level};
+use gallop_conf::model::{Config, ErrorLog, Http, Level, Stream};
 use gallop_runtime::Notify;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -48,6 +48,9 @@ pub struct Shared {
     pub config: Arc<Config>,
     pub zones: Zones,
     pub balancers: Balancers,
+    /// The same for `stream`, which has zones and groups of its own.
+    pub stream_zones: Zones,
+    pub stream_balancers: Balancers,
     pub caches: Caches,
     pub counters: Counters,
     pub history: History,
@@ -61,9 +64,21 @@ pub struct Shared {
 impl Shared {
     pub fn new(config: Arc<Config>, error_log: Vec<ErrorLog>, history: History) -> Shared {
         let http = config.http.as_ref();
+        let (mut zones, mut groups) = (Zones::default(), &[][..]);
+        if let Some(http) = http {
+            zones = Zones::new(&http.limit_req_zones, &http.limit_conn_zones);
+            groups = &http.upstreams;
+        }
+        let (mut stream_zones, mut stream_groups) = (Zones::default(), &[][..]);
+        if let Some(stream) = &config.stream {
+            stream_zones = Zones::new(&[], &stream.limit_conn_zones);
+            stream_groups = &stream.upstreams;
+        }
         Shared {
-            zones: Zones::new(http),
-            balancers: Balancers::new(http, |name| history.found(name)),
+            zones,
+            balancers: Balancers::new(groups, |name| history.found(name)),
+            stream_zones,
+            stream_balancers: Balancers::new(stream_groups, |_| None),
             caches: Caches::new(http),
             counters: Counters::new(history.current.counters()),
             history,
@@ -119,6 +134,14 @@ impl Worker {
             .http
             .as_ref()
             .expect("requests only come where http is configured")
+    }
+
+    pub fn stream(&self) -> &Stream {
+        self.shared
+            .config
+            .stream
+            .as_ref()
+            .expect("sessions only come where stream is configured")
     }
 
     /// The most simultaneous connections (`worker_connections`).

@@ -1,5 +1,6 @@
 //! Sans-IO HTTP/1.1, HTTP/2, HTTP/3, FastCGI, and memcached messages. This crate opens no sockets.
 
+pub mod client_hello;
 pub mod fastcgi;
 pub mod flood;
 pub mod h1;

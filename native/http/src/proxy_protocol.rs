@@ -31,6 +31,14 @@ pub fn parse(input: &[u8]) -> Result<Option<(ProxyHeader, usize)>, BrokenHeader>
     if input[..n] != b"PROXY "[..n] {
         return Err(BrokenHeader);
     }
+    let family = input.get(6..).unwrap_or_default();
+    let begins = |word: &[u8]| family.starts_with(word) || word.starts_with(family);
+    if ![&b"TCP4 "[..], b"TCP6 ", b"UNKNOWN"]
+        .into_iter()
+        .any(begins)
+    {
+        return Err(BrokenHeader);
+    }
     let Some(end) = input.windows(2).take(MAX_V1).position(|w| w == b"\r\n") else {
         return if input.len() >= MAX_V1 {
             Err(BrokenHeader)
@@ -40,6 +48,48 @@ pub fn parse(input: &[u8]) -> Result<Option<(ProxyHeader, usize)>, BrokenHeader>
     };
     let text = std::str::from_utf8(&input[6..end]).map_err(|_| BrokenHeader)?;
     Ok(Some((parse_v1(text)?, end + 2)))
+}
+
+/// Write a header of version 1. Without addresses of one family it says `UNKNOWN`.
+pub fn write_v1(source: Option<SocketAddr>, destination: Option<SocketAddr>) -> Vec<u8> {
+    let Some((source, destination)) = pair(source, destination) else {
+        return b"PROXY UNKNOWN\r\n".to_vec();
+    };
+    let family = if source.is_ipv4() { "TCP4" } else { "TCP6" };
+    let (from, to) = (source.ip(), destination.ip());
+    let (from_port, to_port) = (source.port(), destination.port());
+    format!("PROXY {family} {from} {to} {from_port} {to_port}\r\n").into_bytes()
+}
+
+/// Write a header of version 2 without TLVs. Without addresses of one family it has none.
+pub fn write_v2(source: Option<SocketAddr>, destination: Option<SocketAddr>) -> Vec<u8> {
+    let mut out = SIGNATURE.to_vec();
+    let Some((source, destination)) = pair(source, destination) else {
+        out.extend_from_slice(&[0x21, 0, 0, 0]);
+        return out;
+    };
+    let octets = |ip: IpAddr| match ip {
+        IpAddr::V4(v4) => v4.octets().to_vec(),
+        IpAddr::V6(v6) => v6.octets().to_vec(),
+    };
+    let (from, to) = (octets(source.ip()), octets(destination.ip()));
+    let family = if source.is_ipv4() { 0x11 } else { 0x21 };
+    let len = (from.len() + to.len() + 4) as u16;
+    out.extend_from_slice(&[0x21, family]);
+    out.extend_from_slice(&len.to_be_bytes());
+    out.extend_from_slice(&from);
+    out.extend_from_slice(&to);
+    out.extend_from_slice(&source.port().to_be_bytes());
+    out.extend_from_slice(&destination.port().to_be_bytes());
+    out
+}
+
+fn pair(
+    source: Option<SocketAddr>,
+    destination: Option<SocketAddr>,
+) -> Option<(SocketAddr, SocketAddr)> {
+    let pair = source.zip(destination);
+    pair.filter(|(source, destination)| source.is_ipv4() == destination.is_ipv4())
 }
 
 fn parse_v1(text: &str) -> Result<ProxyHeader, BrokenHeader> {
@@ -185,6 +235,27 @@ mod tests {
             input.extend_from_slice(&tail);
             if let Ok(Some((_, len))) = parse(&input) {
                 prop_assert!(len <= input.len());
+            }
+        }
+    }
+
+    #[test]
+    fn written_headers_are_read_back() {
+        let addr = |text: &str| Some(text.parse().expect("an address"));
+        for (source, destination) in [
+            (addr("127.0.0.1:1"), addr("10.0.0.2:65535")),
+            (addr("[::1]:1"), addr("[fe80::2]:443")),
+            (addr("[::1]:1"), addr("10.0.0.2:443")),
+            (None, None),
+        ] {
+            let known = source
+                .zip(destination)
+                .is_some_and(|(s, d): (SocketAddr, SocketAddr)| s.is_ipv4() == d.is_ipv4());
+            for bytes in [write_v1(source, destination), write_v2(source, destination)] {
+                let (header, len) = parse(&bytes).expect("valid").expect("whole");
+                assert_eq!(len, bytes.len());
+                assert_eq!(header.source, source.filter(|_| known));
+                assert_eq!(header.destination, destination.filter(|_| known));
             }
         }
     }

@@ -17,6 +17,7 @@ mod reuse;
 mod session;
 mod statistics;
 mod steering;
+mod stream;
 mod tls;
 mod transport;
 mod version;

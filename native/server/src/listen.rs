@@ -34,11 +34,11 @@ impl Bound {
 
 /// Bind every listener, reusing sockets of the same address from `before`.
 pub fn bind_all(
-    listeners: &[Listener],
+    listeners: &[&Listener],
     threads: usize,
     before: &[Bound],
 ) -> Result<Vec<Bound>, String> {
-    let bind = |l: &Listener| {
+    let bind = |l: &&Listener| {
         let old = before.iter().find(|b| b.addr == l.addr && b.quic == l.quic);
         if l.quic {
             bind_quic(l, threads, old)

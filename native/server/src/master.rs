@@ -646,8 +646,8 @@ fn remove(path: &Path) {
 }
 
 fn bind(config: &Config, before: &[Bound]) -> Result<Vec<Bound>, String> {
-    let listeners = config.http.as_ref().map_or(&[][..], |h| &h.listeners);
-    listen::bind_all(listeners, threads(config), before)
+    let listeners: Vec<_> = config.listeners().collect();
+    listen::bind_all(&listeners, threads(config), before)
 }
 
 /// The number of threads of a worker process.

@@ -3,7 +3,9 @@
 
 use crate::cli::Options;
 use crate::process::{self, Ids};
-use gallop_conf::model::{AccessTarget, Config, ErrorLog, Handler, Level, LogTarget, UpConf};
+use gallop_conf::model::{
+    items, AccessTarget, Config, ErrorLog, Handler, Level, LocConf, LogTarget, UpConf,
+};
 use gallop_engine::log;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -49,19 +51,19 @@ pub fn open_logs(options: &Options, config: &Config) -> Result<(), String> {
         .iter()
         .flat_map(|l| l.iter())
         .for_each(|l| add(&l.target));
-    for server in config.http.iter().flat_map(|h| &h.servers) {
-        visit(&server.root, &mut |loc| {
-            let conf = &loc.conf;
-            conf.error_log
-                .iter()
-                .flat_map(|l| l.iter())
-                .for_each(|l| add(&l.target));
-            for access in conf.access_log.iter().flat_map(|l| l.iter()) {
-                if let AccessTarget::Fixed(target) = &access.target {
-                    add(target);
-                }
+    let mut add_all = |conf: &LocConf| {
+        items(&conf.error_log).iter().for_each(|l| add(&l.target));
+        for access in items(&conf.access_log) {
+            if let AccessTarget::Fixed(target) = &access.target {
+                add(target);
             }
-        });
+        }
+    };
+    if let Some(stream) = &config.stream {
+        add_all(&stream.settings);
+    }
+    for server in config.servers() {
+        visit(&server.root, &mut |loc| add_all(&loc.conf));
     }
     paths.sort();
     paths.dedup();

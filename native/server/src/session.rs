@@ -111,7 +111,7 @@ async fn plain(idle: Rc<Idle>, client: Client<Plain>, early: Vec<u8>) {
 }
 
 /// Remove the PROXY protocol header from the start of a connection.
-async fn proxy_header(sock: &Sock) -> Result<ProxyProtocol, String> {
+pub async fn proxy_header(sock: &Sock) -> Result<ProxyProtocol, String> {
     let mut buffer = [0; 4096 + 16];
     let mut known = 0;
     loop {
@@ -223,14 +223,14 @@ async fn secure(
     }
 }
 
-type Shaken = (
+pub type Shaken = (
     TlsStream,
     Option<Arc<Server>>,
     gallop_engine::exchange::TlsInfo,
 );
 
 /// Read the ClientHello and continue with the settings of the server block that it names.
-async fn shake(
+pub async fn shake(
     tls: &Store,
     conn: &Conn,
     sock: Sock,
@@ -247,7 +247,9 @@ async fn shake(
             return Err(hello.show(name, &proof).await);
         }
     }
-    let alpn = if endpoint.http2 || speaks_http2(server) {
+    let alpn = if server.stream.is_some() {
+        Alpn::Stream
+    } else if endpoint.http2 || speaks_http2(server) {
         Alpn::Http2
     } else {
         Alpn::Http1

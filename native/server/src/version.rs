@@ -7,7 +7,8 @@ const WITHOUT: &[&str] = &[
     "mail_pop3_module",
     "mail_imap_module",
     "mail_smtp_module",
-    "stream",
+    "stream_pass_module",
+    "stream_upstream_least_time_module",
 ];
 
 /// Supported modules outside of nginx's default build.
@@ -27,6 +28,10 @@ const WITH: &[&str] = &[
     "http_secure_link_module",
     "http_random_index_module",
     "http_dav_module",
+    "stream",
+    "stream_ssl_module",
+    "stream_ssl_preread_module",
+    "stream_realip_module",
 ];
 
 pub fn short() -> String {
@@ -54,7 +59,7 @@ pub fn long() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gallop_conf::table::rows;
+    use gallop_conf::table::{ctx, rows};
 
     /// For each module, a directive that only it has.
     const MARKS: &[(&str, &str)] = &[
@@ -71,6 +76,11 @@ mod tests {
         ("mail_imap_module", "imap_auth"),
         ("mail_smtp_module", "smtp_auth"),
         ("stream", "stream"),
+        ("stream_ssl_module", "ssl_certificate"),
+        ("stream_ssl_preread_module", "ssl_preread"),
+        ("stream_realip_module", "set_real_ip_from"),
+        ("stream_pass_module", "pass"),
+        ("stream_upstream_least_time_module", "least_time"),
         ("debug", "debug_connection"),
         ("http_ssl_module", "ssl_certificate"),
         ("http_v2_module", "http2"),
@@ -90,12 +100,22 @@ mod tests {
 
     #[test]
     fn it_says_that_it_has_what_the_directive_table_has() {
-        let is_known = |directive: &str| rows().any(|spec| spec.name == directive);
+        let is_known = |module: &str, directive: &str| {
+            let of_stream = |contexts| contexts & (ctx::ANY_STREAM | ctx::MAIN) != 0;
+            rows().any(|spec| {
+                let fits = !module.starts_with("stream") || of_stream(spec.contexts);
+                spec.name == directive && fits
+            })
+        };
         for (modules, offered) in [(WITH, true), (WITHOUT, false)] {
             for module in modules {
                 let mark = MARKS.iter().find(|(name, _)| name == module);
                 let (_, directive) = mark.unwrap_or_else(|| panic!("no mark of {module}"));
-                assert_eq!(is_known(directive), offered, "{module} ({directive})");
+                assert_eq!(
+                    is_known(module, directive),
+                    offered,
+                    "{module} ({directive})"
+                );
             }
         }
     }

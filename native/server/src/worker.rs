@@ -8,6 +8,7 @@ use crate::process::{self, Ids};
 use crate::quic;
 use crate::reuse;
 use crate::session;
+use crate::stream;
 use crate::tls::{files, Store, UpstreamConnector, Upstreams};
 use gallop_conf::model::{Config, ErrorLog, Level, ListenAddr, Listener};
 use gallop_engine::conn::{Conn, Ends};
@@ -31,9 +32,8 @@ pub fn check(config: &Config) -> Result<Vec<String>, String> {
     files::begin_configuration(config.main.ssl_object_cache_inheritable.unwrap_or(true));
     let mut tls = Store::new(config, &[])?;
     Upstreams::new(config)?;
-    let listeners = config.http.as_ref().map_or(&[][..], |http| &http.listeners);
-    listeners
-        .iter()
+    config
+        .listeners()
         .filter(|listener| listener.quic)
         .try_for_each(|l| quic::check(l, &tls))?;
     Ok(std::mem::take(&mut tls.warnings))
@@ -135,9 +135,8 @@ struct Accepting {
 }
 
 fn sockets_of(config: &Config, bound: &[Bound], index: usize) -> Vec<Accepting> {
-    let listeners = config.http.as_ref().map_or(&[][..], |h| &h.listeners);
     let mut out = Vec::new();
-    for listener in listeners {
+    for listener in config.listeners() {
         let Some(b) = bound
             .iter()
             .find(|b| b.addr == listener.addr && b.quic == listener.quic)
@@ -389,7 +388,11 @@ fn take(
     let count = ConnectionCount::new(worker.clone());
     let sock = Sock::accepted(fd);
     let conn = connection(worker, listener, &sock, peer);
-    session::accept(idle, tls, conn, count, sock);
+    if listener.stream {
+        stream::accept(idle, tls, conn, count, sock);
+    } else {
+        session::accept(idle, tls, conn, count, sock);
+    }
 }
 
 fn connection(worker: &Worker, listener: &Listener, sock: &Sock, peer: Option<SocketAddr>) -> Conn {

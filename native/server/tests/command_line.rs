@@ -153,12 +153,12 @@ fn debian_modules_that_are_built_in_are_accepted_with_a_note() {
     assert_eq!(test(&["-q"]), (Some(0), String::new()));
     with_debian_modules(
         &folder,
-        &["ngx_http_brotli_filter_module", "ngx_stream_module"],
+        &["ngx_http_brotli_filter_module", "ngx_mail_module"],
     );
     let (code, said) = test(&[]);
     assert_eq!(code, Some(1), "{said}");
-    let error = "gallop: [emerg] module \"ngx_stream_module\" is not built into gallop, which cannot load modules; \
-                 remove this line and the module's directives; gallop has no \"stream\" block";
+    let error = "gallop: [emerg] module \"ngx_mail_module\" is not built into gallop, which cannot load modules; \
+                 remove this line and the module's directives; gallop has no \"mail\" block";
     assert!(
         said.contains(error) && said.contains("DIR/modules-enabled/1-mod.conf:1"),
         "{said}"

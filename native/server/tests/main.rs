@@ -49,6 +49,7 @@ mod smuggling;
 mod ssi;
 mod status;
 mod sticky;
+mod stream;
 mod survival;
 mod tls;
 mod upgrade;

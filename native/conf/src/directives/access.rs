@@ -10,8 +10,12 @@ use crate::template::variable_name;
 use crate::vars::VarKind;
 
 pub const TABLE: &[Spec] = &[
-    with("allow", HSL | LMT, ONE, |b, d| rule(b, d, true)),
-    with("deny", HSL | LMT, ONE, |b, d| rule(b, d, false)),
+    with("allow", HSL | LMT | STREAM | SSRV, ONE, |b, d| {
+        rule(b, d, true)
+    }),
+    with("deny", HSL | LMT | STREAM | SSRV, ONE, |b, d| {
+        rule(b, d, false)
+    }),
     simple(
         "auth_basic",
         HSL | LMT,
@@ -45,7 +49,7 @@ pub const TABLE: &[Spec] = &[
         push(&mut b.loc().auth_request_set, (var, value));
         Ok(())
     }),
-    with("set_real_ip_from", HSL, ONE, |b, d| {
+    with("set_real_ip_from", HSL | STREAM | SSRV, ONE, |b, d| {
         let word = &d.args()[0];
         match b.network(word, &d.place) {
             Some(net) => push(&mut b.loc().set_real_ip_from, net),

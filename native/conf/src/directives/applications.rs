@@ -48,7 +48,7 @@ pub const FASTCGI: &[Spec] = shared!(
 );
 
 pub const UWSGI_CONNECTION: &[Spec] = connection!(uwsgi, "uwsgi_");
-pub const UWSGI_TLS: &[Spec] = tls!(uwsgi, "uwsgi_ssl_");
+pub const UWSGI_TLS: &[Spec] = tls!(uwsgi, "uwsgi_ssl_", HSL);
 pub const UWSGI: &[Spec] = shared!(
     uwsgi,
     "uwsgi_",
@@ -120,7 +120,7 @@ pub const MEMCACHED: &[Spec] = &[
 ];
 
 pub const GRPC_CONNECTION: &[Spec] = connection!(grpc, "grpc_");
-pub const GRPC_TLS: &[Spec] = tls!(grpc, "grpc_ssl_");
+pub const GRPC_TLS: &[Spec] = tls!(grpc, "grpc_ssl_", HSL);
 pub const GRPC: &[Spec] = &[
     with("grpc_pass", LOC | LIF, ONE, |b, d| {
         pass(b, d, AppProtocol::Grpc)

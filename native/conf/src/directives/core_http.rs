@@ -148,7 +148,7 @@ pub const TABLE: &[Spec] = &[
     ),
     simple(
         "tcp_nodelay",
-        HSL,
+        HSL | STREAM | SSRV,
         ONE,
         Setter::Flag(|b| &mut b.loc().tcp_nodelay),
     ),
@@ -317,25 +317,25 @@ pub const TABLE: &[Spec] = &[
     ),
     simple(
         "variables_hash_max_size",
-        HTTP,
+        HTTP | STREAM,
         ONE,
         Setter::Num(|b| &mut b.loc().variables_hash_max_size),
     ),
     simple(
         "variables_hash_bucket_size",
-        HTTP,
+        HTTP | STREAM,
         ONE,
         Setter::Num(|b| &mut b.loc().variables_hash_bucket_size),
     ),
     simple(
         "server_names_hash_max_size",
-        HTTP,
+        HTTP | STREAM,
         ONE,
         Setter::Num(|b| &mut b.loc().server_names_hash_max_size),
     ),
     simple(
         "server_names_hash_bucket_size",
-        HTTP,
+        HTTP | STREAM,
         ONE,
         Setter::Num(|b| &mut b.loc().server_names_hash_bucket_size),
     ),
@@ -343,14 +343,19 @@ pub const TABLE: &[Spec] = &[
         let values: Result<Vec<_>> = d.args().iter().map(|a| b.template(a, &d.place)).collect();
         add_values(&mut b.loc().early_hints, &values?)
     }),
-    with("resolver", HSL | UPS, MORE, resolver),
-    with("resolver_timeout", HSL | UPS, ONE, |b, d| {
-        let ms = parse_msec(&d.args()[0]).ok_or_else(|| invalid_value(d))?;
-        match &mut b.upstream {
-            Some(group) => store(&mut group.resolver_timeout, ms, d),
-            None => store(&mut b.loc().resolver_timeout, ms, d),
-        }
-    }),
+    with("resolver", HSL | UPS | STREAM | SSRV | SUPS, MORE, resolver),
+    with(
+        "resolver_timeout",
+        HSL | UPS | STREAM | SSRV | SUPS,
+        ONE,
+        |b, d| {
+            let ms = parse_msec(&d.args()[0]).ok_or_else(|| invalid_value(d))?;
+            match &mut b.upstream {
+                Some(group) => store(&mut group.resolver_timeout, ms, d),
+                None => store(&mut b.loc().resolver_timeout, ms, d),
+            }
+        },
+    ),
 ];
 
 fn rate(

@@ -24,9 +24,9 @@ pub const TABLE: &[Spec] = &[
         ONE,
         Setter::Flag(|b| &mut b.loc().limit_req_dry_run),
     ),
-    with("limit_conn_zone", HTTP, TWO, limit_conn_zone),
-    with("limit_conn", HSL, TWO, limit_conn),
-    with("limit_conn_log_level", HSL, ONE, |b, d| {
+    with("limit_conn_zone", HTTP | STREAM, TWO, limit_conn_zone),
+    with("limit_conn", HSL | STREAM | SSRV, TWO, limit_conn),
+    with("limit_conn_log_level", HSL | STREAM | SSRV, ONE, |b, d| {
         let value = choice(d, &d.args()[0], LEVELS)?;
         store(&mut b.loc().limit_conn_log_level, value, d)
     }),
@@ -35,7 +35,7 @@ pub const TABLE: &[Spec] = &[
     }),
     simple(
         "limit_conn_dry_run",
-        HSL,
+        HSL | STREAM | SSRV,
         ONE,
         Setter::Flag(|b| &mut b.loc().limit_conn_dry_run),
     ),

@@ -5,18 +5,19 @@ use crate::error::{ConfError, Result};
 use crate::parser::Directive;
 
 /// The dynamic modules whose directives gallop has, as distributions name their files.
-const BUILT_IN: [&str; 4] = [
+const BUILT_IN: [&str; 5] = [
     "ngx_http_brotli_filter_module",
     "ngx_http_brotli_static_module",
     "ngx_http_zstd_filter_module",
     "ngx_http_zstd_static_module",
+    "ngx_stream_module",
 ];
 
 /// Starts of the names of other modules, and the advice for them.
 const ADVICE: [(&str, &str); 6] = [
     (
-        "ngx_stream",
-        "gallop has no \"stream\" block; let another server forward these ports",
+        "ngx_stream_geoip",
+        "list the networks in a \"geo\" block instead",
     ),
     (
         "ngx_mail",
@@ -35,7 +36,10 @@ const ADVICE: [(&str, &str); 6] = [
 ];
 
 pub(super) fn load_module(b: &mut Builder, d: &Directive) -> Result<()> {
-    if b.seen.contains(&"events") || b.seen.contains(&"http") {
+    if ["events", "http", "stream"]
+        .iter()
+        .any(|name| b.seen.contains(name))
+    {
         let message = "\"load_module\" directive is specified too late";
         return Err(ConfError::new(message));
     }

@@ -10,14 +10,19 @@ use crate::vars::VarTable;
 use std::sync::Arc;
 
 pub const TABLE: &[Spec] = &[
-    with("error_log", HSL, Arity(1, 2), |b, d| {
+    with("error_log", HSL | STREAM | SSRV, Arity(1, 2), |b, d| {
         let log = error_log_target(b, d)?;
         push(&mut b.loc().error_log, log);
         Ok(())
     }),
-    with("access_log", HSLI | LMT, MORE, access_log),
-    with("log_format", HTTP, TWO_OR_MORE, log_format),
-    with("open_log_file_cache", HSL, Arity(1, 4), open_log_file_cache),
+    with("access_log", HSLI | LMT | STREAM | SSRV, MORE, access_log),
+    with("log_format", HTTP | STREAM, TWO_OR_MORE, log_format),
+    with(
+        "open_log_file_cache",
+        HSL | STREAM | SSRV,
+        Arity(1, 4),
+        open_log_file_cache,
+    ),
 ];
 
 fn open_log_file_cache(b: &mut Builder, d: &Directive) -> Result<()> {
@@ -172,6 +177,9 @@ fn access_log(b: &mut Builder, d: &Directive) -> Result<()> {
     } else {
         AccessTarget::Fixed(file_or_syslog(b, &args[0])?)
     };
+    if args.len() == 1 && b.is_in_stream() {
+        return Err(ConfError::new("log format is not specified"));
+    }
     let name = args.get(1).map_or("combined", String::as_str);
     let mut formats = b.http().log_formats.iter();
     let format = formats.position(|f| f.name.eq_ignore_ascii_case(name));

@@ -227,7 +227,7 @@ fn events(b: &mut Builder, d: &Directive) -> Result<()> {
     b.apply_in(EVENTS, d)
 }
 
-fn once(b: &mut Builder, name: &'static str, d: &Directive) -> Result<()> {
+pub(super) fn once(b: &mut Builder, name: &'static str, d: &Directive) -> Result<()> {
     if b.seen.contains(&name) {
         return Err(duplicate(d));
     }

@@ -13,21 +13,21 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 pub const TABLE: &[Spec] = &[
-    block("map", HTTP, TWO, map),
+    block("map", HTTP | STREAM, TWO, map),
     simple(
         "map_hash_max_size",
-        HTTP,
+        HTTP | STREAM,
         ONE,
         Setter::Num(|b| &mut b.loc().map_hash_max_size),
     ),
     simple(
         "map_hash_bucket_size",
-        HTTP,
+        HTTP | STREAM,
         ONE,
         Setter::Num(|b| &mut b.loc().map_hash_bucket_size),
     ),
-    block("geo", HTTP, Arity(1, 2), geo),
-    block("split_clients", HTTP, TWO, split_clients),
+    block("geo", HTTP | STREAM, Arity(1, 2), geo),
+    block("split_clients", HTTP | STREAM, TWO, split_clients),
 ];
 
 fn no_block(e: &Directive) -> Result<()> {

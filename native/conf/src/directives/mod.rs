@@ -19,6 +19,7 @@ mod server;
 mod ssl;
 pub(crate) mod status;
 mod sticky;
+pub(crate) mod stream;
 mod upstream;
 pub mod upstream_conf;
 mod upstream_shared;
@@ -61,6 +62,8 @@ pub const TABLES: &[&[Spec]] = &[
     applications::GRPC_TLS,
     applications::GRPC,
     userid::TABLE,
+    stream::TABLE,
+    stream::TLS,
 ];
 
 pub use core_http::default_types;

@@ -12,9 +12,9 @@ use crate::values::parse_size;
 const HTTP2_STATE: u64 = 16;
 
 pub const TABLE: &[Spec] = &[
-    block("server", HTTP, NONE, server),
-    with("listen", SRV, MORE, listen),
-    with("server_name", SRV, MORE, server_name),
+    block("server", HTTP | STREAM, NONE, server),
+    with("listen", SRV | SSRV, MORE, listen),
+    with("server_name", SRV | SSRV, MORE, server_name),
     simple(
         "client_header_timeout",
         HS,
@@ -187,6 +187,7 @@ pub const TABLE: &[Spec] = &[
 
 fn server(b: &mut Builder, d: &Directive) -> Result<()> {
     let root = LocNode::new("", LocKind::Server, &d.place);
+    let context = if b.is_in_stream() { SSRV } else { SRV };
     b.server = Some(ServerNode {
         conf: SrvConf::default(),
         names: Vec::new(),
@@ -194,11 +195,18 @@ fn server(b: &mut Builder, d: &Directive) -> Result<()> {
         listens: Vec::new(),
         zone: None,
         root: LocNode::new("", LocKind::Server, &d.place),
+        stream: StreamServer::default(),
         place: d.place.clone(),
     });
-    let root = b.read_location(root, SRV, d)?;
+    let root = b.read_location(root, context, d)?;
     let mut server = b.server.take().expect("the server set above");
     server.root = root;
+    if context == SSRV && server.listens.is_empty() {
+        return Err(ConfError::new(format!(
+            "no \"listen\" is defined for server in {}:{}",
+            d.place.file, d.place.line
+        )));
+    }
     b.http().servers.push(server);
     Ok(())
 }
@@ -209,6 +217,9 @@ pub(super) fn current(b: &mut Builder) -> &mut ServerNode {
 
 fn listen(b: &mut Builder, d: &Directive) -> Result<()> {
     for listen in crate::listen::parse(b, d)? {
+        if b.is_in_stream() {
+            super::stream::check_listen(&listen, &d.args()[0])?;
+        }
         let twice = current(b)
             .listens
             .iter()

@@ -14,68 +14,78 @@ use std::sync::Arc;
 const SMALLEST_ZONE: u64 = 8 * 4096;
 
 pub const TABLE: &[Spec] = &[
-    with("ssl_certificate", HS, ONE, |b, d| {
+    with("ssl_certificate", HS | STREAM | SSRV, ONE, |b, d| {
         let file = certificate(b, d)?;
         push(&mut b.srv().ssl_certificate, file);
         Ok(())
     }),
-    with("ssl_certificate_key", HS, ONE, |b, d| {
+    with("ssl_certificate_key", HS | STREAM | SSRV, ONE, |b, d| {
         let file = certificate(b, d)?;
         push(&mut b.srv().ssl_certificate_key, file);
         Ok(())
     }),
-    with("ssl_password_file", HS, ONE, |b, d| {
+    with("ssl_password_file", HS | STREAM | SSRV, ONE, |b, d| {
         let is_known = b.srv().ssl_password_file.is_some();
         let path = password_file(b, d, is_known)?;
         store(&mut b.srv().ssl_password_file, path, d)
     }),
-    with("ssl_certificate_cache", HS, Arity(1, 3), |b, d| {
-        let cache = certificate_cache(d)?;
-        store(&mut b.srv().ssl_certificate_cache, cache, d)
-    }),
-    with("ssl_protocols", HS, MORE, |b, d| {
+    with(
+        "ssl_certificate_cache",
+        HS | STREAM | SSRV,
+        Arity(1, 3),
+        |b, d| {
+            let cache = certificate_cache(d)?;
+            store(&mut b.srv().ssl_certificate_cache, cache, d)
+        },
+    ),
+    with("ssl_protocols", HS | STREAM | SSRV, MORE, |b, d| {
         let protocols = protocols(b, d)?;
         add_values(&mut b.srv().ssl_protocols, &protocols)
     }),
     simple(
         "ssl_ciphers",
-        HS,
+        HS | STREAM | SSRV,
         ONE,
         Setter::Str(|b| &mut b.srv().ssl_ciphers),
     ),
     simple(
         "ssl_ecdh_curve",
-        HS,
+        HS | STREAM | SSRV,
         ONE,
         Setter::Str(|b| &mut b.srv().ssl_ecdh_curve),
     ),
     simple(
         "ssl_dhparam",
-        HS,
+        HS | STREAM | SSRV,
         ONE,
         Setter::ConfPath(|b| &mut b.srv().ssl_dhparam),
     ),
     simple(
         "ssl_prefer_server_ciphers",
-        HS,
+        HS | STREAM | SSRV,
         ONE,
         Setter::Flag(|b| &mut b.srv().ssl_prefer_server_ciphers),
     ),
-    with("ssl_session_cache", HS, Arity(1, 2), session_cache),
+    with(
+        "ssl_session_cache",
+        HS | STREAM | SSRV,
+        Arity(1, 2),
+        session_cache,
+    ),
     simple(
         "ssl_session_tickets",
-        HS,
+        HS | STREAM | SSRV,
         ONE,
         Setter::Flag(|b| &mut b.srv().ssl_session_tickets),
     ),
-    with("ssl_session_ticket_key", HS, ONE, |b, d| {
+    with("ssl_session_ticket_key", HS | STREAM | SSRV, ONE, |b, d| {
         let path = b.conf_path(&d.args()[0]);
         push(&mut b.srv().ssl_session_ticket_key, path);
         Ok(())
     }),
     simple(
         "ssl_session_timeout",
-        HS,
+        HS | STREAM | SSRV,
         ONE,
         Setter::Sec(|b| &mut b.srv().ssl_session_timeout),
     ),
@@ -85,7 +95,7 @@ pub const TABLE: &[Spec] = &[
         ONE,
         Setter::Size(|b| &mut b.srv().ssl_buffer_size),
     ),
-    with("ssl_verify_client", HS, ONE, |b, d| {
+    with("ssl_verify_client", HS | STREAM | SSRV, ONE, |b, d| {
         let choices = &[
             ("off", VerifyClient::Off),
             ("on", VerifyClient::On),
@@ -97,64 +107,64 @@ pub const TABLE: &[Spec] = &[
     }),
     simple(
         "ssl_verify_depth",
-        HS,
+        HS | STREAM | SSRV,
         ONE,
         Setter::Num(|b| &mut b.srv().ssl_verify_depth),
     ),
     simple(
         "ssl_client_certificate",
-        HS,
+        HS | STREAM | SSRV,
         ONE,
         Setter::ConfPath(|b| &mut b.srv().ssl_client_certificate),
     ),
     simple(
         "ssl_trusted_certificate",
-        HS,
+        HS | STREAM | SSRV,
         ONE,
         Setter::ConfPath(|b| &mut b.srv().ssl_trusted_certificate),
     ),
     simple(
         "ssl_crl",
-        HS,
+        HS | STREAM | SSRV,
         ONE,
         Setter::ConfPath(|b| &mut b.srv().ssl_crl),
     ),
-    with("ssl_ocsp", HS, ONE, |b, d| {
+    with("ssl_ocsp", HS | STREAM | SSRV, ONE, |b, d| {
         let choices = &[("off", Ocsp::Off), ("on", Ocsp::On), ("leaf", Ocsp::Leaf)];
         let value = choice(d, &d.args()[0], choices)?;
         store(&mut b.srv().ssl_ocsp, value, d)
     }),
     simple(
         "ssl_ocsp_responder",
-        HS,
+        HS | STREAM | SSRV,
         ONE,
         Setter::Str(|b| &mut b.srv().ssl_ocsp_responder),
     ),
-    with("ssl_ocsp_cache", HS, ONE, |b, d| {
+    with("ssl_ocsp_cache", HS | STREAM | SSRV, ONE, |b, d| {
         let cache = ocsp_cache(&d.args()[0])?;
         store(&mut b.srv().ssl_ocsp_cache, cache, d)
     }),
     simple(
         "ssl_stapling",
-        HS,
+        HS | STREAM | SSRV,
         ONE,
         Setter::Flag(|b| &mut b.srv().ssl_stapling),
     ),
     simple(
         "ssl_stapling_file",
-        HS,
+        HS | STREAM | SSRV,
         ONE,
         Setter::ConfPath(|b| &mut b.srv().ssl_stapling_file),
     ),
     simple(
         "ssl_stapling_responder",
-        HS,
+        HS | STREAM | SSRV,
         ONE,
         Setter::Str(|b| &mut b.srv().ssl_stapling_responder),
     ),
     simple(
         "ssl_stapling_verify",
-        HS,
+        HS | STREAM | SSRV,
         ONE,
         Setter::Flag(|b| &mut b.srv().ssl_stapling_verify),
     ),
@@ -166,11 +176,16 @@ pub const TABLE: &[Spec] = &[
     ),
     simple(
         "ssl_certificate_compression",
-        HS,
+        HS | STREAM | SSRV,
         ONE,
         Setter::Flag(|b| &mut b.srv().ssl_certificate_compression),
     ),
-    with("ssl_conf_command", HS, Arity(2, 2), conf_command),
+    with(
+        "ssl_conf_command",
+        HS | STREAM | SSRV,
+        Arity(2, 2),
+        conf_command,
+    ),
     simple(
         "acme_tls_challenges",
         HS,
@@ -179,7 +194,7 @@ pub const TABLE: &[Spec] = &[
     ),
     simple(
         "ssl_reject_handshake",
-        HS,
+        HS | STREAM | SSRV,
         ONE,
         Setter::Flag(|b| &mut b.srv().ssl_reject_handshake),
     ),

@@ -106,6 +106,7 @@ pub(crate) fn server(http: &mut HttpNode) -> Option<ServerNode> {
         listens: vec![listen],
         zone: None,
         root,
+        stream: StreamServer::default(),
         place,
     })
 }

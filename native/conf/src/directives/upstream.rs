@@ -2,7 +2,7 @@
 
 use crate::builder::Builder;
 use crate::error::{ConfError, Result};
-use crate::listen::resolve;
+use crate::listen::{resolve, split_port};
 use crate::model::*;
 use crate::parser::Directive;
 use crate::table::{ctx::*, *};
@@ -12,9 +12,9 @@ use crate::values::{parse_digits, parse_msec, parse_size};
 pub(super) const SMALLEST_ZONE: u64 = 8 * 4096;
 
 pub const TABLE: &[Spec] = &[
-    block("upstream", HTTP, ONE, upstream),
-    with("server", UPS, MORE, server),
-    with("least_conn", UPS, NONE, |b, d| {
+    block("upstream", HTTP | STREAM, ONE, upstream),
+    with("server", UPS | SUPS, MORE, server),
+    with("least_conn", UPS | SUPS, NONE, |b, d| {
         balance(b, d, Balance::LeastConn)
     }),
     with("least_time", UPS, Arity(1, 2), |b, d| {
@@ -31,7 +31,7 @@ pub const TABLE: &[Spec] = &[
         balance(b, d, Balance::LeastTime(value))
     }),
     with("ip_hash", UPS, NONE, |b, d| balance(b, d, Balance::IpHash)),
-    with("hash", UPS, Arity(1, 2), |b, d| {
+    with("hash", UPS | SUPS, Arity(1, 2), |b, d| {
         let key = b.template(&d.args()[0], &d.place)?;
         let consistent = match d.args().get(1).map(String::as_str) {
             None => false,
@@ -40,7 +40,7 @@ pub const TABLE: &[Spec] = &[
         };
         balance(b, d, Balance::Hash { key, consistent })
     }),
-    with("random", UPS, Arity(0, 2), |b, d| {
+    with("random", UPS | SUPS, Arity(0, 2), |b, d| {
         let words: Vec<&str> = d.args().iter().map(String::as_str).collect();
         let value = match words.as_slice() {
             [] => Balance::Random {
@@ -84,7 +84,7 @@ pub const TABLE: &[Spec] = &[
         b.up().keepalive_time = parse_msec(&d.args()[0]).ok_or_else(|| invalid_value(d))?;
         Ok(())
     }),
-    with("zone", UPS, Arity(1, 2), zone),
+    with("zone", UPS | SUPS, Arity(1, 2), zone),
 ];
 
 fn upstream(b: &mut Builder, d: &Directive) -> Result<()> {
@@ -97,7 +97,8 @@ fn upstream(b: &mut Builder, d: &Directive) -> Result<()> {
     group.explicit = true;
     group.keepalive = 32;
     b.upstream = Some(group);
-    let result = b.apply_in(UPS, d);
+    let context = if b.is_in_stream() { SUPS } else { UPS };
+    let result = b.apply_in(context, d);
     let group = b.upstream.take().expect("the group set above");
     result?;
     let mut all = group.peers.iter().chain(&group.resolving);
@@ -161,6 +162,9 @@ fn server(b: &mut Builder, d: &Directive) -> Result<()> {
         b.up().peers.push(peer);
         return Ok(());
     }
+    if b.is_in_stream() {
+        stream_server(&peer, word, resolving)?;
+    }
     if resolving && !is_address(word) {
         let (host, port) = host_and_port(word).ok_or_else(|| invalid_parameter(d, word))?;
         peer.resolve = Some((host, port));
@@ -176,6 +180,22 @@ fn server(b: &mut Builder, d: &Directive) -> Result<()> {
         });
     }
     Ok(())
+}
+
+/// Refuse what the servers of `stream` cannot be.
+fn stream_server(peer: &Peer, word: &str, resolving: bool) -> Result<()> {
+    if peer.draining || peer.route.is_some() {
+        let word = if peer.draining { "drain" } else { "route" };
+        return Err(ConfError::new(format!("invalid parameter \"{word}\"")));
+    }
+    if resolving {
+        let message = "the \"resolve\" parameter is not supported in the \"stream\" block";
+        return Err(ConfError::new(message));
+    }
+    match split_port(word) {
+        Ok((_, None)) => Err(ConfError::new(format!("no port in upstream \"{word}\""))),
+        _ => Ok(()),
+    }
 }
 
 /// Whether no lookup is needed.

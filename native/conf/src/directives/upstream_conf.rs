@@ -11,7 +11,7 @@ use crate::table::{ctx::*, *};
 use std::sync::Arc;
 
 pub const CONNECTION: &[Spec] = connection!(proxy, "proxy_");
-pub const TLS: &[Spec] = tls!(proxy, "proxy_ssl_");
+pub const TLS: &[Spec] = tls!(proxy, "proxy_ssl_", HSL);
 pub const PROXY: &[Spec] = shared!(
     proxy,
     "proxy_",
@@ -179,7 +179,7 @@ pub(super) fn upstream_of(
     b: &mut Builder,
     d: &Directive,
     authority: &str,
-    default_port: u16,
+    default_port: impl Into<Option<u16>>,
 ) -> Result<usize> {
     if authority.starts_with("unix:") {
         return Ok(b.intern_upstream(authority, None, &d.place));
@@ -193,7 +193,7 @@ pub(super) fn upstream_of(
             // Used only if no upstream block with that name follows.
             let group = &mut b.http().upstreams[index];
             if !group.explicit && group.port.is_none() {
-                group.port = Some(default_port);
+                group.port = default_port.into();
             }
             Ok(index)
         }

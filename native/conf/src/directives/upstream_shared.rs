@@ -149,80 +149,85 @@ pub(super) use shared;
 
 /// The directives about TLS to an upstream.
 macro_rules! tls {
-    ($conf:ident, $prefix:literal) => {
+    ($conf:ident, $prefix:literal, $contexts:expr) => {
         &[
             simple(
                 concat!($prefix, "name"),
-                HSL,
+                $contexts,
                 ONE,
                 Setter::Tmpl(|b| &mut b.$conf().ssl_name),
             ),
             simple(
                 concat!($prefix, "server_name"),
-                HSL,
+                $contexts,
                 ONE,
                 Setter::Flag(|b| &mut b.$conf().ssl_server_name),
             ),
             simple(
                 concat!($prefix, "verify"),
-                HSL,
+                $contexts,
                 ONE,
                 Setter::Flag(|b| &mut b.$conf().ssl_verify),
             ),
             simple(
                 concat!($prefix, "verify_depth"),
-                HSL,
+                $contexts,
                 ONE,
                 Setter::Num(|b| &mut b.$conf().ssl_verify_depth),
             ),
             simple(
                 concat!($prefix, "trusted_certificate"),
-                HSL,
+                $contexts,
                 ONE,
                 Setter::ConfPath(|b| &mut b.$conf().ssl_trusted_certificate),
             ),
             simple(
                 concat!($prefix, "crl"),
-                HSL,
+                $contexts,
                 ONE,
                 Setter::ConfPath(|b| &mut b.$conf().ssl_crl),
             ),
-            with(concat!($prefix, "certificate"), HSL, ONE, |b, d| {
+            with(concat!($prefix, "certificate"), $contexts, ONE, |b, d| {
                 let path = ssl::certificate(b, d)?;
                 store(&mut b.$conf().ssl_certificate, path, d)
             }),
-            with(concat!($prefix, "certificate_key"), HSL, ONE, |b, d| {
-                let path = ssl::certificate(b, d)?;
-                store(&mut b.$conf().ssl_certificate_key, path, d)
-            }),
-            with(concat!($prefix, "password_file"), HSL, ONE, |b, d| {
+            with(
+                concat!($prefix, "certificate_key"),
+                $contexts,
+                ONE,
+                |b, d| {
+                    let path = ssl::certificate(b, d)?;
+                    store(&mut b.$conf().ssl_certificate_key, path, d)
+                },
+            ),
+            with(concat!($prefix, "password_file"), $contexts, ONE, |b, d| {
                 let is_known = b.$conf().ssl_password_file.is_some();
                 let path = ssl::password_file(b, d, is_known)?;
                 store(&mut b.$conf().ssl_password_file, path, d)
             }),
             simple(
                 concat!($prefix, "session_reuse"),
-                HSL,
+                $contexts,
                 ONE,
                 Setter::Flag(|b| &mut b.$conf().ssl_session_reuse),
             ),
-            with(concat!($prefix, "protocols"), HSL, MORE, |b, d| {
+            with(concat!($prefix, "protocols"), $contexts, MORE, |b, d| {
                 let protocols = ssl::protocols(b, d)?;
                 add_values(&mut b.$conf().ssl_protocols, &protocols)
             }),
             simple(
                 concat!($prefix, "ciphers"),
-                HSL,
+                $contexts,
                 ONE,
                 Setter::Str(|b| &mut b.$conf().ssl_ciphers),
             ),
-            with(concat!($prefix, "conf_command"), HSL, TWO, |b, d| {
+            with(concat!($prefix, "conf_command"), $contexts, TWO, |b, d| {
                 let commands = ssl::commands(b, d)?;
                 add_values(&mut b.$conf().ssl_conf_command, &commands)
             }),
             with(
                 concat!($prefix, "certificate_cache"),
-                HSL,
+                $contexts,
                 Arity(1, 3),
                 |b, d| {
                     let cache = ssl::certificate_cache(d)?;

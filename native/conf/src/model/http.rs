@@ -1,6 +1,8 @@
 //! Server blocks and their listeners.
 
-use super::{inherited, CacheZone, CertificateCache, CharsetMap, LimitZone, Location, Upstream};
+use super::{
+    inherited, CacheZone, CertificateCache, CharsetMap, LimitZone, Location, StreamServer, Upstream,
+};
 use crate::error::Place;
 use crate::names::{NameTable, ServerName, VirtualHosts};
 use crate::template::Template;
@@ -99,6 +101,8 @@ pub struct Listener {
     pub addr: ListenAddr,
     /// Whether it is UDP, for HTTP/3.
     pub quic: bool,
+    /// Whether it serves `stream`.
+    pub stream: bool,
     pub socket: SocketOptions,
     /// Addresses of the same port that this wildcard socket serves.
     pub specific: Vec<(IpAddr, Arc<Endpoint>)>,
@@ -137,6 +141,8 @@ pub struct Server {
     /// The index in `Http::status_zones` for its requests; `None` for the server's own status
     /// pages.
     pub zone: Option<usize>,
+    /// The part of a server block of `stream`.
+    pub stream: Option<Box<StreamServer>>,
     pub place: Place,
 }
 

@@ -1,6 +1,6 @@
 //! Settings of the process.
 
-use super::Http;
+use super::{Http, Listener, Stream};
 use crate::cidr::Cidr;
 use crate::parser::SourceFile;
 use crate::vars::VarTable;
@@ -12,6 +12,7 @@ use std::sync::Arc;
 pub struct Config {
     pub main: Main,
     pub http: Option<Http>,
+    pub stream: Option<Stream>,
     pub vars: VarTable,
     pub files: Vec<SourceFile>,
     /// `-p`: the base of relative paths for logs, the pid file, and document roots.
@@ -23,6 +24,22 @@ pub struct Config {
     pub warnings: Vec<String>,
     /// Notes for the error log, like nginx's `[notice]`.
     pub notices: Vec<String>,
+}
+
+impl Config {
+    /// The listeners of all blocks.
+    pub fn listeners(&self) -> impl Iterator<Item = &Listener> {
+        let of_http = self.http.iter().flat_map(|http| &http.listeners);
+        let of_stream = self.stream.iter().flat_map(|stream| &stream.listeners);
+        of_http.chain(of_stream)
+    }
+
+    /// The server blocks of `http` and `stream`.
+    pub fn servers(&self) -> impl Iterator<Item = &std::sync::Arc<super::Server>> {
+        let of_http = self.http.iter().flat_map(|http| &http.servers);
+        let of_stream = self.stream.iter().flat_map(|stream| &stream.servers);
+        of_http.chain(of_stream)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -9,6 +9,7 @@ mod maps;
 mod modules;
 mod rewrite;
 mod sticky;
+mod stream;
 mod upstream;
 
 pub use cache::*;
@@ -20,6 +21,7 @@ pub use maps::*;
 pub use modules::*;
 pub use rewrite::*;
 pub use sticky::*;
+pub use stream::*;
 pub use upstream::*;
 
 use std::sync::Arc;

@@ -391,6 +391,7 @@ inherited! {
         ssl_ciphers: String,
         ssl_certificate_cache: Option<CertificateCache>,
         ssl_conf_command: Arc<Vec<SslCommand>>,
+        ssl_alpn: Arc<Vec<Template>>,
         cache: CacheUse,
         cache_key: Template,
         cache_bypass: Arc<Vec<Template>>,

@@ -3,6 +3,7 @@
 use crate::escape::Shown;
 use crate::exchange::Exchange;
 use crate::phases::Flow;
+use crate::scope::Scope;
 use crate::{template, vars};
 use gallop_conf::model::{Alias, Level};
 use gallop_conf::template::{Part, Template};
@@ -94,8 +95,8 @@ impl FilePath {
     ///
     /// # Errors
     /// The path was rejected, and the error log says so.
-    pub fn of_template(
-        ex: &Exchange,
+    pub fn of_template<S: Scope + ?Sized>(
+        ex: &S,
         base: Option<&Path>,
         template: &Template,
     ) -> Result<FilePath, Refused> {
@@ -178,7 +179,7 @@ impl FilePath {
         }
     }
 
-    fn push_template(&mut self, ex: &Exchange, template: &Template) {
+    fn push_template<S: Scope + ?Sized>(&mut self, ex: &S, template: &Template) {
         for part in template.parts.iter() {
             match part {
                 Part::Lit(text) => self.push_configured(text),
@@ -190,7 +191,7 @@ impl FilePath {
         }
     }
 
-    fn checked(self, ex: &Exchange) -> Result<FilePath, Refused> {
+    fn checked<S: Scope + ?Sized>(self, ex: &S) -> Result<FilePath, Refused> {
         let Some(refused) = self.refusal() else {
             return Ok(self);
         };

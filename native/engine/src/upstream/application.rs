@@ -38,7 +38,7 @@ pub async fn serve(ex: &mut Exchange, pass: &AppPass) -> Flow {
     };
     let found = match pass.target {
         model::Target::Upstream(i) => Ok((Some(i), ex.worker.shared.balancers.group(i))),
-        model::Target::Variable => group_of(ex, authority, 0).await,
+        model::Target::Variable => group_of(ex, &ex.worker.shared.balancers, authority, 0).await,
     };
     let (index, group) = match found {
         Ok(found) => found,

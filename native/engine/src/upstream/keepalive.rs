@@ -27,6 +27,8 @@ pub trait Stream {
     fn poll_write(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>>;
     /// Ready when all written bytes have reached the socket.
     fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+    /// Shut down the sending side after all written bytes.
+    fn close_write(&self);
     /// The socket, if the stream has no other layer.
     fn sock(&self) -> Option<&Sock> {
         None
@@ -34,6 +36,10 @@ pub trait Stream {
 }
 
 impl Stream for Sock {
+    fn close_write(&self) {
+        Sock::close_write(self);
+    }
+
     fn sock(&self) -> Option<&Sock> {
         Some(self)
     }
@@ -64,6 +70,8 @@ impl Stream for Sock {
 pub struct Ended;
 
 impl Stream for Ended {
+    fn close_write(&self) {}
+
     fn poll_read(&self, _: &mut Context<'_>, _: &mut [u8]) -> Poll<io::Result<usize>> {
         Poll::Ready(Ok(0))
     }
@@ -84,6 +92,8 @@ pub struct TlsRequest<'a> {
     pub name: &'a str,
     /// The evaluated paths of the client certificate and its key.
     pub certificate: Option<(String, String)>,
+    /// The protocols of `proxy_ssl_alpn`.
+    pub protocols: Option<Vec<Vec<u8>>>,
 }
 
 /// A handshake under way.

@@ -2,12 +2,13 @@
 
 use super::attempts;
 use super::request::{HttpRequest, Wire};
-use super::state::{Group, Hint};
+use super::state::{Balancers, Group, Hint};
 use super::sticky;
 use super::transfer::{Plan, Protocol};
 use crate::escape::{self, Shown, Use};
 use crate::exchange::Exchange;
 use crate::phases::Flow;
+use crate::scope::Scope;
 use crate::template;
 use gallop_conf::directives::upstream_conf::ProxyUrl;
 use gallop_conf::model::{self, Balance, Level, Peer, PeerAddr, ProxyPass, UpConf, Upstream};
@@ -51,13 +52,14 @@ fn tail(bytes: &[u8], at: usize) -> Vec<u8> {
     bytes.get(at..).unwrap_or_default().to_vec()
 }
 
-/// Find the group for an address from variables, or create one.
-pub async fn group_of(
-    ex: &Exchange,
+/// Find the group for an address from variables, or create one. A `default_port` of 0 is none.
+pub async fn group_of<S: Scope + ?Sized>(
+    scope: &S,
+    balancers: &Balancers,
     authority: &str,
     default_port: u16,
 ) -> Result<(Option<usize>, Arc<Group>), String> {
-    let mut groups = ex.worker.shared.balancers.groups().enumerate();
+    let mut groups = balancers.groups().enumerate();
     let known = groups.find(|(_, g)| match g.conf.port {
         None => g.conf.name == authority,
         Some(port) => {
@@ -78,7 +80,7 @@ pub async fn group_of(
         Some(path) => vec![PeerAddr::Unix(path.into())],
         None => match literal(authority, default_port) {
             Some(address) => vec![PeerAddr::Inet(address)],
-            None => resolved(ex, authority, default_port).await?,
+            None => resolved(scope, authority, default_port).await?,
         },
     };
     let peer = |addr: PeerAddr| Peer {
@@ -131,8 +133,8 @@ fn literal(authority: &str, default_port: u16) -> Option<SocketAddr> {
 }
 
 /// Resolve a name with the location's resolver.
-async fn resolved(
-    ex: &Exchange,
+async fn resolved<S: Scope + ?Sized>(
+    scope: &S,
     authority: &str,
     default_port: u16,
 ) -> Result<Vec<PeerAddr>, String> {
@@ -146,12 +148,12 @@ async fn resolved(
             Shown(authority.as_bytes())
         ));
     }
-    let loc = ex.loc.clone();
-    let Some(conf) = &loc.conf.resolver else {
+    let settings = scope.settings();
+    let Some(conf) = &settings.resolver else {
         return Err(format!("no resolver defined to resolve {host}"));
     };
-    let patience = loc.conf.resolver_timeout.unwrap_or(30_000);
-    let worker = ex.worker.clone();
+    let patience = settings.resolver_timeout.unwrap_or(30_000);
+    let worker = scope.worker();
     let found = worker.resolver.resolve(conf, host, patience).await?;
     let address = |ip| PeerAddr::Inet(SocketAddr::new(ip, port));
     Ok(found.into_iter().map(address).collect())
@@ -183,7 +185,8 @@ pub async fn serve(ex: &mut Exchange, pass: &ProxyPass) -> Flow {
     let found = match &pass.target {
         model::Target::Upstream(i) => Ok((Some(*i), ex.worker.shared.balancers.group(*i))),
         model::Target::Variable => {
-            group_of(ex, &target.authority, if target.https { 443 } else { 80 }).await
+            let port = if target.https { 443 } else { 80 };
+            group_of(ex, &ex.worker.shared.balancers, &target.authority, port).await
         }
     };
     let (index, group) = match found {

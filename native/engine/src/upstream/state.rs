@@ -5,7 +5,7 @@ use super::resolving;
 use super::sessions::Key;
 use crate::panics::lock_shared;
 use crate::{metrics, random_number};
-use gallop_conf::model::{Balance, Http, LeastTime, Peer, PeerAddr, Upstream};
+use gallop_conf::model::{Balance, LeastTime, Peer, PeerAddr, Upstream};
 use gallop_runtime::now_ms;
 use md5::{Digest, Md5};
 use std::cell::Cell;
@@ -68,8 +68,10 @@ impl Slot {
 impl Balancers {
     /// `known`: the last known addresses of a name that is resolved periodically, by group and
     /// name.
-    pub fn new(http: Option<&Http>, known: impl Fn(&str) -> Option<Vec<IpAddr>>) -> Balancers {
-        let upstreams = http.map_or(&[][..], |h| &h.upstreams);
+    pub fn new(
+        upstreams: &[Arc<Upstream>],
+        known: impl Fn(&str) -> Option<Vec<IpAddr>>,
+    ) -> Balancers {
         let mut next = 0;
         let slots = upstreams.iter().map(|conf| {
             let first = next;

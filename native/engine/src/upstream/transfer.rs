@@ -12,10 +12,12 @@ use super::state::{Chosen, Group, Hint};
 use super::tls_names::{tls_names, TlsNames};
 use crate::exchange::Exchange;
 use crate::phases::Flow;
+use crate::scope::Scope;
 use crate::template;
+use crate::worker::Worker;
 use gallop_conf::model::{items, next, AppProtocol, Level, PeerAddr, ProxyPass, UpConf};
 use gallop_conf::parser::os_error;
-use gallop_runtime::{connect, deadline, now_ms, timeout, ConnectTo, Deadline};
+use gallop_runtime::{connect, deadline, now_ms, timeout, ConnectTo, Deadline, Sock};
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
@@ -197,7 +199,7 @@ pub async fn one(
     let started = now_ms();
     let tls = match plan.tls {
         false => None,
-        true => match tls_names(ex, plan) {
+        true => match tls_names(ex, &plan.conf, &plan.default_name) {
             Some(names) => Some(names),
             None => {
                 let message = "the certificate for upstream cannot be read";
@@ -234,47 +236,9 @@ async fn open(
     key: PoolKey,
     tls: Option<TlsNames>,
 ) -> Result<UpstreamConn, Failure> {
-    let to = match &chosen.peer().addr {
-        PeerAddr::Inet(a) => ConnectTo::Inet(*a),
-        PeerAddr::Unix(p) => ConnectTo::Unix(p.clone()),
-    };
-    let bind = plan
-        .conf
-        .bind
-        .as_ref()
-        .and_then(|b| b.addr.as_ref())
-        .and_then(|t| {
-            let text = String::from_utf8_lossy(&template::eval(ex, t)).into_owned();
-            text.parse()
-                .ok()
-                .or_else(|| text.parse().ok().map(|ip| std::net::SocketAddr::new(ip, 0)))
-        });
-    let failed = |kind, message: String| Failure {
-        kind,
-        message,
-        sent: false,
-        stale: false,
-    };
-    let sock = match timeout(plan.conf.connect_ms(), connect(&to, bind)).await {
-        Ok(Ok(sock)) => sock,
-        Ok(Err(e)) => {
-            let message = format!(
-                "connect() failed ({}) while connecting to upstream",
-                os_error(&e)
-            );
-            return Err(failed(next::ERROR, message));
-        }
-        Err(_) => {
-            let message =
-                "upstream timed out (110: Connection timed out) while connecting to upstream";
-            return Err(failed(next::TIMEOUT, message.into()));
-        }
-    };
+    let sock = connect_to(ex, &plan.conf, chosen).await?;
     let stream: Box<dyn super::keepalive::Stream> = match tls {
-        Some(tls) => match handshake(ex, plan, sock, tls).await {
-            Ok(stream) => stream,
-            Err((kind, message)) => return Err(failed(kind, message)),
-        },
+        Some(tls) => handshake(&ex.worker, &plan.conf, sock, tls).await?,
         None => Box::new(sock),
     };
     Ok(UpstreamConn {
@@ -287,34 +251,81 @@ async fn open(
     })
 }
 
-async fn handshake(
-    ex: &Exchange,
-    plan: &Plan<'_>,
-    sock: gallop_runtime::Sock,
+/// A failure before anything was sent.
+fn unsent(kind: u32, message: String) -> Failure {
+    Failure {
+        kind,
+        message,
+        sent: false,
+        stale: false,
+    }
+}
+
+/// Connect to a server without TLS.
+pub(crate) async fn connect_to<S: Scope + ?Sized>(
+    scope: &S,
+    conf: &UpConf,
+    chosen: &Chosen,
+) -> Result<Sock, Failure> {
+    let to = match &chosen.peer().addr {
+        PeerAddr::Inet(a) => ConnectTo::Inet(*a),
+        PeerAddr::Unix(p) => ConnectTo::Unix(p.clone()),
+    };
+    let bind = conf
+        .bind
+        .as_ref()
+        .and_then(|b| b.addr.as_ref())
+        .and_then(|t| {
+            let text = String::from_utf8_lossy(&template::eval(scope, t)).into_owned();
+            text.parse()
+                .ok()
+                .or_else(|| text.parse().ok().map(|ip| std::net::SocketAddr::new(ip, 0)))
+        });
+    match timeout(conf.connect_ms(), connect(&to, bind)).await {
+        Ok(Ok(sock)) => Ok(sock),
+        Ok(Err(e)) => {
+            let message = format!(
+                "connect() failed ({}) while connecting to upstream",
+                os_error(&e)
+            );
+            Err(unsent(next::ERROR, message))
+        }
+        Err(_) => {
+            let message =
+                "upstream timed out (110: Connection timed out) while connecting to upstream";
+            Err(unsent(next::TIMEOUT, message.into()))
+        }
+    }
+}
+
+/// Complete a TLS handshake with a server.
+pub(crate) async fn handshake(
+    worker: &Worker,
+    conf: &UpConf,
+    sock: Sock,
     tls: TlsNames,
-) -> Result<Box<dyn super::keepalive::Stream>, (u32, String)> {
-    let Some(connector) = ex.worker.connector.borrow().clone() else {
-        return Err((
-            next::ERROR,
-            "TLS to upstreams is not offered by this build".into(),
-        ));
+) -> Result<Box<dyn super::keepalive::Stream>, Failure> {
+    let Some(connector) = worker.connector.borrow().clone() else {
+        let message = "TLS to upstreams is not offered by this build";
+        return Err(unsent(next::ERROR, message.into()));
     };
     let request = TlsRequest {
-        conf: &plan.conf,
+        conf,
         name: &tls.name,
         certificate: tls.certificate,
+        protocols: tls.protocols,
     };
-    match timeout(plan.conf.connect_ms(), connector.connect(sock, &request)).await {
+    match timeout(conf.connect_ms(), connector.connect(sock, &request)).await {
         Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(e)) if e.kind() == io::ErrorKind::InvalidInput => Err((0, e.to_string())),
-        Ok(Err(e)) => Err((
+        Ok(Err(e)) if e.kind() == io::ErrorKind::InvalidInput => Err(unsent(0, e.to_string())),
+        Ok(Err(e)) => Err(unsent(
             next::ERROR,
             format!("SSL_do_handshake() failed ({e}) while SSL handshaking to upstream"),
         )),
         Err(_) => {
             let message =
                 "upstream timed out (110: Connection timed out) while SSL handshaking to upstream";
-            Err((next::TIMEOUT, message.into()))
+            Err(unsent(next::TIMEOUT, message.into()))
         }
     }
 }

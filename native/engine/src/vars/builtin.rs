@@ -1,15 +1,12 @@
 //! Built-in variables.
 
-use crate::exchange::{Exchange, TlsInfo};
+use super::connection::{self, address, show, some, text};
+use crate::exchange::Exchange;
 use crate::filters::userid;
 use crate::phases::absolute_location;
-use crate::upstream::Attempt;
-use crate::{escape, template, time};
+use crate::{template, time};
 use gallop_conf::values::parse_size;
 use gallop_conf::vars::Builtin as B;
-use gallop_runtime::TcpInfo;
-use std::io::Write;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 
 /// Append the value; `false` if there is none.
@@ -18,7 +15,8 @@ pub fn eval(ex: &Exchange, b: B, out: &mut Vec<u8>) -> bool {
         .or_else(|| connection(ex, b, out))
         .or_else(|| response(ex, b, out))
         .or_else(|| upstream(ex, b, out))
-        .or_else(|| tls(ex, b, out))
+        .or_else(|| connection::attempts(&ex.attempts, b, out))
+        .or_else(|| connection::tls(&ex.conn, b, out))
         .unwrap_or(false)
 }
 
@@ -40,24 +38,6 @@ fn protocol(ex: &Exchange) -> &[u8] {
         }
         _ => name,
     }
-}
-
-fn text(out: &mut Vec<u8>, value: &[u8]) -> Option<bool> {
-    out.extend_from_slice(value);
-    Some(true)
-}
-
-fn some(out: &mut Vec<u8>, value: Option<&[u8]>) -> Option<bool> {
-    match value {
-        Some(v) => text(out, v),
-        None => Some(false),
-    }
-}
-
-fn show(out: &mut Vec<u8>, value: impl std::fmt::Display) -> Option<bool> {
-    // Writing to memory cannot fail.
-    let _ = write!(out, "{value}");
-    Some(true)
 }
 
 fn request(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
@@ -232,78 +212,15 @@ fn random_id() -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-fn address(out: &mut Vec<u8>, ip: Option<IpAddr>) -> Option<bool> {
-    match ip {
-        Some(ip) => show(out, ip),
-        None => text(out, b"unix:"),
-    }
-}
-
-fn binary(out: &mut Vec<u8>, ip: Option<IpAddr>) -> Option<bool> {
-    match ip {
-        Some(IpAddr::V4(v4)) => text(out, &v4.octets()),
-        Some(IpAddr::V6(v6)) => text(out, &v6.octets()),
-        None => text(out, b"unix:"),
-    }
-}
-
-fn port(out: &mut Vec<u8>, addr: Option<SocketAddr>) -> Option<bool> {
-    match addr {
-        Some(a) => show(out, a.port()),
-        None => text(out, b""),
-    }
-}
-
 fn connection(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
-    let pp = ex.conn.proxy_protocol();
     let counters = &ex.worker.shared.counters;
     let wall = gallop_runtime::unix_time();
     match b {
-        B::RemoteAddr => address(out, ex.client),
-        B::BinaryRemoteAddr => binary(out, ex.client),
-        B::RemotePort => match ex.client_port {
-            0 => text(out, b""),
-            p => show(out, p),
-        },
-        B::RealipRemoteAddr => address(out, ex.conn.peer().map(|p| p.ip())),
-        B::RealipRemotePort => port(out, ex.conn.peer()),
-        B::ServerAddr => match ex.conn.local() {
-            Some(a) => show(out, a.ip()),
-            None => text(out, ex.conn.local_name().as_bytes()),
-        },
-        B::ServerPort => port(out, ex.conn.local()),
-        B::ServerName => text(out, ex.server.name.as_bytes()),
-        B::Hostname => text(out, crate::worker::hostname().as_bytes()),
-        B::Connection => show(out, ex.conn.id),
-        B::ConnectionRequests => show(out, ex.conn.requests.get()),
-        B::ConnectionTime => {
-            let ms = gallop_runtime::now_ms().saturating_sub(ex.conn.started);
-            show(out, format_args!("{}.{:03}", ms / 1000, ms % 1000))
-        }
         B::ConnectionsActive => show(out, counters.active.load(Ordering::Relaxed)),
         B::ConnectionsReading => show(out, counters.reading.load(Ordering::Relaxed)),
         B::ConnectionsWriting => show(out, counters.writing.load(Ordering::Relaxed)),
         B::ConnectionsWaiting => show(out, counters.waiting.load(Ordering::Relaxed)),
-        B::ProxyProtocolAddr => endpoint_ip(out, pp.and_then(|p| p.source)),
-        B::ProxyProtocolPort => endpoint_port(out, pp.and_then(|p| p.source)),
-        B::ProxyProtocolServerAddr => endpoint_ip(out, pp.and_then(|p| p.destination)),
-        B::ProxyProtocolServerPort => endpoint_port(out, pp.and_then(|p| p.destination)),
-        B::TcpinfoRtt => tcp(ex, out, |info| info.rtt),
-        B::TcpinfoRttvar => tcp(ex, out, |info| info.rttvar),
-        B::TcpinfoSndCwnd => tcp(ex, out, |info| info.snd_cwnd),
-        B::TcpinfoRcvSpace => tcp(ex, out, |info| info.rcv_space),
-        B::Pid => show(out, std::process::id()),
         B::Pipe => text(out, if ex.pipelined { b"p" } else { b"." }),
-        B::NginxVersion => text(out, env!("CARGO_PKG_VERSION").as_bytes()),
-        B::Msec => show(out, format_args!("{}.{:03}", wall / 1000, wall % 1000)),
-        B::TimeLocal => {
-            let now = wall as i64 / 1000;
-            text(out, time::log_date(now, time::zone_offset(now)).as_bytes())
-        }
-        B::TimeIso8601 => {
-            let now = wall as i64 / 1000;
-            text(out, time::iso_date(now, time::zone_offset(now)).as_bytes())
-        }
         B::DateGmt => text(out, date(ex, wall as i64 / 1000, None).as_bytes()),
         B::DateLocal => {
             let now = wall as i64 / 1000;
@@ -319,29 +236,15 @@ fn connection(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
             gallop_http::message::Version::Http3 => text(out, b"h3"),
             _ => text(out, b""),
         },
-        _ => None,
-    }
-}
-
-/// A value from the kernel about the client's TCP connection; nothing for other connections.
-fn tcp(ex: &Exchange, out: &mut Vec<u8>, pick: fn(&TcpInfo) -> u32) -> Option<bool> {
-    match ex.conn.socket().and_then(gallop_runtime::tcp_info) {
-        Some(info) => show(out, pick(&info)),
-        None => Some(false),
-    }
-}
-
-fn endpoint_ip(out: &mut Vec<u8>, addr: Option<SocketAddr>) -> Option<bool> {
-    match addr {
-        Some(a) => show(out, a.ip()),
-        None => Some(false),
-    }
-}
-
-fn endpoint_port(out: &mut Vec<u8>, addr: Option<SocketAddr>) -> Option<bool> {
-    match addr {
-        Some(a) => show(out, a.port()),
-        None => Some(false),
+        _ => {
+            let client = connection::Client {
+                conn: &ex.conn,
+                ip: ex.client,
+                port: ex.client_port,
+                server_name: &ex.server.name,
+            };
+            connection::eval(&client, b, out)
+        }
     }
 }
 
@@ -430,34 +333,7 @@ fn sent(ex: &Exchange, name: &str, out: &mut Vec<u8>) -> bool {
 }
 
 fn upstream(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
-    let number =
-        |value: u64, out: &mut Vec<u8>| out.extend_from_slice(value.to_string().as_bytes());
-    let each = |out: &mut Vec<u8>, put: &dyn Fn(&Attempt, &mut Vec<u8>)| {
-        for (i, attempt) in ex.attempts.iter().enumerate() {
-            if i > 0 {
-                // An internal redirect starts a new group of attempts.
-                out.extend_from_slice(if attempt.new_group { b" : " } else { b", " });
-            }
-            put(attempt, out);
-        }
-        Some(!ex.attempts.is_empty())
-    };
-    let ms = |value: Option<u64>, out: &mut Vec<u8>| match value {
-        Some(ms) => out.extend_from_slice(format!("{}.{:03}", ms / 1000, ms % 1000).as_bytes()),
-        None => out.push(b'-'),
-    };
     match b {
-        B::UpstreamAddr => each(out, &|a, out| out.extend_from_slice(a.peer.as_bytes())),
-        B::UpstreamStatus => each(out, &|a, out| match a.status {
-            0 => out.push(b'-'),
-            s => out.extend_from_slice(format!("{s:03}").as_bytes()),
-        }),
-        B::UpstreamConnectTime => each(out, &|a, out| ms(a.connect_ms, out)),
-        B::UpstreamHeaderTime => each(out, &|a, out| ms(a.header_ms, out)),
-        B::UpstreamResponseTime => each(out, &|a, out| ms(a.times.response_ms.get(), out)),
-        B::UpstreamResponseLength => each(out, &|a, out| number(a.times.length.get(), out)),
-        B::UpstreamBytesReceived => each(out, &|a, out| number(a.times.received.get(), out)),
-        B::UpstreamBytesSent => each(out, &|a, out| number(a.times.sent.get(), out)),
         B::UpstreamCacheStatus => {
             let status = ex.cached.as_ref().map(|n| n.status.as_bytes());
             some(out, status.filter(|s| !s.is_empty()))
@@ -487,93 +363,6 @@ fn upstream(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
         },
         _ => None,
     }
-}
-
-fn tls(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
-    let Some(tls) = ex.conn.tls() else {
-        return Some(false);
-    };
-    let filled = |out: &mut Vec<u8>, value: &str| {
-        out.extend_from_slice(value.as_bytes());
-        Some(!value.is_empty())
-    };
-    match b {
-        B::SslProtocol => filled(out, &tls.protocol),
-        B::SslCipher => filled(out, &tls.cipher),
-        B::SslCiphers => filled(out, &tls.ciphers),
-        B::SslCurve => filled(out, &tls.curve),
-        B::SslCurves => filled(out, &tls.curves),
-        B::SslSigalgs => filled(out, &tls.sigalgs),
-        // Encrypted Client Hello is not supported.
-        B::SslEchStatus | B::SslEchOuterServerName => Some(false),
-        B::SslSigalg => filled(out, tls.sigalg),
-        B::SslClientSigalg => filled(out, tls.client_sigalg),
-        B::SslAlpnProtocol => filled(out, &tls.alpn),
-        B::SslServerName => filled(out, &tls.server_name),
-        B::SslSessionId => filled(out, &tls.session_id),
-        B::SslSessionReused => text(out, if tls.session_reused { b"r" } else { b"." }),
-        B::SslEarlyData => text(out, if tls.early_data.get() { b"1" } else { b"" }),
-        B::SslClientVerify => filled(out, &tls.client_verify),
-        B::SslClientRawCert => Some(pem(tls, out)),
-        B::SslClientCert => {
-            let mut raw = Vec::new();
-            let found = pem(tls, &mut raw);
-            // A header value must not contain bare newlines, so each line continues with a tab.
-            for line in raw.trim_ascii_end().split_inclusive(|&c| c == b'\n') {
-                out.extend_from_slice(line);
-                if line.ends_with(b"\n") {
-                    out.push(b'\t');
-                }
-            }
-            Some(found)
-        }
-        B::SslClientEscapedCert => {
-            let mut raw = Vec::new();
-            let found = pem(tls, &mut raw);
-            escape::escape(&raw, escape::Use::Component, out);
-            Some(found)
-        }
-        _ => {
-            let name = client_field(b)?;
-            some(
-                out,
-                tls.client_fields
-                    .iter()
-                    .find(|(n, _)| *n == name)
-                    .map(|(_, v)| v.as_slice()),
-            )
-        }
-    }
-}
-
-fn client_field(b: B) -> Option<&'static str> {
-    Some(match b {
-        B::SslClientFingerprint => "fingerprint",
-        B::SslClientIDn => "i_dn",
-        B::SslClientIDnLegacy => "i_dn_legacy",
-        B::SslClientSDn => "s_dn",
-        B::SslClientSDnLegacy => "s_dn_legacy",
-        B::SslClientSerial => "serial",
-        B::SslClientVEnd => "v_end",
-        B::SslClientVRemain => "v_remain",
-        B::SslClientVStart => "v_start",
-        _ => return None,
-    })
-}
-
-fn pem(tls: &TlsInfo, out: &mut Vec<u8>) -> bool {
-    use base64::Engine;
-    let Some(der) = &tls.client_certificate else {
-        return false;
-    };
-    let text = base64::engine::general_purpose::STANDARD.encode(der);
-    out.extend_from_slice(b"-----BEGIN CERTIFICATE-----\n");
-    for line in text.as_bytes().chunks(64) {
-        out.extend_from_slice(line);
-        out.push(b'\n');
-    }
-    out.extend_from_slice(b"-----END CERTIFICATE-----\n");
-    true
 }
 
 fn fastcgi_split(ex: &Exchange) -> (Option<Vec<u8>>, Option<Vec<u8>>) {

@@ -1,26 +1,26 @@
 //! map, geo and split_clients.
 
-use crate::exchange::Exchange;
+use crate::scope::{set_captures, Scope};
 use crate::template;
 use gallop_conf::model::{Geo, Map, SplitClients};
 use std::net::IpAddr;
 
-pub fn map(ex: &Exchange, map: &Map) -> Vec<u8> {
-    let mut source = template::eval(ex, &map.source);
+pub fn map<S: Scope + ?Sized>(scope: &S, map: &Map) -> Vec<u8> {
+    let mut source = template::eval(scope, &map.source);
     if map.hostnames && source.last() == Some(&b'.') {
         source.pop();
     }
     let key = source.to_ascii_lowercase();
     if let Some(value) = map.exact.get(&*key).or_else(|| wildcard(map, &key)) {
-        return template::eval(ex, value);
+        return template::eval(scope, value);
     }
     for (pattern, value) in &map.regexes {
         if let Some(groups) = pattern.captures(&source) {
-            ex.set_captures(&source, groups, pattern);
-            return template::eval(ex, value);
+            set_captures(scope, &source, groups, pattern);
+            return template::eval(scope, value);
         }
     }
-    template::eval(ex, &map.default)
+    template::eval(scope, &map.default)
 }
 
 fn wildcard<'a>(map: &'a Map, key: &[u8]) -> Option<&'a gallop_conf::template::Template> {
@@ -39,11 +39,11 @@ fn wildcard<'a>(map: &'a Map, key: &[u8]) -> Option<&'a gallop_conf::template::T
     })
 }
 
-pub fn geo(ex: &Exchange, geo: &Geo) -> Vec<u8> {
+pub fn geo<S: Scope + ?Sized>(scope: &S, geo: &Geo) -> Vec<u8> {
     let address = match &geo.source {
-        None => ex.client,
+        None => scope.client(),
         Some(source) => {
-            let text = template::eval(ex, source);
+            let text = template::eval(scope, source);
             let parsed = std::str::from_utf8(&text).ok().and_then(|t| t.parse().ok());
             if parsed.is_none() && !text.starts_with(b"unix:") {
                 Some(IpAddr::from([255, 255, 255, 255]))
@@ -52,28 +52,32 @@ pub fn geo(ex: &Exchange, geo: &Geo) -> Vec<u8> {
             }
         }
     };
-    let address = through_proxies(ex, geo, address);
+    let address = through_proxies(scope, geo, address);
     let value = geo.addresses.find(address).unwrap_or(&geo.default);
     value.to_vec()
 }
 
 /// The address in `X-Forwarded-For`, if it comes from a trusted proxy.
-fn through_proxies(ex: &Exchange, geo: &Geo, address: Option<IpAddr>) -> Option<IpAddr> {
+fn through_proxies<S: Scope + ?Sized>(
+    scope: &S,
+    geo: &Geo,
+    address: Option<IpAddr>,
+) -> Option<IpAddr> {
     if geo.proxies.is_empty() {
         return address;
     }
-    let fields: Vec<&[u8]> = ex.head.get_all("x-forwarded-for").collect();
+    let fields = scope.forwarded_for();
     crate::realip::last_untrusted(address, &fields, &geo.proxies, geo.proxy_recursive)
         .map_or(address, |(ip, _)| Some(ip))
 }
 
-pub fn split(ex: &Exchange, split: &SplitClients) -> Vec<u8> {
-    let hash = murmur2(&template::eval(ex, &split.source));
+pub fn split<S: Scope + ?Sized>(scope: &S, split: &SplitClients) -> Vec<u8> {
+    let hash = murmur2(&template::eval(scope, &split.source));
     let hit = split
         .parts
         .iter()
         .find(|(bound, _)| bound.is_none_or(|b| hash < b));
-    hit.map_or(Vec::new(), |(_, value)| template::eval(ex, value))
+    hit.map_or(Vec::new(), |(_, value)| template::eval(scope, value))
 }
 
 /// MurmurHash2 with seed 0, which nginx uses for split_clients.

@@ -1,55 +1,57 @@
 //! Values of variables.
 
-mod builtin;
+pub(crate) mod builtin;
 mod computed;
+pub(crate) mod connection;
 
 pub use builtin::fix_request_id;
 
+use crate::conn::Conn;
 use crate::exchange::{Exchange, Value};
+use crate::scope::Scope;
 use gallop_conf::model::Level;
 use gallop_conf::vars::{Builtin, Prefix, VarId, VarKind};
 use std::cell::Cell;
 use std::rc::Rc;
 
 /// Append a variable's value; `false` if it has none.
-pub fn eval(ex: &Exchange, id: VarId, out: &mut Vec<u8>) -> bool {
-    let shared = ex.worker.shared.clone();
-    let var = shared.config.vars.get(id);
-    if let Some(value) = &ex.vars.borrow()[id.0 as usize] {
+pub fn eval<S: Scope + ?Sized>(scope: &S, id: VarId, out: &mut Vec<u8>) -> bool {
+    let var = scope.table().get(id);
+    if let Some(value) = &scope.values().borrow()[id.0 as usize] {
         return append(value, out);
     }
     match &var.kind {
         VarKind::Undefined | VarKind::Assigned => false,
         VarKind::Builtin(b) if is_judged_once(*b) => {
             let mut value = Vec::new();
-            let found = builtin::eval(ex, *b, &mut value);
+            let found = scope.builtin(*b, &mut value);
             let value: Value = found.then(|| Rc::from(value));
             let found = append(&value, out);
-            ex.vars.borrow_mut()[id.0 as usize] = Some(value);
+            scope.values().borrow_mut()[id.0 as usize] = Some(value);
             found
         }
-        VarKind::Builtin(b) => builtin::eval(ex, *b, out),
-        VarKind::Prefixed(prefix, name) => prefixed(ex, *prefix, name, out),
+        VarKind::Builtin(b) => scope.builtin(*b, out),
+        VarKind::Prefixed(prefix, name) => scope.prefixed(*prefix, name, out),
         kind => {
             let Some(_depth) = Depth::enter() else {
                 let message = format!("cycle while evaluating variable \"{}\"", var.name);
-                ex.log(Level::Error, &message);
+                scope.log(Level::Error, &message);
                 return false;
             };
-            compute(ex, id, kind, out)
+            compute(scope, id, kind, out)
         }
     }
 }
 
 /// Append the value of a variable that is computed from other variables.
-fn compute(ex: &Exchange, id: VarId, kind: &VarKind, out: &mut Vec<u8>) -> bool {
+fn compute<S: Scope + ?Sized>(scope: &S, id: VarId, kind: &VarKind, out: &mut Vec<u8>) -> bool {
     let (value, keep) = match kind {
-        VarKind::Map(map) => (computed::map(ex, map), !map.volatile),
-        VarKind::Geo(geo) => (computed::geo(ex, geo), !geo.volatile),
-        VarKind::SplitClients(split) => (computed::split(ex, split), true),
+        VarKind::Map(map) => (computed::map(scope, map), !map.volatile),
+        VarKind::Geo(geo) => (computed::geo(scope, geo), !geo.volatile),
+        VarKind::SplitClients(split) => (computed::split(scope, split), true),
         _ => return false,
     };
-    remember(ex, id, keep, value, out)
+    remember(scope, id, keep, value, out)
 }
 
 /// Counts nested evaluations of computed variables. A cycle would overflow the stack; nginx has the
@@ -101,9 +103,9 @@ pub fn by_name(ex: &Exchange, name: &str, out: &mut Vec<u8>) -> bool {
     }
 }
 
-pub fn value(ex: &Exchange, id: VarId) -> Vec<u8> {
+pub fn value<S: Scope + ?Sized>(scope: &S, id: VarId) -> Vec<u8> {
     let mut out = Vec::new();
-    eval(ex, id, &mut out);
+    eval(scope, id, &mut out);
     out
 }
 
@@ -117,15 +119,21 @@ fn append(value: &Value, out: &mut Vec<u8>) -> bool {
     }
 }
 
-fn remember(ex: &Exchange, id: VarId, keep: bool, value: Vec<u8>, out: &mut Vec<u8>) -> bool {
+fn remember<S: Scope + ?Sized>(
+    scope: &S,
+    id: VarId,
+    keep: bool,
+    value: Vec<u8>,
+    out: &mut Vec<u8>,
+) -> bool {
     out.extend_from_slice(&value);
     if keep {
-        ex.vars.borrow_mut()[id.0 as usize] = Some(Some(Rc::from(value)));
+        scope.values().borrow_mut()[id.0 as usize] = Some(Some(Rc::from(value)));
     }
     true
 }
 
-fn prefixed(ex: &Exchange, prefix: Prefix, name: &str, out: &mut Vec<u8>) -> bool {
+pub(crate) fn prefixed(ex: &Exchange, prefix: Prefix, name: &str, out: &mut Vec<u8>) -> bool {
     match prefix {
         Prefix::Http => {
             let separator: &[u8] = if name == "cookie" { b"; " } else { b", " };
@@ -144,7 +152,7 @@ fn prefixed(ex: &Exchange, prefix: Prefix, name: &str, out: &mut Vec<u8>) -> boo
             let cookies = ex.head.get_all("cookie");
             put(cookies.filter_map(|c| cookie(c, name)).next(), out)
         }
-        Prefix::ProxyProtocolTlv => proxy_protocol_tlv(ex, name, out),
+        Prefix::ProxyProtocolTlv => proxy_protocol_tlv(&ex.conn, name, out),
     }
 }
 
@@ -242,8 +250,8 @@ fn upstream_cookie(ex: &Exchange, name: &str, out: &mut Vec<u8>) -> bool {
     put(values.next().filter(|v| !v.is_empty()), out)
 }
 
-fn proxy_protocol_tlv(ex: &Exchange, name: &str, out: &mut Vec<u8>) -> bool {
-    let Some(header) = ex.conn.proxy_protocol() else {
+pub(crate) fn proxy_protocol_tlv(conn: &Conn, name: &str, out: &mut Vec<u8>) -> bool {
+    let Some(header) = conn.proxy_protocol() else {
         return false;
     };
     if let Some(rest) = name.strip_prefix("ssl_") {

@@ -35,6 +35,8 @@ pub fn fields(bytes: &[u8]) {
     let peer = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let _ = last_untrusted(peer, &[bytes], &trusted, true);
     let _ = gallop_http::h1::parse_length(bytes);
+    let _ = gallop_http::client_hello::peek(bytes);
+    let _ = gallop_http::proxy_protocol::parse(bytes);
     let decoded = escape::unescape(bytes);
     assert!(decoded.len() <= bytes.len());
     let mut logged = Vec::new();

@@ -6,7 +6,7 @@ use super::ocsp::{Inquiry, Stapler};
 use super::tickets::{Expiring, FileTickets};
 use super::verify::{verifiers, AnyCertificate, Authorities, Client, Judge};
 use super::{ciphers, error, Result, TlsError};
-use gallop_engine::Exchange;
+use gallop_engine::scope::Scope;
 use rustls::crypto::CryptoProvider;
 use rustls::server::{
     NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache, StoresServerSessions,
@@ -63,6 +63,8 @@ pub struct Settings {
     pub early_data: bool,
     /// `ssl_certificate_compression`.
     pub compression: bool,
+    /// `ssl_alpn`.
+    pub alpn: Vec<Vec<u8>>,
 }
 
 /// The application protocols of a listener.
@@ -74,11 +76,14 @@ pub enum Alpn {
     Http2,
     /// HTTP/3, over QUIC.
     Http3,
+    /// The protocols of `ssl_alpn`, in `stream`.
+    Stream,
 }
 
 impl Alpn {
-    fn names(self) -> Vec<Vec<u8>> {
+    fn names(self, settings: &Settings) -> Vec<Vec<u8>> {
         let names: &[&[u8]] = match self {
+            Alpn::Stream => return settings.alpn.clone(),
             Alpn::Http1 => &[b"http/1.1"],
             Alpn::Http2 => &[b"h2", b"http/1.1"],
             Alpn::Http3 => &[b"h3"],
@@ -131,7 +136,7 @@ impl Context {
             None => builder.with_client_cert_verifier(WebPkiClientVerifier::no_client_auth()),
         };
         let mut config = builder.with_cert_resolver(pairs);
-        config.alpn_protocols = alpn.names();
+        config.alpn_protocols = alpn.names(settings);
         config.ignore_client_order = settings.prefer_server_ciphers;
         if !settings.compression {
             config.cert_compressors.clear();
@@ -151,13 +156,13 @@ impl Context {
 
     /// Replace the certificates by those that variables name for this client. If there are none,
     /// the log tells why and the handshake fails.
-    pub fn for_client(&self, client: impl FnOnce() -> Option<Box<Exchange>>) -> Cow<'_, Self> {
+    pub fn for_client(&self, client: impl FnOnce() -> Option<Box<dyn Scope>>) -> Cow<'_, Self> {
         let named = self.named.as_ref();
         let Some((named, client)) = named.and_then(|named| Some((named, client()?))) else {
             return Cow::Borrowed(self);
         };
-        let choice = named.choice(&client);
-        let Ok(choice) = choice.inspect_err(|error| named::log(&client, error)) else {
+        let choice = named.choice(&*client);
+        let Ok(choice) = choice.inspect_err(|error| named::log(&*client, error)) else {
             return Cow::Borrowed(self);
         };
         let mut config = (*self.config).clone();

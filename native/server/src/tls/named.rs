@@ -9,6 +9,8 @@ use gallop_conf::model::{CertificateCache, Endpoint, Level, Server};
 use gallop_conf::template::Template;
 use gallop_engine::conn::{Conn, Ends};
 use gallop_engine::exchange::TlsInfo;
+use gallop_engine::scope::Scope;
+use gallop_engine::stream::Session;
 use gallop_engine::template::eval;
 use gallop_engine::{Exchange, Worker};
 use gallop_runtime::now_ms;
@@ -120,7 +122,7 @@ impl Named {
     ///
     /// # Errors
     /// A file is missing or invalid.
-    pub fn choice(&self, client: &Exchange) -> Result<Choice> {
+    pub fn choice(&self, client: &dyn Scope) -> Result<Choice> {
         let text = |template| String::from_utf8_lossy(&eval(client, template)).into_owned();
         let load = |chain: &Source, secret: &Source| {
             let (mut pair, is_locked) = load_pair(chain, secret, &self.passwords)?;
@@ -147,9 +149,12 @@ pub fn on_this_thread(worker: &Rc<Worker>) {
 
 /// A client during its handshake, for the evaluation of variables; `None` on a thread that serves
 /// no clients.
-pub fn client(conn: Conn, server: &Arc<Server>, tls: TlsInfo) -> Option<Box<Exchange>> {
+pub fn client(conn: Conn, server: &Arc<Server>, tls: TlsInfo) -> Option<Box<dyn Scope>> {
     let worker = WORKER.with(|known| known.borrow().upgrade())?;
     let conn = conn.with_tls(tls, Some(server.clone()));
+    if server.stream.is_some() {
+        return Some(Box::new(Session::of(worker, conn, server.clone())));
+    }
     let mut ex = Exchange::new(worker, Rc::new(conn));
     ex.server = server.clone();
     ex.loc = server.root.clone();
@@ -161,7 +166,7 @@ pub fn client_by_name(
     endpoint: &Arc<Endpoint>,
     server: &Arc<Server>,
     name: Option<&str>,
-) -> Option<Box<Exchange>> {
+) -> Option<Box<dyn Scope>> {
     let tls = TlsInfo {
         server_name: name.unwrap_or_default().to_string(),
         ..TlsInfo::default()
@@ -170,6 +175,6 @@ pub fn client_by_name(
 }
 
 /// Write the reason for a missing certificate to the log of the client's server block.
-pub fn log(client: &Exchange, error: &TlsError) {
+pub fn log(client: &dyn Scope, error: &TlsError) {
     client.log(Level::Error, &format!("{error} while SSL handshaking"));
 }

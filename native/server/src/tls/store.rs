@@ -61,15 +61,12 @@ impl Store {
             base: config.conf_prefix.clone(),
             ..Self::default()
         };
-        let Some(http) = &config.http else {
-            return Ok(store);
-        };
-        for server in &http.servers {
+        for server in config.servers() {
             // As in nginx, this is checked even if no listener uses TLS.
             let at = |e| format!("{e} in {}:{}", server.place.file, server.place.line);
             passwords(server.conf.ssl_password_file.as_deref()).map_err(at)?;
         }
-        for listener in &http.listeners {
+        for listener in config.listeners() {
             let endpoint = &listener.endpoint;
             let specific = listener.specific.iter().map(|(_, endpoint)| endpoint);
             for endpoint in std::iter::once(endpoint).chain(specific) {
@@ -110,6 +107,12 @@ impl Store {
             )));
         }
         let mut settings = settings(&server.conf, &self.base).map_err(at)?;
+        let alpn = server
+            .stream
+            .as_ref()
+            .and_then(|s| s.conf.ssl_alpn.as_ref());
+        let alpn = alpn.map_or(&[][..], |names| names);
+        settings.alpn = alpn.iter().map(|name| name.clone().into_bytes()).collect();
         settings.stapling = self.stapler(server).map_err(at)?;
         settings.ocsp = self.inquiry(server).map_err(at)?;
         let mut warnings = Vec::new();
@@ -121,9 +124,16 @@ impl Store {
             Context::new(&settings, alpn, pairs.clone(), &sessions)
         };
         let mut context = |alpn| context(alpn).map_err(at);
+        let (http1, http2) = match server.stream.is_some() {
+            true => {
+                let only = context(Alpn::Stream)?;
+                (only.clone(), only)
+            }
+            false => (context(Alpn::Http1)?, context(Alpn::Http2)?),
+        };
         let tls = ServerTls {
-            http1: context(Alpn::Http1)?,
-            http2: context(Alpn::Http2)?,
+            http1,
+            http2,
             http3: if quic {
                 Some(context(Alpn::Http3)?)
             } else {
@@ -147,7 +157,8 @@ impl Store {
         };
         let (keys, timeout) = (&settings.ticket_keys, settings.session_timeout);
         let (tickets, early) = (settings.tickets, settings.early_data);
-        let name = format!("{name} {alpn:?} {tickets} {keys:?} {timeout} {early}");
+        let protocols = &settings.alpn;
+        let name = format!("{name} {alpn:?} {protocols:?} {tickets} {keys:?} {timeout} {early}");
         if let Some(known) = self.shared_sessions.get(&name) {
             return Ok(known.clone());
         }
@@ -215,7 +226,7 @@ impl Store {
         let own = self.servers.get(&key(server));
         let tls = own.or_else(|| self.servers.get(&key(default)))?;
         match alpn {
-            Alpn::Http1 => Some(&tls.http1),
+            Alpn::Http1 | Alpn::Stream => Some(&tls.http1),
             Alpn::Http2 => Some(&tls.http2),
             Alpn::Http3 => tls.http3.as_ref(),
         }
@@ -367,6 +378,7 @@ fn settings(conf: &SrvConf, base: &Path) -> Result<Settings> {
         ocsp: None,
         early_data: conf.ssl_early_data.unwrap_or(false),
         compression: conf.ssl_certificate_compression.unwrap_or(false),
+        alpn: Vec::new(),
     };
     commands(items(&conf.ssl_conf_command), &mut settings)?;
     Ok(settings)

@@ -4,6 +4,7 @@ use super::certificates::{load_pair, passwords, Source};
 use super::client_settings::{has_variable_pair, ClientSettings};
 use super::named::Kept;
 use super::peer::{Judge, Upstream};
+use super::sealed::Sealed;
 use super::{ciphers, error, Result, TlsError, TlsStream};
 use gallop_conf::model::{AppProtocol, Config, Handler, Location, UpConf};
 use gallop_engine::upstream::keepalive::{Connector, Handshake, Stream, TlsRequest};
@@ -18,7 +19,6 @@ use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 /// The sessions stored for each place in the configuration.
 const SESSIONS: usize = 256;
@@ -66,6 +66,15 @@ impl Upstreams {
                     failed.get_or_insert(place);
                 }
             });
+        }
+        for server in config.stream.iter().flat_map(|s| &s.servers) {
+            let proxies = server.stream.as_ref();
+            let is_secure = proxies.is_some_and(|s| s.conf.proxy_ssl == Some(true));
+            if let Some(conf) = server.root.conf.proxy.as_ref().filter(|_| is_secure) {
+                let place = &server.place;
+                let at = |e| format!("{e} in {}:{}", place.file, place.line);
+                made.add(conf, "proxy").map_err(at)?;
+            }
         }
         failed.map_or(Ok(made), Err)
     }
@@ -183,10 +192,14 @@ impl UpstreamConnector {
 
     fn config(&self, request: &TlsRequest<'_>) -> Result<Arc<ClientConfig>> {
         let place = self.place(request.conf)?;
-        if !has_variable_pair(request.conf) {
-            return Ok(place.config.clone());
+        let mut config = place.config.clone();
+        if let Some(protocols) = &request.protocols {
+            Arc::make_mut(&mut config).alpn_protocols = protocols.clone();
         }
-        let mut config = (*place.config).clone();
+        if !has_variable_pair(request.conf) {
+            return Ok(config);
+        }
+        let mut config = Arc::unwrap_or_clone(config);
         if let Some((certificate, own_key)) = &request.certificate {
             if !certificate.is_empty() {
                 let pair = self.pair(request.conf, certificate, own_key)?;
@@ -233,30 +246,7 @@ impl Connector for UpstreamConnector {
             let session = ClientConnection::new(config, name).map_err(|e| other(&e))?;
             let stream = TlsStream::handshake(sock, session).await;
             let stream = stream.map_err(|e| other(&e))?;
-            Ok(Box::new(ToUpstream(RefCell::new(stream))) as Box<dyn Stream>)
+            Ok(Box::new(Sealed::new(stream)) as Box<dyn Stream>)
         })
-    }
-}
-
-/// A TLS stream to an upstream after its handshake.
-struct ToUpstream(RefCell<TlsStream<ClientConnection>>);
-
-impl Stream for ToUpstream {
-    fn poll_read(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
-        self.0.borrow_mut().poll_read(cx, buf)
-    }
-
-    fn poll_write(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.0.borrow_mut().poll_write(cx, buf)
-    }
-
-    fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.borrow_mut().poll_flush(cx)
-    }
-}
-
-impl Drop for ToUpstream {
-    fn drop(&mut self) {
-        self.0.borrow_mut().close();
     }
 }

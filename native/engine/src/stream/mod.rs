@@ -1,0 +1,57 @@
+//! Sessions of `stream`. They share addresses, balancing, TLS, variables, limits, and logs with
+//! http; the bytes are passed on as they are.
+//!
+//! A session goes through [`Session::admit`], then TLS (in the server crate), [`preread::wait`],
+//! and [`serve`].
+
+pub mod preread;
+mod proxy;
+mod rate;
+mod relay;
+mod session;
+
+pub use session::Session;
+
+use crate::template;
+use crate::upstream::keepalive::Stream;
+use gallop_conf::model::StreamHandler;
+use gallop_runtime::timeout;
+use std::future::poll_fn;
+
+/// The statuses of sessions.
+pub mod status {
+    pub const OK: u16 = 200;
+    pub const BAD_REQUEST: u16 = 400;
+    pub const FORBIDDEN: u16 = 403;
+    pub const INTERNAL_SERVER_ERROR: u16 = 500;
+    pub const BAD_GATEWAY: u16 = 502;
+    pub const SERVICE_UNAVAILABLE: u16 = 503;
+}
+
+/// Milliseconds that a client may take to read the text of `return`.
+const RETURN_MS: u64 = 60_000;
+
+/// Serve the content of a session. `early`: bytes that the client has already sent. Returns the
+/// status.
+pub async fn serve(session: &mut Session, client: &dyn Stream, early: &[u8]) -> u16 {
+    let server = session.server.clone();
+    match server.stream.as_ref().and_then(|s| s.handler.as_ref()) {
+        Some(StreamHandler::Proxy(pass)) => proxy::serve(session, pass, client, early).await,
+        Some(StreamHandler::Return(text)) => {
+            let text = template::eval(session, text);
+            // A client that leaves or does not read is the client's own problem.
+            let _ = timeout(RETURN_MS, send(session, client, &text)).await;
+            status::OK
+        }
+        None => status::INTERNAL_SERVER_ERROR,
+    }
+}
+
+async fn send(session: &mut Session, client: &dyn Stream, mut text: &[u8]) -> std::io::Result<()> {
+    while !text.is_empty() {
+        let n = poll_fn(|cx| client.poll_write(cx, text)).await?;
+        session.sent += n as u64;
+        text = &text[n..];
+    }
+    poll_fn(|cx| client.poll_flush(cx)).await
+}
