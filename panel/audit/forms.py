@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from panel.audit.models import AuditEntry
 from panel.audit.words import ACTIONS, action_words, actions_named
-from panel.core.forms import Form
+from panel.core.forms import Form, LongSelect
 
 
 class AuditFilterForm(Form):
@@ -21,7 +21,7 @@ class AuditFilterForm(Form):
         widget=forms.SearchInput(attrs={"placeholder": _("Names, users, request IDs")}),
     )
     actor = forms.CharField(label=_("User name"), required=False, max_length=120)
-    action = forms.ChoiceField(label=_("Action"), required=False)
+    action = forms.ChoiceField(label=_("Action"), required=False, widget=LongSelect)
     since = forms.DateField(label=_("From"), required=False, widget=forms.DateInput(attrs={"type": "date"}))
     until = forms.DateField(label=_("To"), required=False, widget=forms.DateInput(attrs={"type": "date"}))
 

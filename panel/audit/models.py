@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
+from django.db.models.functions import Upper
 
 
 class AuditEntry(models.Model):
     at = models.DateTimeField(auto_now_add=True)
-    actor = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    # without an index of its own, because others begin with the actor
+    actor = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", db_index=False
+    )
     actor_label = models.CharField(max_length=120)  # kept after the account is deleted; "system" for the panel itself
     token_prefix = models.CharField(max_length=16, blank=True)
     action = models.CharField(max_length=80, db_index=True)  # noun.verb: site.update, host.create
@@ -29,6 +33,11 @@ class AuditEntry(models.Model):
             models.Index(fields=["object_type", "object_id", "-at"]),
             models.Index(fields=["-at", "-id"], name="audit_newest"),
             models.Index(fields=["team", "-at", "-id"], name="audit_newest_of_team"),
+            # The filters of the page for members of a team, whose entries and own actions are few among all.
+            models.Index(fields=["team", "action"], name="audit_action_of_team"),
+            models.Index(fields=["actor", "action"], name="audit_action_of_actor"),
+            models.Index("team", Upper("actor_label"), name="audit_user_of_team"),
+            models.Index("actor", Upper("actor_label"), name="audit_user_of_actor"),
         ]
 
     def __str__(self) -> str:

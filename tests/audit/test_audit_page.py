@@ -152,3 +152,21 @@ def test_long_audit_log_says_that_it_shows_only_part(
     monkeypatch.setattr("panel.audit.views.MOST", 100)
     page = client.get("/audit/?page=99").content.decode()
     assert "51–100 of 100" in page and "There are more: use the filters to find older ones." in page
+
+
+@pytest.mark.parametrize("few", [0, 1000])
+def test_few_entries_have_the_pages_and_the_order_of_many(
+    client: Client, people: Cast, site: Site, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    """A filter that leaves few entries finds them before it sorts them."""
+    monkeypatch.setattr("panel.core.pages.FEW", few)
+    for number in range(120):
+        audit_record(actor=people.owner, action="site.delete", target=site, after={"number": number})
+    own = AuditEntry.objects.filter(action="site.delete")
+    newest = list(own.order_by("-at", "-pk").values_list("pk", flat=True))
+    as_user(client, people.viewer)
+    for number, expected in ((1, newest[:50]), (2, newest[50:100]), (3, newest[100:])):
+        page = client.get(f"/audit/?action=site.delete&actor=OLAF&page={number}")
+        assert [item.entry.pk for item in page.context["told"]] == expected
+    assert '<option value="site.delete" selected>' in page.content.decode()
+    assert not client.get("/audit/?action=site.create").context["told"]
