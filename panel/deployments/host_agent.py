@@ -9,6 +9,7 @@ from typing import Any
 
 from agents import protocol
 from panel.core.errors import ApplicationError
+from panel.hosts.authorities import authorities_once
 from panel.hosts.models import Host, HostStatus, WebServer
 from panel.hosts.targets import engine_control, target_for
 from panel.remote import pool
@@ -72,7 +73,8 @@ def is_ready(host: Host) -> bool:
 
 def connect_soon(hosts: Iterable[Host]) -> None:
     """Connect in the background to the first hosts of a list, while the caller prepares its requests."""
-    ready = dict.fromkeys(target_for(host) for host in hosts if host.status == HostStatus.READY)
+    with authorities_once():
+        ready = dict.fromkeys(target_for(host) for host in hosts if host.status == HostStatus.READY)
     pool.prepare(islice(ready, CONNECTED_SOON))
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 from django.db import connection
 from django.db.models import QuerySet
 
@@ -21,10 +25,39 @@ def user_authorities() -> QuerySet[SshAuthority]:
     return SshAuthority.objects.filter(kind=AuthorityKind.USER)
 
 
-def host_authorities() -> tuple[str, ...]:
-    """Public keys of the authorities that vouch for hosts, in a fixed order.
+_once: ContextVar[list[tuple[str, ...]] | None] = ContextVar("authorities of a loop over hosts", default=None)
 
-    Threads that otherwise use no database ask for this, so a connection that was opened for it is closed again.
+
+@contextmanager
+def authorities_once() -> Iterator[None]:
+    """Read the authorities at most once in this block, for a loop over many hosts.
+
+    Changes of the authorities take effect after the block. Threads read for themselves, unless they run in a copy of
+    this context.
+    """
+    if _once.get() is not None:
+        yield
+        return
+    token = _once.set([])
+    try:
+        yield
+    finally:
+        _once.reset(token)
+
+
+def host_authorities() -> tuple[str, ...]:
+    """Public keys of the authorities that vouch for hosts, in a fixed order."""
+    known = _once.get()
+    if known is None:
+        return _host_authorities()
+    if not known:
+        known.append(_host_authorities())
+    return known[0]
+
+
+def _host_authorities() -> tuple[str, ...]:
+    """Read them. Threads that otherwise use no database ask for this, so a connection that was opened for it is closed
+    again.
     """
     was_closed = connection.connection is None
     rows = SshAuthority.objects.filter(kind=AuthorityKind.HOST).order_by("pk")

@@ -21,11 +21,12 @@ from panel.deployments.models import (
 from panel.deployments.planning import services
 from panel.deployments.planning.changes import Change
 from panel.deployments.planning.selectors import live_states
-from panel.hosts.models import Engine, Host, Layout, WebServer
+from panel.hosts.models import Engine, Host, HostStatus, Layout, WebServer
 from panel.websites import services as websites
 from panel.websites.models import Site
 from tests.deployments.sample_plans import carried_out, files, live, planned, shop
 from tests.support.cast import Cast, web_server
+from tests.support.ports import free_port
 
 
 def test_first_plan_shows_every_file_as_new(people: Cast) -> None:
@@ -136,6 +137,23 @@ def test_plan_query_count_does_not_grow_with_hosts(people: Cast) -> None:
         return len(captured)
 
     assert queries(9) - 8 <= queries(2)  # `carried_out` itself reads each of them once
+
+
+def test_plan_reads_the_ssh_authorities_as_often_for_nine_hosts_as_for_two(people: Cast) -> None:
+    def queries(count: int) -> int:
+        sites = []
+        for number in range(count):
+            values = {"status": HostStatus.READY, "address": "127.0.0.1", "port": free_port(), "username": "paddock"}
+            host = Host.objects.create(name=f"host-{count}-{number}", site_roots=["/srv/www"], **values)
+            row = WebServer.objects.create(
+                host=host, engine=Engine.NGINX, layout=Layout.SITES, paths=people.nginx.paths
+            )
+            sites.append(shop(people, f"site-{count}-{number}", web_server=row))
+        with CaptureQueriesContext(connection) as captured:
+            services.deployment_plan(actor=people.admin, sites=sites)
+        return sum("hosts_sshauthority" in query["sql"] for query in captured)
+
+    assert 0 < queries(9) == queries(2)
 
 
 def test_plan_is_stale_when_site_changed(people: Cast) -> None:

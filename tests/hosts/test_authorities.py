@@ -8,14 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from panel.accounts.models import Role, User
 from panel.audit.models import AuditEntry
 from panel.hosts import selectors, services
+from panel.hosts.authorities import authorities_once
 from panel.hosts.execution import host_job_execute
 from panel.hosts.models import Host, HostJob, HostJobKind, HostStatus, SshAuthority
+from panel.hosts.targets import target_for
 from panel.remote import pool
 from tests.api.caller import Caller, caller_of
 from tests.remote.test_certificates import Authority
@@ -126,6 +130,20 @@ def test_deleted_authority_vouches_for_no_new_key(api: Caller, admin: User, sshd
     sshd.start()
     assert check(host).status == "failed" and host.status == HostStatus.KEY_CHANGED
     assert row.name not in {item.name for item in SshAuthority.objects.all()}
+
+
+def test_changed_authorities_take_effect_with_the_next_loop_over_hosts(admin: User, tmp_path: Path) -> None:
+    host = Host.objects.create(name="web", address="192.0.2.1", username="paddock", status=HostStatus.READY)
+    with authorities_once(), CaptureQueriesContext(connection) as captured:
+        assert {target_for(host).authorities for _ in range(20)} == {()}
+        assert len(captured) == 1
+        line = Authority(tmp_path).line
+        row = services.authority_create(actor=admin, name="hosts-ca", kind="host", public_key=line)
+        assert target_for(host).authorities == ()
+    assert target_for(host).authorities == (row.public_key,)
+    services.authority_delete(actor=admin, authority=row)
+    with authorities_once():
+        assert target_for(host).authorities == ()
 
 
 def test_panel_signs_in_with_an_authority_that_it_created(api: Caller, admin: User, sshd: SshServer) -> None:

@@ -33,6 +33,7 @@ from panel.deployments.execution.sending import Before, Dispatch, Lost, Verdict,
 from panel.deployments.execution.steps import Recorder
 from panel.deployments.models import Deployment, DeploymentStatus, Step
 from panel.deployments.waking import AT_ONCE
+from panel.hosts.authorities import authorities_once
 from panel.hosts.locks import HeldLocks
 from panel.hosts.models import Host
 from panel.remote.client import Asked
@@ -130,8 +131,9 @@ class _Batch:
         if not jobs:
             return
         with ThreadPoolExecutor(len(jobs), thread_name_prefix="deployment") as threads:
-            for job in jobs:
-                self._send(job, threads)
+            with authorities_once():
+                for job in jobs:
+                    self._send(job, threads)
             self._write_until_ended(jobs, threads)
 
     # --- before anything is sent ---

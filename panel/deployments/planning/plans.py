@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 
 from panel import rendering
@@ -21,6 +22,7 @@ from panel.deployments.planning.entries import Entry, plan_file, signature
 from panel.deployments.planning.replacing import Taken, replaced
 from panel.deployments.planning.selectors import live_states
 from panel.deployments.revisions.rendered import blobs_keep, contents, records_of, spec_of
+from panel.hosts.authorities import authorities_once
 from panel.hosts.models import Host, HostStatus, WebServer
 from panel.rendering.capabilities import differences, place
 from panel.rendering.errors import NotExpressible
@@ -48,7 +50,8 @@ def plans_make(hosts: Mapping[Host, Sequence[Change]], *, only_changes: bool = F
         if only_changes:
             draft.entries = [entry for entry in draft.entries if entry.old != entry.new]
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
-        answers = _ask_all(drafts, threads)
+        with authorities_once():
+            answers = _ask_all(drafts, threads)
         names = [threads.submit(names_elsewhere, draft.host, new_names(draft.changes)) for draft in drafts]
         texts = _texts(entry for draft in drafts for entry in draft.entries)  # runs while the hosts respond
         notes = _notes(hosts.values())
@@ -252,7 +255,7 @@ def _ask_all(drafts: Sequence[_Draft], threads: ThreadPoolExecutor) -> list[Call
         if len(drafts) == 1 or _is_ready(draft.host):
             answers.append(_ask(draft))
         else:
-            answers.append(threads.submit(lambda draft: _ask(draft)(), draft).result)
+            answers.append(threads.submit(copy_context().run, lambda draft: _ask(draft)(), draft).result)
     return answers
 
 
@@ -261,8 +264,8 @@ def _is_ready(host: Host) -> bool:
 
 
 def _ask(draft: _Draft) -> Callable[[], str]:
-    """Query one host; the returned function waits for the response. Makes no query, because each thread would open its
-    own database connection.
+    """Query one host; the returned function waits for the response. Makes no query (`authorities_once`), because each
+    thread would open its own database connection.
     """
     host, entries = draft.host, draft.entries
     if host.status != HostStatus.READY:
