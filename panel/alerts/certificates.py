@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -21,12 +21,16 @@ from panel.websites.models import Certificate, CertificateSource, ServerBlock
 SHOWN = 3  # problems of one site
 SHARING = dt.timedelta(minutes=30)
 _IS_USED = Exists(ServerBlock.objects.filter(certificate=OuterRef("pk")))
+# Programs on hosts, and orders, usually renew 30 days before the end.
+_RENEWED = Q(source=CertificateSource.HOST) | Q(automatic__isnull=False)
+_MOST_DAYS_RENEWED = EXPIRY_STEPS[1]
 REVOCATIONS_NOTICE = dt.timedelta(days=3)  # authorities publish lists for a day to a few weeks
 
 
 def order_alerts(user: User, most: int) -> list[Alert]:
     """Automatic certificates whose last order failed."""
-    rows = automatic_visible(user).exclude(problem="").order_by("site__name")
+    failed = automatic_visible(user).exclude(problem="").order_by("site__name")
+    rows = failed.prefetch_related(None).select_related(None).select_related("site")
     return [
         Alert(
             "failed",
@@ -37,27 +41,28 @@ def order_alerts(user: User, most: int) -> list[Alert]:
             reverse("certificates:site", args=[row.site.name]),
             row.updated_at,
         )
-        for row in rows[:most]
+        for row in rows.only("problem", "updated_at", "site__name")[:most]
     ]
 
 
 def certificate_alerts(user: User, most: int) -> list[Alert]:
     """Certificates of sites that expire soon and that nobody renews, once for each of EXPIRY_STEPS."""
     now = timezone.now()
-    limit = now + dt.timedelta(days=EXPIRY_STEPS[0])
-    due = Q(not_after__lt=limit) | Q(revoked_at__isnull=False)
     in_time = Q(revoked_at=None, not_after__gt=now, automatic__problem="", automatic__next_at__gt=now)
-    used = visible(Certificate.objects.filter(due, _IS_USED).exclude(in_time), user)
-    columns = ("pk", "not_before", "not_after", "revoked_at", "source", "automatic")
-    steps: dict[int, int] = {}
-    for pk, *values in used.order_by("not_after").values_list(*columns):  # many, of which few are urgent
-        step = _expiry_step(*values, now=now)
-        if step is not None:
-            steps[pk] = step
-        if len(steps) == most:
-            break
-    rows = Certificate.objects.only("name", "names", "not_after", "revoked_at").in_bulk(list(steps))
-    return [_expiry_alert(rows[pk], step) for pk, step in steps.items() if pk in rows]
+    used = visible(Certificate.objects.filter(_due(now), _IS_USED).exclude(in_time), user)
+    columns = ("name", "names", "not_before", "not_after", "revoked_at", "source", "automatic__id")
+    rows = used.select_related("automatic").only(*columns).order_by("not_after")[:most]
+    return [_expiry_alert(row, _expiry_step(row, now)) for row in rows]
+
+
+def _due(now: dt.datetime) -> Q:
+    """Certificates that are revoked, or that have reached a step (`expiry_step` of websites.certificates)."""
+    found = Q(revoked_at__isnull=False) | Q(not_after__lte=now)
+    for days in EXPIRY_STEPS:
+        left = dt.timedelta(days=days)
+        reached = Q(not_after__lte=now + left, not_before__lte=F("not_after") - 3 * left)
+        found |= reached & ~_RENEWED if days > _MOST_DAYS_RENEWED else reached
+    return found
 
 
 def _expiry_alert(row: Certificate, step: int) -> Alert:
@@ -73,20 +78,13 @@ def _expiry_alert(row: Certificate, step: int) -> Alert:
     )
 
 
-def _expiry_step(
-    not_before: dt.datetime,
-    not_after: dt.datetime,
-    revoked_at: dt.datetime | None,
-    source: str,
-    automatic: int | None,
-    *,
-    now: dt.datetime,
-) -> int | None:
-    if revoked_at:
+def _expiry_step(row: Certificate, now: dt.datetime) -> int:
+    """The step that a row of `_due` has reached; 0 if it is revoked or has expired."""
+    if row.revoked_at:
         return 0
-    # Programs on hosts usually renew 30 days before the end.
-    most = EXPIRY_STEPS[1] if source == CertificateSource.HOST or automatic else EXPIRY_STEPS[0]
-    return expiry_step(not_before, not_after, now, most=most)
+    is_renewed = row.source == CertificateSource.HOST or hasattr(row, "automatic")
+    most = _MOST_DAYS_RENEWED if is_renewed else EXPIRY_STEPS[0]
+    return expiry_step(row.not_before, row.not_after, now, most=most) or 0
 
 
 def expiry_label(days: int) -> str:

@@ -86,8 +86,10 @@ def reading_of_host(user: User, host: Host) -> CertificateReading | None:
 
 
 def lines(rows: Iterable[HostCertificate]) -> list[Line]:
-    """With their keepers, in four queries."""
+    """With their keepers, in at most four queries."""
     rows = list(rows)
+    if not rows:
+        return []
     hosts = {row.host_id for row in rows}
     read = Certificate.objects.filter(host__in=hosts, certificate_path__in={row.path for row in rows})
     by_path = {(row.host_id, row.certificate_path): row for row in read.select_related("automatic__site")}
@@ -150,6 +152,8 @@ def expiring(user: User) -> list[Expiring]:
         .order_by("not_after", "host__name", "path")
     )
     found = [line for line in lines(soon.exclude(named_in=[])) if line.keeper is None or not line.keeper.site]
+    if not found:
+        return []
     own = {line.keeper.certificate.pk for line in found if line.keeper and line.keeper.certificate}
     known = Q(pk__in=own) | Q(fingerprint__in={line.row.fingerprint for line in found})
     used = Certificate.objects.filter(known, blocks__isnull=False).values_list("fingerprint", "pk")
