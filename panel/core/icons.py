@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
@@ -62,6 +64,7 @@ _PATHS = {
 }
 
 
+@cache
 def icon(name: str) -> SafeString:
     """The icon as inline SVG, hidden from screen readers, because a text always accompanies it."""
     return format_html(

@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -68,8 +69,13 @@ def undo(context: RequestContext) -> dict[str, object] | None:
 @register.simple_tag
 def status(value: str, label: Any = "") -> SafeString:
     """Status as icon and text in its color; never by color alone."""
-    tone, icon = status_look(str(value))
-    words = label or str(value).replace("_", " ").capitalize()
+    return _status(str(value), str(label or str(value).replace("_", " ").capitalize()))
+
+
+# Rows of a list repeat their states and tags. `typed`: a safe text equals the same text that must be escaped.
+@lru_cache(maxsize=1000, typed=True)
+def _status(value: str, words: str) -> SafeString:
+    tone, icon = status_look(value)
     return format_html('<span class="status tone-{}">{}<span>{}</span></span>', tone, icons.icon(icon), words)
 
 
@@ -81,12 +87,13 @@ def badge(label: Any, tone: str = "neutral") -> SafeString:
 @register.simple_tag
 def tags(names: Iterable[str], address: str = "") -> SafeString:
     """Tags as badges; `address` is the list that each of them filters."""
-    badges = format_html_join("", "{}", ((_tag(name, address),) for name in names))
+    badges = format_html_join("", "{}", ((_tag(name, address, _("Tag:")),) for name in names))
     return format_html('<span class="tags">{}</span>', badges) if badges else badges
 
 
-def _tag(name: str, address: str) -> SafeString:
-    inner = format_html('{}<span class="sr-only">{} </span>{}', icons.icon("tag"), _("Tag:"), name)
+@lru_cache(maxsize=1000, typed=True)
+def _tag(name: str, address: str, label: str) -> SafeString:
+    inner = format_html('{}<span class="sr-only">{} </span>{}', icons.icon("tag"), label, name)
     if not address:
         return format_html('<span class="badge tag">{}</span>', inner)
     return format_html('<a class="badge tag" href="{}?tag={}">{}</a>', address, quote(name), inner)
