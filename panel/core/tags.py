@@ -96,13 +96,9 @@ def tags_counted(rows: QuerySet[Any]) -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
-def tags_used(rows: QuerySet[Any], *fields: str) -> list[str]:
-    """Tags in these fields of the rows, in order. A field may be a path, for example `web_server__host__tags`."""
-    found: set[str] = set()
-    for field in fields:
-        for tags in rows.order_by().values_list(field, flat=True).distinct():
-            found.update(tags)
-    return sorted(found)
+def tags_used(rows: QuerySet[Any]) -> set[str]:
+    """Tags of the rows."""
+    return {tag for tags in rows.order_by().values_list("tags", flat=True).distinct() for tag in tags}
 
 
 def with_tags(rows: QuerySet[Any], tags: Iterable[str], field: str = "tags") -> QuerySet[Any]:

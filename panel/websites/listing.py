@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 
 from panel.accounts.models import User
 from panel.core.tags import tags_used
-from panel.hosts.models import Host
+from panel.hosts.models import Host, WebServer
 from panel.websites.models import ServerName, Site
 from panel.websites.selectors import sites_visible
 from panel.websites.versions import IS_PENDING
@@ -99,7 +99,8 @@ def sites_tagged(sites: QuerySet[Site], tag: str) -> QuerySet[Site]:
 
 def site_tags(sites: QuerySet[Site]) -> list[str]:
     """Tags for filtering these sites: their own, and those of their hosts."""
-    return tags_used(sites, "tags", "web_server__host__tags")
+    web_servers = WebServer.objects.filter(pk__in=sites.order_by().values("web_server")).values("host")
+    return sorted(tags_used(sites) | tags_used(Host.objects.filter(pk__in=web_servers)))
 
 
 def responding() -> Q:

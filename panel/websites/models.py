@@ -59,6 +59,7 @@ class Site(BaseModel):
 
     class Meta:
         ordering = ["name"]
+        indexes = [models.Index(fields=["-updated_at", "-id"], name="websites_newest")]
 
     def __str__(self) -> str:
         return self.name
