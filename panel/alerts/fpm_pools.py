@@ -11,7 +11,8 @@ from panel.fpm.selectors import pools_visible, state_of
 
 def fpm_pool_alerts(user: User, most: int) -> list[Alert]:
     rows = pools_visible(user).exclude(text="").filter(host__is_paused=False)
-    found = [(row, state_of(row)) for row in rows]
+    rows = rows.select_related(None).select_related("site")
+    found = [(row, state_of(row)) for row in rows.only("name", "text", "seen", "seen_at", "problem", "site__name")]
     return [
         Alert(
             state.status,

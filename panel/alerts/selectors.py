@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable
 
 from django.db.models import Count, Q, QuerySet
 from django.urls import reverse
@@ -13,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from panel.accounts.models import User
-from panel.accounts.permissions import Action, may, visible
+from panel.accounts.permissions import Action, may, teams_read, visible
 from panel.alerts.certificates import (
     certificate_alerts,
     fault_alerts,
@@ -36,12 +35,13 @@ from panel.deployments.models import (
     DEPLOYED,
     Deployment,
     DeploymentStatus,
+    Drift,
     DriftResolution,
     Health,
     NameWatch,
     SiteState,
 )
-from panel.deployments.selectors import deployments_visible, is_whole_visible, states_on_running_servers
+from panel.deployments.selectors import deployments_visible, shared_with_others, states_on_running_servers
 from panel.hosts.models import Host, HostStatus, WebServer
 from panel.hosts.selectors import hosts_visible
 from panel.reports.selectors import alarming
@@ -65,6 +65,7 @@ def alerts(user: User, most: int = PER_KIND) -> list[Alert]:
     """Alerts, most severe first: hosts, stopped web servers, failed deployments, drift, certificates, invalid runs,
     reports, then items that wait for a decision. At most `most` of each kind.
     """
+    teams_read(user)
     return [
         *mailed_alerts(user, most),
         *_of((_runs, _reports, _new_hosts, _services, _paused, reboot_alerts, _planned, _pending), user, most),
@@ -95,14 +96,14 @@ def visible_deployments(user: User) -> QuerySet[Deployment]:
 def _hosts(user: User, most: int) -> list[Alert]:
     expected = {"is_paused": True, "status": HostStatus.UNREACHABLE}  # maintenance
     lost = hosts_visible(user).filter(status__in=(HostStatus.UNREACHABLE, HostStatus.KEY_CHANGED)).exclude(**expected)
-    return _of_hosts(lost.order_by("-status", "name")[:most])
+    return _of_hosts(lost.order_by("-status", "name"), most)
 
 
 def _new_hosts(user: User, most: int) -> list[Alert]:
-    return _of_hosts(hosts_visible(user).filter(status=HostStatus.NEW).order_by("name")[:most])
+    return _of_hosts(hosts_visible(user).filter(status=HostStatus.NEW).order_by("name"), most)
 
 
-def _of_hosts(rows: Iterable[Host]) -> list[Alert]:
+def _of_hosts(rows: QuerySet[Host], most: int) -> list[Alert]:
     return [
         Alert(
             row.status,
@@ -113,7 +114,7 @@ def _of_hosts(rows: Iterable[Host]) -> list[Alert]:
             reverse("hosts:detail", args=[row.name]),
             row.last_seen_at,
         )
-        for row in rows
+        for row in rows.only("name", "status", "status_detail", "last_seen_at")[:most]
     ]
 
 
@@ -159,6 +160,7 @@ def _failing(user: User, most: int) -> list[Alert]:
     failing = Q(health=Health.FAILING) | Q(health=Health.ANSWERING, reach=Health.FAILING)
     rows = states_on_running_servers().filter(failing)
     found = visible(rows, user, team_path="site__team").select_related("site").order_by("site__name")
+    columns = ("health", "health_words", "health_since", "reach_words", "reach_since", "site__name")
     return [
         Alert(
             "failing",
@@ -169,28 +171,31 @@ def _failing(user: User, most: int) -> list[Alert]:
             reverse("websites:detail", args=[state.site.name]),
             state.health_since if state.health == Health.FAILING else state.reach_since,
         )
-        for state in found[:most]
+        for state in found.only(*columns)[:most]
     ]
 
 
 def _paused(user: User, most: int) -> list[Alert]:
     well = (HostStatus.READY, HostStatus.UNREACHABLE)
-    rows = hosts_visible(user).filter(status__in=well, is_paused=True).order_by("name")[:most]
+    names = hosts_visible(user).filter(status__in=well, is_paused=True).order_by("name").values_list("name", flat=True)
     words = _("No deployments or benchmarks start on this host until it is resumed")
     return [
-        Alert("paused", _("Paused"), "host", row.name, words, reverse("hosts:detail", args=[row.name])) for row in rows
+        Alert("paused", _("Paused"), "host", name, words, reverse("hosts:detail", args=[name])) for name in names[:most]
     ]
 
 
 def _failures(user: User, most: int) -> list[Alert]:
     states = visible(SiteState.objects.filter(last_failure__isnull=False), user, team_path="site__team")
-    rows = states.select_related("site", "last_failure").order_by("-last_failure__created_at")[:most]
+    columns = [f"last_failure__{name}" for name in ("uuid", "status", "error", "finished_at")]
+    states = states.select_related("site", "last_failure").only("site__name", *columns)
+    rows = list(states.order_by("-last_failure__created_at")[:most])
+    shared = shared_with_others(user, [row.last_failure_id for row in rows if row.last_failure_id])
     found = []
     for row in rows:
         failure = row.last_failure
         assert failure is not None
         label, detail = failure.get_status_display(), _first_line(failure.error)
-        if not is_whole_visible(user, failure):  # the server's output may be about another team's site
+        if failure.pk in shared:  # the server's output may be about another team's site
             detail = ""
         url = reverse("deployments:detail", args=[failure.uuid])
         found.append(Alert(failure.status, label, "site", row.site.name, detail, url, failure.finished_at))
@@ -216,23 +221,23 @@ def _names(user: User, most: int) -> list[Alert]:
             reverse("websites:detail", args=[row.site.name]),
             row.gone_since,
         )
-        for row in rows.select_related("site").order_by("gone_since")[:most]
+        for row in rows.select_related("site").only("gone", "gone_since", "site__name").order_by("gone_since")[:most]
     ]
 
 
 def _drifts(user: User, most: int) -> list[Alert]:
-    sites = visible(Site.objects.all(), user).filter(drifts__resolution=DriftResolution.OPEN)
-    rows = sites.annotate(files=Count("drifts", filter=Q(drifts__resolution=DriftResolution.OPEN)))
+    rows = visible(Drift.objects.filter(resolution=DriftResolution.OPEN), user, team_path="site__team")
+    sites = rows.filter(site__isnull=False).order_by("site__name").values_list("site__name").annotate(Count("pk"))
     return [
         Alert(
             "drifted",
             _("Drift"),
             "site",
-            row.name,
-            ngettext("%d file was edited on the host", "%d files were edited on the host", row.files) % row.files,
-            reverse("websites:detail", args=[row.name]),
+            name,
+            ngettext("%d file was edited on the host", "%d files were edited on the host", files) % files,
+            reverse("websites:detail", args=[name]),
         )
-        for row in rows.order_by("name")[:most]
+        for name, files in sites[:most]
     ]
 
 
@@ -284,6 +289,7 @@ def _runs(user: User, most: int) -> list[Alert]:
     bad = visible_runs(user).filter(
         status__in=[RunStatus.INVALID, RunStatus.FAILED], created_at__gt=timezone.now() - RECENT
     )
+    columns = ("uuid", "status", "title", "error", "reasons", "finished_at")
     return [
         Alert(
             row.status,
@@ -294,7 +300,7 @@ def _runs(user: User, most: int) -> list[Alert]:
             reverse("benchmarks:detail", args=[row.uuid]),
             row.finished_at,
         )
-        for row in bad[:most]
+        for row in bad.select_related(None).only(*columns)[:most]
     ]
 
 
@@ -302,6 +308,7 @@ def _planned(user: User, most: int) -> list[Alert]:
     rows = visible_deployments(user).filter(
         status=DeploymentStatus.PLANNED, confirmed_at=None, created_at__gt=timezone.now() - RECENT
     )
+    columns = ("uuid", "status", "created_at", "host__name")
     return [
         Alert(
             row.status,
@@ -312,23 +319,23 @@ def _planned(user: User, most: int) -> list[Alert]:
             reverse("deployments:detail", args=[row.uuid]),
             row.created_at,
         )
-        for row in rows.select_related("host")[:most]
+        for row in rows.select_related(None).select_related("host").defer(None).only(*columns)[:most]
     ]
 
 
 def _pending(user: User, most: int) -> list[Alert]:
-    changed = visible(Site.objects.all(), user).filter(IS_PENDING, enabled=True)
+    changed = visible(Site.objects.all(), user).filter(IS_PENDING, enabled=True).order_by("-updated_at")
     return [
         Alert(
             "pending",
             _("Draft changes"),
             "site",
-            row.name,
+            name,
             _("Changed since the last deployment; plan a deployment to apply the changes"),
-            reverse("websites:detail", args=[row.name]),
-            row.updated_at,
+            reverse("websites:detail", args=[name]),
+            updated_at,
         )
-        for row in changed.order_by("-updated_at")[:most]
+        for name, updated_at in changed.values_list("name", "updated_at")[:most]
     ]
 
 

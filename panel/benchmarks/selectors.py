@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from django.db.models import Count, Prefetch, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Prefetch, Q, QuerySet
+from django.db.models.fields.json import KT
 
 from panel.accounts.models import User
-from panel.accounts.permissions import Action, in_scope, visible
+from panel.accounts.permissions import Action, in_scope, team_keys, visible
 from panel.benchmarks.models import Round, Run, RunStatus, RunTarget, Scenario, SuiteRun
 from panel.benchmarks.records import HistoryPoint, TargetSummary
 from panel.benchmarks.runs.measured import Measured, measured_from
@@ -23,7 +24,7 @@ def scenarios_visible(user: User) -> QuerySet[Scenario]:
     rows = Scenario.objects.select_related("team")
     if user.is_admin or not user.is_active:
         return visible(rows, user)
-    return rows.filter(Q(team=None) | Q(team__in=user.teams.all()))
+    return rows.filter(Q(team=None) | Q(team__in=team_keys(user)))
 
 
 def runs_visible(user: User) -> QuerySet[Run]:
@@ -33,10 +34,11 @@ def runs_visible(user: User) -> QuerySet[Run]:
     rows = Run.objects.select_related("scenario", "requested_by")
     if user.is_admin or not user.is_active:
         return visible(rows, user)
-    teams = user.teams.all()
-    foreign = RunTarget.objects.filter(site__isnull=False).exclude(site__team__in=teams)
-    own = Q(targets__site__team__in=teams) | Q(suite_run__in=suites_visible(user))
-    return rows.filter(own).exclude(targets__in=foreign).distinct()
+    teams = team_keys(user)
+    targets = RunTarget.objects.filter(run=OuterRef("pk"))
+    foreign = targets.filter(site__isnull=False).exclude(site__team__in=teams)
+    own = Exists(targets.filter(site__team__in=teams)) | Q(suite_run__in=suites_visible(user).values("pk"))
+    return rows.filter(own, ~Exists(foreign))
 
 
 def suites_visible(user: User) -> QuerySet[SuiteRun]:
@@ -46,10 +48,10 @@ def suites_visible(user: User) -> QuerySet[SuiteRun]:
         return rows.none()
     if user.is_admin:
         return rows
-    hosts = hosts_visible(user)
-    hidden = Host.objects.exclude(pk__in=hosts.values("pk")).values_list("name", flat=True)
-    seen = Q(host__in=hosts.values("pk")) | Q(host=None, requested_by=user)
-    return rows.filter(seen).exclude(chosen__load_from__in=list(hidden))
+    part = Q(pk=OuterRef("host")) | Q(name=OuterRef("load_from"))
+    hidden = Host.objects.exclude(pk__in=hosts_visible(user).values("pk")).filter(part)
+    kept = Q(host__isnull=False) | Q(requested_by=user)
+    return rows.alias(load_from=KT("chosen__load_from")).filter(kept, ~Exists(hidden))
 
 
 def with_runs(rows: QuerySet[SuiteRun]) -> QuerySet[SuiteRun]:

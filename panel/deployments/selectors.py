@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Prefetch, QuerySet
 
 from panel.accounts.models import User
-from panel.accounts.permissions import visible
+from panel.accounts.permissions import team_keys, visible
 from panel.deployments.models import (
     DEPLOYED,
     Deployment,
@@ -98,10 +98,15 @@ def newest_named(user: User, rows: QuerySet[Deployment], words: str, most: int) 
 
 def is_whole_visible(user: User, deployment: Deployment) -> bool:
     """Return whether the user has access to all sites of the deployment; otherwise files and diffs are hidden."""
-    if user.is_admin:
-        return True
-    teams = set(user.teams.values_list("pk", flat=True))
-    return all(item.site.team_id in teams for item in deployment.items.select_related("site"))
+    return not shared_with_others(user, [deployment.pk])
+
+
+def shared_with_others(user: User, deployments: Collection[int]) -> set[int]:
+    """Those of these deployments, by primary key, that have sites to which the user has no access."""
+    if user.is_admin or not deployments:
+        return set()
+    foreign = DeploymentItem.objects.filter(deployment__in=deployments).exclude(site__team__in=team_keys(user))
+    return set(foreign.values_list("deployment", flat=True))
 
 
 def deployments_planned(planned: Iterable[Deployment]) -> QuerySet[Deployment]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 
-from django.db.models import OuterRef, Prefetch, Q, QuerySet, Subquery
+from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet, Subquery
 from django.utils import timezone
 
-from panel.accounts.models import Team, User
-from panel.accounts.permissions import Action, in_scope
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, in_scope, team_keys
 from panel.audit.models import AuditEntry
 from panel.benchmarks.selectors import suites_visible
 from panel.hosts.selectors import hosts_visible
@@ -26,7 +26,7 @@ def schedules_visible(user: User) -> QuerySet[Schedule]:
         return rows.none()
     if user.is_admin:
         return rows
-    teams = user.teams.all()
+    teams = team_keys(user)
     foreign = ScheduleSite.objects.filter(site__isnull=False).exclude(site__team__in=teams)
     of_teams = rows.filter(Q(team=None) | Q(team__in=teams)).exclude(sites__in=foreign).distinct()
     return of_teams.filter(Q(host=None) | Q(host__in=hosts_visible(user).values("pk")))
@@ -39,12 +39,11 @@ def reports_visible(user: User) -> QuerySet[Report]:
         return rows.none()
     if user.is_admin:
         return rows
-    teams = user.teams.all()
-    others = Team.objects.exclude(pk__in=teams)
-    own = Report.objects.filter(teams__in=teams).values("pk")
-    mine = rows.filter(Q(team=None) | Q(team__in=teams)).filter(Q(about_sites=False) | Q(pk__in=own))
-    mine = mine.filter(Q(about_sites=True, suite_run=None) | Q(suite_run__in=suites_visible(user).values("pk")))
-    return mine.exclude(pk__in=Report.objects.filter(teams__in=others).values("pk"))
+    teams = team_keys(user)
+    about = Report.teams.through._default_manager.filter(report=OuterRef("pk"))
+    own, others = Exists(about.filter(team__in=teams)), Exists(about.exclude(team__in=teams))
+    mine = rows.filter(Q(team=None) | Q(team__in=teams), Q(about_sites=False) | own, ~others)
+    return mine.filter(Q(about_sites=True, suite_run=None) | Q(suite_run__in=suites_visible(user).values("pk")))
 
 
 def occurrences_of(schedule: Schedule) -> QuerySet[Occurrence]:

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Exists, OuterRef, Prefetch, QuerySet
 from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import User
-from panel.accounts.permissions import visible
+from panel.accounts.permissions import team_keys, visible
 from panel.deployments.models import Deployment, DeploymentItem
 from panel.rollouts.models import Part, Rollout, Wave
-from panel.websites.models import Site
 
 GATES = {
     "deployed": _("Deployment"),
@@ -28,10 +27,9 @@ def rollouts_visible(user: User) -> QuerySet[Rollout]:
     """Rollouts whose sites all belong to the user's teams."""
     rows = Rollout.objects.select_related("requested_by")
     if not user.is_admin:
-        foreign = DeploymentItem.objects.exclude(site__in=visible(Site.objects.all(), user))
-        hidden = Part.objects.filter(deployment__items__in=foreign).values("wave__rollout")
-        shown = visible(rows, user, team_path="waves__parts__deployment__items__site__team")
-        rows = rows.filter(pk__in=shown.values("pk")).exclude(pk__in=hidden)
+        items = DeploymentItem.objects.filter(deployment__rollout_part__wave__rollout=OuterRef("pk"))
+        own = visible(items, user, team_path="site__team")
+        rows = rows.filter(Exists(own), ~Exists(items.exclude(site__team__in=team_keys(user))))
     return rows
 
 

@@ -22,6 +22,7 @@ from panel.deployments.models import (
 )
 from panel.deployments.plan import Plan, PlanSite
 from panel.hosts.models import Host
+from panel.websites.listing import site_tags
 from panel.websites.models import Listen, ServerBlock, ServerName, Site
 from tests.support.cast import Cast, cast, signed_in
 
@@ -121,11 +122,38 @@ def test_site_list_shows_domains_in_order_of_blocks(people: Cast) -> None:
     assert 'many-0.example, b.example <span class="muted" title="c.example">+1</span>' in page
 
 
+def test_failures_shared_with_another_team_are_named_without_their_errors(people: Cast) -> None:
+    """Whether they are shared is one query for all of them."""
+    foreign = Site.objects.create(name="foreign", team=people.other_team, web_server=people.nginx)
+
+    def failing(first: int, count: int) -> None:
+        _many(people, first, count)
+        for number in range(first, first + count):
+            site = Site.objects.get(name=f"many-{number}")
+            row = Deployment.objects.filter(items__site=site).order_by("pk")[0]
+            Deployment.objects.filter(pk=row.pk).update(status=DeploymentStatus.FAILED, error=f"error {number}")
+            SiteState.objects.filter(site=site).update(last_failure=row)
+            if number % 2:
+                DeploymentItem.objects.create(deployment=row, site=foreign)
+
+    client = signed_in(people.owner)
+    failing(0, 2)
+    before = _queries(client, "/api/v1/attention/")
+    failing(2, 4)
+    assert _queries(client, "/api/v1/attention/") <= before
+    page = client.get("/api/v1/attention/").json()
+    found = {row["title"]: row["detail"] for row in page if row["status"] == "failed"}
+    assert found == {f"many-{number}": "" if number % 2 else f"error {number}" for number in range(6)}
+
+
 def test_tags_of_rows_are_counted_and_listed_once(people: Cast) -> None:
     _many(people, 0, 3)
     Host.objects.update(tags=["eu", "prod"])
     assert tags_counted(Site.objects.all()) == {"app-0": 1, "app-1": 1, "app-2": 1, "prod": 3}
-    assert tags_used(Site.objects.filter(name="many-1"), "tags", "web_server__host__tags") == ["app-1", "eu", "prod"]
+    assert tags_used(Host.objects.all()) == {"eu", "prod"}
+    assert site_tags(Site.objects.filter(name="many-1")) == ["app-1", "eu", "prod"]
+    Site.objects.filter(name="many-1").update(web_server=None)
+    assert site_tags(Site.objects.filter(name="many-1")) == ["app-1", "prod"]
 
 
 def test_host_filter_offers_hosts_and_keeps_the_choice(people: Cast) -> None:
