@@ -8,10 +8,12 @@ from celery import Celery
 from celery.result import AsyncResult
 from celery.signals import worker_init, worker_ready, worker_shutting_down
 from celery.utils import uuid
+from django.conf import settings
 
 from panel.core.drained_worker import LeaveMessages
 from panel.core.open_files import limit_raise
 from panel.core.without_queue import WithoutQueue
+from panel.core.worker_presence import presence_hold
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "panel.settings")
 # Django's checks would load every page and the API, 34 MB that no task needs; `migrate` has already run them.
@@ -54,10 +56,14 @@ def sweep_at_start(**_: object) -> None:
 
 @worker_init.connect
 def watch_queue(**_: object) -> None:
-    """Work without Redis while it does not respond, also if it did not when the worker started."""
+    """Work without Redis while it does not respond, also if it did not when the worker started. In embedded mode, tell
+    the self-check that a worker runs.
+    """
     if app.conf.broker_url.startswith("redis"):
         app.without_queue = WithoutQueue(app, app.conf.worker_concurrency)
         app.without_queue.start()
+    else:
+        presence_hold(settings.HOME)
 
 
 @worker_shutting_down.connect

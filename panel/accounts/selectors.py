@@ -19,6 +19,7 @@ from kombu.exceptions import OperationalError
 from panel.accounts.models import ApiToken, SavedView, Team, User
 from panel.celery import app as celery
 from panel.core.mail import server
+from panel.core.worker_presence import is_worker_present
 
 LOAD_TOOLS = {"ab": "apache2-utils", "h2load": "nghttp2-client", "wrk": "wrk", "siege": "siege", "hey": "hey"}
 LOW_DISK_BYTES = 1 << 30
@@ -99,6 +100,10 @@ def _start(process: str) -> str:
 
 def _workers() -> Check:
     advice = f"Start one: {_start('worker')}. Until then, deployments and benchmarks stay in the queue."
+    if not str(celery.conf.broker_url).startswith("redis"):
+        if is_worker_present(settings.HOME):
+            return Check("Worker", "ok", "A worker runs")
+        return Check("Worker", "bad", "No worker runs", advice)
     broker: Any = celery.connection_for_write()  # whose library raises its own errors
     try:
         answers = celery.control.ping(timeout=1.0, limit=1)
