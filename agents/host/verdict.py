@@ -21,6 +21,13 @@ _FINE, _CLIENT_ERROR, _SERVER_ERROR, _SILENT, _CLOSED = range(5)
 
 def judge(check: dict[str, Any], before: Seen | None, after: Seen) -> tuple[str, str]:
     """(verdict, observation in words). `before`: None if no server handled the request."""
+    verdict, words = _judged(check, before, after)
+    if verdict in (WAITS, WORSE) and not words.endswith("as before"):
+        words += _hint(after["status"])  # no advice about an answer that is as it should be
+    return verdict, words
+
+
+def _judged(check: dict[str, Any], before: Seen | None, after: Seen) -> tuple[str, str]:
     rank = _rank(check, after)
     if before is None:
         if rank == _CLOSED or (rank > _FINE and check["required"]):
@@ -127,7 +134,7 @@ def _compared(check: dict[str, Any], before: Seen, after: Seen) -> str:
         return "answers %s, as before" % now if after["status"] else "does not answer (%s), as before" % now
     if not after["status"]:
         return "does not answer now (%s) and %s before" % (now, _past(before, then))
-    return "answers %s now and %s before%s" % (now, _past(before, then), _hint(after["status"]))
+    return "answers %s now and %s before" % (now, _past(before, then))
 
 
 def _past(before: Seen, then: str) -> str:
@@ -138,7 +145,7 @@ def _answers(check: dict[str, Any], seen: Seen) -> str:
     said = _answer(check, seen)
     if not seen["status"]:
         return "does not answer (%s)" % said
-    return "answers %s%s" % (said, _hint(seen["status"]))
+    return "answers %s" % said
 
 
 def _answer(check: dict[str, Any], seen: Seen) -> str:

@@ -64,6 +64,24 @@ def test_verdict_compares_with_before(
 
 
 @pytest.mark.parametrize(
+    ("values", "before", "after", "has_hint"),
+    [
+        ({"kind": "location", "intended": [403]}, None, seen(403), False),
+        ({"kind": "location", "intended": [403]}, seen(200), seen(403), False),
+        ({"kind": "location"}, None, seen(404), False),
+        ({}, None, seen(403), True),
+        ({}, seen(200), seen(404), True),
+        ({}, seen(404), seen(404), False),
+        ({"kind": "location"}, None, seen(502), True),
+    ],
+)
+def test_words_ask_about_the_cause_only_where_an_answer_is_unwanted(
+    values: dict[str, Any], before: dict[str, Any] | None, after: dict[str, Any], has_hint: bool
+) -> None:
+    assert verdict.judge(check(**values), before, after)[1].endswith("?)") is has_hint
+
+
+@pytest.mark.parametrize(
     ("line", "path"),
     [
         ('1.2.3.4 - - [x] "GET /a?token=1 HTTP/1.1" 200 5 "-" "curl"', "/a"),
