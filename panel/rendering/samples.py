@@ -176,10 +176,15 @@ def candidates(place: Place, found: Locations) -> Iterator[str]:
     if not pattern.startswith("^"):
         made += [folder + text for folder in folders for text in texts if not text.startswith("/")]
         made += [folder.rstrip("/") + text for folder in folders for text in texts if text.startswith("/")]
-    yield from dict.fromkeys(path for path in made if _is_plain(path))
+    plain = [path for path in made if _is_plain(path)]
+    # "/." alone would be the folder itself; a longer name is hidden, too.
+    yield from dict.fromkeys(plain or [path + WORD for path in made if _is_plain(path + WORD)])
 
 
 def _is_plain(path: str) -> bool:
+    """Return whether clients and servers take the path as it is: segments of dots lead to another one."""
+    if {".", ".."} & set(path.split("/")):
+        return False
     return path.startswith("/") and path.isascii() and path.isprintable() and not set(path) & set(' "<>\\^`{|}%?#')
 
 

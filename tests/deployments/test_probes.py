@@ -48,6 +48,13 @@ def test_probes_ask_each_location_once_at_an_address_that_it_handles() -> None:
     assert found == ["/docs/paddock-check", "/paddock-check.php", "/ping"]
 
 
+def test_probe_of_hidden_files_asks_for_an_address_that_they_are_refused_at() -> None:
+    """A path like /. leads to the folder itself, so its answer says nothing about this location."""
+    block = block_of(spec.Location("~", r"/\.(?!well-known(?:/|$))", "deny"))
+    (found,) = [probe for probe in probes.probes_of(asked(block)) if probe.kind == "location"]
+    assert (found.path, found.intended) == ("/.paddock-check", (403,))
+
+
 def test_probes_are_asked_before_where_the_live_revision_answered() -> None:
     (probe,) = probes.probes_of(asked(block_of(port=81), old=block_of(port=80)))
     assert (probe.port, probe.was, probe.fresh) == (81, ("127.0.0.1", 80), False)
