@@ -129,7 +129,9 @@ class ProtocolBroken(ConnectionLost):
 class CallTimeout(RemoteError):
     def __init__(self, host: str, operation: str, seconds: float) -> None:
         super().__init__(
-            f"{host} did not finish {operation!r} within {seconds:g} s; Paddock asked it to cancel.",
+            f"{host} did not respond within {seconds:g} s."
+            if operation == "hello"
+            else f"{host} did not finish {operation!r} within {seconds:g} s; Paddock asked it to cancel.",
             code="timeout",
             retry=True,
         )
