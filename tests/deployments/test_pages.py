@@ -114,6 +114,29 @@ def test_rollback_page_offers_draft_reset_when_draft_differs(people: Cast) -> No
     assert "Also restore the draft to #1" not in client.get(url("detail", deployment.uuid)).content.decode()
 
 
+def test_page_of_change_that_was_rolled_back_offers_draft_reset_until_it_is_done(people: Cast) -> None:
+    site = shop(people)
+    live(people, site)
+    websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
+    deployment = planned(people, site)
+    services.deployment_confirm(actor=people.owner, deployment=deployment)
+    carried_out(deployment, outcome="rolled_back", error="unknown directive")
+    client = signed_in(people.owner)
+    page = client.get(url("detail", deployment.uuid)).content.decode()
+    assert "The draft of shop still has this change." in page
+    assert f'href="{reverse("websites:revision", args=["shop", 1])}"' in page
+    client.post(reverse("websites:set_back", args=["shop", 1]))
+    assert "still has this change" not in client.get(url("detail", deployment.uuid)).content.decode()
+
+
+def test_first_deployment_that_was_rolled_back_offers_no_earlier_draft(people: Cast) -> None:
+    deployment = planned(people, shop(people))
+    services.deployment_confirm(actor=people.owner, deployment=deployment)
+    carried_out(deployment, outcome="rolled_back", error="unknown directive")
+    page = signed_in(people.owner).get(url("detail", deployment.uuid)).content.decode()
+    assert "still has this change" not in page
+
+
 def test_rollback_to_draft_content_leaves_nothing_to_deploy(people: Cast) -> None:
     site = shop(people)
     live(people, site)

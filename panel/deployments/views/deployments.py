@@ -29,10 +29,10 @@ from panel.deployments.job_kinds import JOB
 from panel.deployments.main_file.services import main_plan
 from panel.deployments.models import (
     Deployment,
-    DeploymentItem,
     DeploymentKind,
     DeploymentStatus,
     Drift,
+    Revision,
 )
 from panel.deployments.planning import services
 from panel.deployments.planning.selectors import live_revision
@@ -164,6 +164,7 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
         "newer": _newer(request, deployment),
         "joined": _joined(request, deployment),
         "draft_stays": _draft_stays(deployment),
+        "is_rollback": deployment.kind == DeploymentKind.ROLLBACK,
         "may_replan": retry.may_replan(request.user, deployment),
     }
     if is_plan:
@@ -196,15 +197,18 @@ def _joined(request: Request, deployment: Deployment) -> list[Deployment]:
     return list(rows.exclude(pk=deployment.pk))
 
 
-def _draft_stays(deployment: Deployment) -> DeploymentItem | None:
-    """Item of a successful rollback whose site's draft still differs from the live revision."""
-    if deployment.kind != DeploymentKind.ROLLBACK or deployment.status != DeploymentStatus.SUCCEEDED:
+def _draft_stays(deployment: Deployment) -> tuple[Site, Revision] | None:
+    """A site whose draft still has what a rollback undid, and its live revision."""
+    by_hand = deployment.kind == DeploymentKind.ROLLBACK and deployment.status == DeploymentStatus.SUCCEEDED
+    by_itself = deployment.kind == DeploymentKind.DEPLOY and deployment.status == DeploymentStatus.ROLLED_BACK
+    if not by_hand and not by_itself:
         return None
     for item in deployment.items.all():
-        state = getattr(item.site, "state", None)
-        is_live = item.revision is not None and state is not None and state.revision_id == item.revision_id
-        if item.revision and is_live and not is_said(item.site, item.revision):
-            return item
+        live, tried = live_revision(item.site), item.revision
+        if live is None or tried is None or (live.pk != tried.pk if by_hand else not is_said(item.site, tried)):
+            continue
+        if not is_said(item.site, live):
+            return item.site, live
     return None
 
 
