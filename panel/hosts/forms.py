@@ -193,6 +193,7 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
                 "The host that passes SSH connections on to this one, if Paddock cannot reach it directly (ProxyJump)."
             ),
             "authority": _("Paddock signs a new key for each connection with it. The host needs no key of its own."),
+            "username": _("Paddock’s account on the host. The line to paste creates it if it does not exist."),
             "use_sudo": _("Required unless the user can write the web servers' configuration and reload them."),
         }
 
@@ -241,9 +242,13 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
     def clean_password(self) -> str:
         return self._kept("password")
 
+    def clean_use_sudo(self) -> bool:
+        """Root needs no sudo, and the form of a new host selects it."""
+        return bool(self.cleaned_data["use_sudo"]) and self.cleaned_data.get("username") != "root"
+
     def clean_sudo_password(self) -> str:
         """Delete the stored password if sudo is turned off."""
-        return self._kept("sudo_password") if self.data.get(self.add_prefix("use_sudo")) else ""
+        return self._kept("sudo_password") if self.cleaned_data.get("use_sudo") else ""
 
     @property
     def expected_version(self) -> int | None:

@@ -59,11 +59,16 @@ def _confirm_page(request: Request, host: Host, *, status: int = 200, **words: A
     return render(request, "hosts/confirm.html", context, status=status)
 
 
+def _usual_host() -> Host:
+    """A host as the line to paste prepares it: with an account of its own that may use sudo."""
+    return Host(site_roots=[*DEFAULT_ROOTS], username="paddock", use_sudo=True)
+
+
 @login_required
 @form_page
 def add(request: Request) -> HttpResponse:
     require(request.user, Action.ADMINISTER)
-    form = HostForm(request.POST or None, instance=Host(site_roots=[*DEFAULT_ROOTS]))
+    form = HostForm(request.POST or None, instance=_usual_host())
     if request.method == "POST":
         if "_field" in request.POST:
             return field_errors(request, form)
