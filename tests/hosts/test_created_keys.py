@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from django.core.exceptions import PermissionDenied, ValidationError
+from django.utils import timezone
 
 from panel.accounts.models import Role, User
 from panel.core.jobs import JobStatus
@@ -127,6 +128,15 @@ def test_page_shows_commands_until_the_host_is_ready(added: Host, admin: User, s
     assert "authorized_keys" not in viewer
     Host.objects.update(status=HostStatus.READY)
     assert "Allow Paddock to sign in" not in signed_in(admin).get("/hosts/web-1/").content.decode()
+
+
+def test_page_of_a_lost_host_keeps_the_sign_in_command_folded(added: Host, admin: User) -> None:
+    """The line for root is no remedy for a cut network; it stays at hand in case the key was removed on the host."""
+    added.status, added.last_seen_at = HostStatus.UNREACHABLE, timezone.now()
+    added.save()
+    page = signed_in(admin).get("/hosts/web-1/").content.decode()
+    folded = page.index("If Paddock can no longer sign in")
+    assert page.rindex("<details", 0, folded) < folded < page.index("Allow Paddock to sign in")
 
 
 def test_sudo_rule_is_valid(added: Host, tmp_path: Path) -> None:

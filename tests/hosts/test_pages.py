@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from panel.core.jobs import JobStatus
-from panel.hosts.models import Host, HostJob, HostStatus
+from panel.hosts.models import Host, HostJob, HostStatus, WebServer
 from panel.hosts.selectors import offered_fingerprint
 from panel.remote.keys import key_line
 from panel.websites.models import Site
@@ -111,6 +111,26 @@ def test_host_form_errors_appear_at_their_field(
     assert answer.context["form"].errors[field]
     assert SECRET not in text_of(answer)
     assert Host.objects.count() == 1
+
+
+def test_form_of_a_new_host_suggests_the_account_of_the_line_to_paste(admin: Client, people: Cast) -> None:
+    form = admin.get(NEW).context["form"]
+    assert (form["username"].value(), form["use_sudo"].value()) == ("paddock", True)
+    admin.post(NEW, answers(username="root", use_sudo="on"))
+    assert not Host.objects.get(name="edge-1").use_sudo  # root needs none
+
+
+def test_live_part_of_host_page_offers_a_site_once_web_servers_are_found(admin: Client, people: Cast) -> None:
+    live = "/hosts/web-1/live/"
+    WebServer.objects.update(is_running=False)
+    people.nginx.is_running = True
+    people.nginx.save()
+    assert f'href="/sites/+new/?web_server={people.nginx.pk}"' in text_of(admin.get(live))
+    WebServer.objects.all().delete()
+    assert "Check the host to find its web servers first." in text_of(admin.get(live))
+    admin.post("/hosts/web-1/ask/check/")
+    assert "Paddock is checking the host." in text_of(admin.get(live))
+    assert "Check the host to find" not in text_of(admin.get(live))
 
 
 def test_trust_applies_to_shown_fingerprint_only(admin: Client, edge: Host) -> None:

@@ -75,6 +75,8 @@ def _live_context(request: Request, host: Host) -> dict[str, object]:
     """Context of the part that changes during a job; the page refreshes it until the job has ended."""
     jobs = list(host.jobs.select_related("requested_by")[:10])
     web_servers = list(host.web_servers.select_related("state"))
+    running = next((web_server for web_server in web_servers if web_server.is_running), None)
+    sites = sites_visible(request.user).filter(web_server__host=host).select_related("state")
     return {
         "host": host,
         "pinned": selectors.pinned_fingerprint(host),
@@ -82,6 +84,8 @@ def _live_context(request: Request, host: Host) -> dict[str, object]:
         "jobs": jobs,
         "is_busy": any(item.status in UNFINISHED for item in jobs),
         "web_servers": web_servers,
+        "sites": sites.order_by("name")[:20],
+        "preselected": f"?web_server={running.pk}" if running else "",  # in the form of a new site
         "has_gallop": any(web_server.engine == Engine.NATIVE for web_server in web_servers),
         "others": _others(host),
         "facts": _facts(host),
@@ -133,9 +137,7 @@ def _links(facts: dict[str, Any]) -> str:
 @require_safe
 def detail(request: Request, name: str) -> HttpResponse:
     host = host_get(request, name)
-    sites = sites_visible(request.user).filter(web_server__host=host).select_related("state")
     context = _live_context(request, host) | {
-        "sites": sites.order_by("name")[:20],
         "hosts_behind": selectors.hosts_visible(request.user).filter(bastion=host),
         "forwarding_command": selectors.forwarding_command(host) if may(request.user, Action.ADMINISTER) else "",
         "crumbs": _crumbs(),
