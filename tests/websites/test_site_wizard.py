@@ -52,6 +52,15 @@ def test_php_site_gets_pool_and_front_controller(owner: Client, people: Cast) ->
     assert location.block.try_files == ["$uri", "$uri/", "/index.php?$args"]
 
 
+def test_wizard_suggests_the_only_php_socket(client: Client, people: Cast) -> None:
+    client.force_login(people.admin)
+    sockets = ["/run/php/php8.2-fpm.sock", "/run/php/php8.4-fpm.sock"]
+    for found, suggested in ((sockets[:1], f"unix:{sockets[0]}"), (sockets, "")):
+        people.host.facts = {"php_sockets": found}
+        people.host.save()
+        assert client.get(URL).context["form"]["php_address"].value() == suggested
+
+
 def test_proxy_site_gets_upstream(owner: Client, people: Cast) -> None:
     owner.post(URL, answers(people, kind="proxy", upstream="127.0.0.1:3000"))
     location = Location.objects.get(block__site__name="shop")

@@ -36,11 +36,12 @@ form_page = require_http_methods(["GET", "HEAD", "POST"])
 def site_create(request: Request) -> HttpResponse:
     require(request.user, Action.CHANGE)
     teams = teams_visible(request.user)
+    sockets = php_sockets(request.user)
     form = SiteCreateForm(
         request.POST or None,
         teams=teams,
         certificates=certificates_visible(request.user),
-        initial={"web_server": request.GET.get("web_server")},
+        initial={"web_server": request.GET.get("web_server"), "php_address": _only({item[0] for item in sockets})},
     )
     offer_web_servers(form, request.user)
     if request.method == "POST":
@@ -53,7 +54,7 @@ def site_create(request: Request) -> HttpResponse:
             )
             return redirect("websites:detail", site.name)
     context = {
-        "php_sockets": php_sockets(request.user),
+        "php_sockets": sockets,
         "form": form,
         "kinds": [(name, preset.label, preset.detail) for name, preset in PRESETS.items()],
         "kinds_with": {need: _kinds_with(need) for need in Answers.__dataclass_fields__},
@@ -63,6 +64,11 @@ def site_create(request: Request) -> HttpResponse:
         "has_servers": web_servers_visible(request.user).exists(),
     }
     return render(request, "websites/create.html", context, status=form_status(form))
+
+
+def _only(values: set[str]) -> str:
+    """The value if there is exactly one, otherwise "" """
+    return values.pop() if len(values) == 1 else ""
 
 
 def _kinds_with(need: str) -> str:
