@@ -49,6 +49,7 @@ TOGETHER = {
 LONGEST = [
     "tests/suites/packages/test_debian_packages.py",
     "tests/suites/browser/test_main_journey.py",
+    "tests/suites/browser/test_first_hour.py",
     "tests/suites/browser/test_padlock.py",
     "tests/suites/browser/test_every_page.py",
     "tests/suites/browser/test_comparisons.py",

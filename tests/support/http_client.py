@@ -28,16 +28,17 @@ def ask(
     body: bytes | None = None,
     tls: bool = False,
     timeout_s: float = 30.0,  # a busy machine is slow; a server that never responds still fails
+    address: str = "127.0.0.1",
 ) -> Answer:
-    """One request to 127.0.0.1:`port`. Certificates are not checked: tests make their own."""
+    """One request to `address`:`port`. Certificates are not checked: tests make their own."""
     connection: http.client.HTTPConnection
     if tls:
         context = ssl.create_default_context()
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=timeout_s, context=context)
+        connection = http.client.HTTPSConnection(address, port, timeout=timeout_s, context=context)
     else:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
+        connection = http.client.HTTPConnection(address, port, timeout=timeout_s)
     try:
         connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
         connection.putheader("Host", host)

@@ -9,6 +9,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,13 +44,22 @@ class Panel:
 
 @pytest.fixture(scope="module")
 def panel() -> Iterator[Panel]:
-    """`manage.py run` on an empty data folder. Ends as Ctrl-C ends it, and must leave nothing running."""
+    with running_panel() as panel:
+        yield panel
+
+
+@contextmanager
+def running_panel(**settings: str) -> Iterator[Panel]:
+    """`manage.py run` on an empty data folder. Ends as Ctrl-C ends it, and must leave nothing running. `settings` are
+    environment variables.
+    """
     home = Path(tempfile.mkdtemp(prefix="pdb-"))
     home.chmod(0o755)
     port = free_port()
     env = {"PADDOCK_HOME": str(home / "home"), "PADDOCK_STATIC_MANIFEST": "1", "PADDOCK_GALLOP": gallop_binary()}
     env["PADDOCK_LOCAL_HOST_FOLDER"] = str(home / "home" / "host")
     env |= {"PADDOCK_DATABASE_URL": "", "PADDOCK_REDIS_URL": "", "PADDOCK_AGENT_STATE": str(home / "agent")}
+    env |= settings
     process = ServerProcess(
         [sys.executable, str(ROOT / "manage.py"), "run", "--port", str(port)],
         home / "output",
