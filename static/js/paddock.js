@@ -53,11 +53,12 @@
     const button = event.target.closest("[data-copy]");
     if (!button) return;
     const text = (button.dataset.copy || $(button.dataset.copyFrom).textContent).trim();
-    if (!navigator.clipboard) { // over plain HTTP browsers offer none: the text is selected, to be copied by hand
+    // Over plain HTTP browsers offer no clipboard, and they may deny it: the text is selected, to be copied by hand.
+    const isCopied = navigator.clipboard && await navigator.clipboard.writeText(text).then(() => true, () => false);
+    if (!isCopied) {
       window.getSelection().selectAllChildren($(button.dataset.copyFrom || "[data-copy]"));
       return;
     }
-    await navigator.clipboard.writeText(text);
     const label = $("span", button) || button;
     const before = label.textContent;
     label.textContent = button.dataset.copied;

@@ -7,6 +7,7 @@ import html
 import pytest
 from django.test import Client
 
+from panel.hosts.models import WebServer
 from panel.websites.models import Certificate, Location, Site
 from tests.support.cast import Cast
 
@@ -58,7 +59,13 @@ def test_wizard_suggests_the_only_php_socket(client: Client, people: Cast) -> No
     for found, suggested in ((sockets[:1], f"unix:{sockets[0]}"), (sockets, "")):
         people.host.facts = {"php_sockets": found}
         people.host.save()
-        assert client.get(URL).context["form"]["php_address"].value() == suggested
+        assert (client.get(URL).context["form"]["php_address"].value() or "") == suggested
+
+
+def test_wizard_suggests_the_only_web_server(owner: Client, people: Cast) -> None:
+    assert owner.get(URL).context["form"]["web_server"].value() is None
+    WebServer.objects.exclude(pk=people.nginx.pk).delete()
+    assert f'<option value="{people.nginx.pk}" selected>' in text_of(owner.get(URL))
 
 
 def test_proxy_site_gets_upstream(owner: Client, people: Cast) -> None:

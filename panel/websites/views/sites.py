@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
+
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
@@ -41,7 +44,10 @@ def site_create(request: Request) -> HttpResponse:
         request.POST or None,
         teams=teams,
         certificates=certificates_visible(request.user),
-        initial={"web_server": request.GET.get("web_server"), "php_address": _only({item[0] for item in sockets})},
+        initial={
+            "web_server": request.GET.get("web_server") or _only(web_servers_visible(request.user)[:2]),
+            "php_address": _only(address for address, _host in sockets),
+        },
     )
     offer_web_servers(form, request.user)
     if request.method == "POST":
@@ -66,9 +72,10 @@ def site_create(request: Request) -> HttpResponse:
     return render(request, "websites/create.html", context, status=form_status(form))
 
 
-def _only(values: set[str]) -> str:
-    """The value if there is exactly one, otherwise "" """
-    return values.pop() if len(values) == 1 else ""
+def _only(values: Iterable[object]) -> object:
+    """The value if there is exactly one, otherwise None."""
+    found = list(islice(dict.fromkeys(values), 2))
+    return found[0] if len(found) == 1 else None
 
 
 def _kinds_with(need: str) -> str:

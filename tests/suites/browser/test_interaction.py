@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 from panel.accounts.models import Team, User
 from panel.benchmarks.runs.services import scenario_create
 from panel.hosts.models import Host, HostStatus
+from panel.hosts.services import host_create
 from panel.websites import services
 from panel.websites.models import RawSnippet, Site
 from tests.deployments.sample_plans import live
@@ -286,3 +287,11 @@ def test_select_all_includes_rows_of_other_pages(page: Page) -> None:
     expect(page.locator("[data-ticked]")).to_have_text("59")
     page.get_by_role("button", name="Tags").click()
     expect(page.get_by_role("heading", name="Tags of 59 hosts")).to_be_visible()
+
+
+def test_copy_selects_the_text_when_the_browser_denies_the_clipboard(page: Page, people: Cast) -> None:
+    host_create(actor=people.admin, name="web-9", address="192.0.2.9", username="root", site_roots=["/srv/www"])
+    page.goto("/hosts/web-9/")
+    page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new DOMException('denied')) }")
+    page.locator(".command", has=page.locator("#prepare-command")).get_by_role("button", name="Copy").click()
+    page.wait_for_function("getSelection().toString().includes('authorized_keys')")
