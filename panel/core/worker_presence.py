@@ -1,4 +1,4 @@
-"""Whether a worker runs in embedded mode, where workers answer no broadcast: its queue has no fanout exchange.
+"""The presence of a worker in embedded mode, where workers answer no broadcast: its queue has no fanout exchange.
 
 Each worker holds a shared lock of one file until its process ends, however it ends.
 """
