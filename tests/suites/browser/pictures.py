@@ -105,7 +105,7 @@ def test_import_and_which_location(browser: Browser, live_server: Any, apache_re
     open_sudo(client)
     page = page_of(browser, live_server.url, client)
     page.goto(f"/hosts/{machine.host.name}/imports/")
-    page.click("button:has-text('Read it')")
+    page.locator("#read").get_by_role("button", name="Read", exact=True).click()
     page.wait_for_url(re.compile(r"/imports/[0-9a-f-]{36}/$"))
     page.get_by_label("Select shop-example").check()
     page.get_by_label("Select app-example").check()

@@ -88,6 +88,8 @@ def test_step_2_host_is_added_by_one_pasted_line(walk: CountedPage, hosts: Hosts
         walk.link("Add your first host")
         add_host(walk, hosts.first, picture="2-line-to-paste")
         expect(row(walk, "nginx")).to_contain_text("Running")
+        expect(walk.page.locator("main")).to_contain_text("Uptime")
+        expect(walk.page.get_by_role("link", name="Create a site")).to_be_visible()
         walk.picture("3-host-ready")
     assert get(hosts.first, "nobody.example").status == 200  # the distribution's own page
 

@@ -19,6 +19,7 @@ from panel.websites.models import RawSnippet, Site
 from tests.deployments.sample_plans import live
 from tests.deployments.sample_plans import shop as made_shop
 from tests.support.cast import Cast, cast, signed_in
+from tests.support.waiting import eventually
 from tests.websites.conftest import shop_definition
 
 
@@ -294,4 +295,4 @@ def test_copy_selects_the_text_when_the_browser_denies_the_clipboard(page: Page,
     page.goto("/hosts/web-9/")
     page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new DOMException('denied')) }")
     page.locator(".command", has=page.locator("#prepare-command")).get_by_role("button", name="Copy").click()
-    page.wait_for_function("getSelection().toString().includes('authorized_keys')")
+    assert eventually(lambda: "authorized_keys" in page.evaluate("getSelection().toString()"))
