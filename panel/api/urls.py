@@ -7,6 +7,7 @@ from rest_framework.routers import SimpleRouter
 
 from panel.accounts.api import MailServerView, MailTestView, MeView, SavedViews, SelfCheckView, Teams, Tokens, Users
 from panel.alerts.api import AlertsView
+from panel.api.schema import KeptGenerator
 from panel.api.views.catalogue import NothingView, ProblemsView, ProblemView
 from panel.api.views.jobs import JobCancelView, JobEventsView, JobView
 from panel.api.views.search import SearchView
@@ -94,7 +95,7 @@ docs = login_required(
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("attention/", AlertsView.as_view(), name="attention"),
-    path("schema/", SpectacularAPIView.as_view(), name="schema"),
+    path("schema/", SpectacularAPIView.as_view(generator_class=KeptGenerator), name="schema"),
     path("docs/", docs, name="docs"),
     path("jobs/<uuid:uuid>/", JobView.as_view(), name="job"),
     path("jobs/<uuid:uuid>/cancel/", JobCancelView.as_view(), name="job-cancel"),

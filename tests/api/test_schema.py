@@ -12,6 +12,7 @@ from drf_spectacular.drainage import GENERATOR_STATS
 from drf_spectacular.generators import SchemaGenerator
 from hypothesis import HealthCheck, Phase, given, settings
 
+from panel.api.schema import document
 from tests.api.caller import caller_of
 from tests.suites.security.conftest import session_of
 from tests.suites.security.world import build
@@ -84,6 +85,14 @@ def test_schema_is_openapi_31_and_describes_conventions(schema: dict[str, Any]) 
     for methods in schema["paths"].values():
         for operation in methods.values():
             assert "application/problem+json" in operation["responses"]["default"]["content"]
+
+
+def test_schema_is_generated_once_per_process(db: None) -> None:
+    client = session_of(build().admin)
+    document.cache_clear()
+    first, second = (client.get("/api/v1/schema/").content for _ in range(2))
+    assert first == second and b"openapi: 3.1.0" in first
+    assert document.cache_info().misses == 1
 
 
 def test_serializers_have_distinct_names_in_schema(db: None, capsys: pytest.CaptureFixture[str]) -> None:

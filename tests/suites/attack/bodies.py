@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import urljoin
 
-from drf_spectacular.generators import SchemaGenerator
-
+from panel.api.schema import document
 from tests.suites.security import world
 
 Schema = dict[str, Any]
@@ -36,11 +34,6 @@ REFERENCES: dict[str, Any] = {
 }  # fmt: skip
 
 EASY = ("notes", "text", "tags", "name", "root", "pattern", "cron", "keepalive", "email", "title", "address", "role")
-
-
-@cache
-def document() -> Schema:
-    return SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def operations() -> Iterator[tuple[str, str, Schema]]:
