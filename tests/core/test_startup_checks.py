@@ -66,7 +66,7 @@ def test_unreachable_database_is_reported_in_one_line(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr and "secret-word" not in done.stderr
 
 
-def test_prepare_rejects_keys_that_cannot_decrypt_stored_secrets(tmp_path: Path) -> None:
+def test_prepare_rejects_keys_that_cannot_decrypt_stored_secrets(tmp_path: Path, migrated_sqlite: Path) -> None:
     env = {name: value for name, value in os.environ.items() if name != "PADDOCK_DATABASE_URL"}
     env |= {"PADDOCK_HOME": str(tmp_path / "home"), "PADDOCK_LOCAL_HOST": "0"}
 
@@ -75,6 +75,8 @@ def test_prepare_rejects_keys_that_cannot_decrypt_stored_secrets(tmp_path: Path)
         return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=180, check=False)
 
     make = "from panel.hosts.models import Host; Host.objects.create(name='web-1', address='192.0.2.1', password='x')"
+    (tmp_path / "home").mkdir()
+    shutil.copyfile(migrated_sqlite, tmp_path / "home" / "paddock.sqlite3")
     assert manage("prepare").returncode == 0
     assert manage("shell", "--no-imports", "-c", make).returncode == 0
     shutil.rmtree(tmp_path / "home" / "secrets")
