@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,21 @@ def install(root: CopiedRoot, packages: Path, name: str, version: str) -> str:
     return root.run("dpkg", "--install", f"/tmp/packages/{package.name}")
 
 
+@dataclass(frozen=True)
+class Installed:
+    """A copy of this machine with the package `paddock`, for tests that change none of its files, and what the
+    installation printed. Each installation migrates a database."""
+
+    root: CopiedRoot
+    said: str
+
+
+@pytest.fixture(scope="module")
+def paddock(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    with CopiedRoot(tmp_path_factory.mktemp("paddock"), packages) as root:
+        yield Installed(root, install(root, packages, "paddock", FIRST))
+
+
 def exists(root: CopiedRoot, path: str) -> bool:
     return root.start("test", "-e", path).wait() == 0
 
@@ -57,20 +73,21 @@ def status_of(root: CopiedRoot, url: str) -> str:
     return process.communicate()[0].strip()
 
 
-def test_paddock_package_prints_setup_link_that_opens(root: CopiedRoot, packages: Path) -> None:
-    said = install(root, packages, "paddock", FIRST)
+def test_paddock_package_prints_setup_link_that_opens(paddock: Installed) -> None:
+    root = paddock.root
     link = root.run("paddock", "setup-link").strip()
-    assert link in said
+    assert link in paddock.said
     web = root.start("paddock", "web")
     assert eventually(lambda: status_of(root, "http://localhost:8000/healthz") == "200")
     assert status_of(root, link) == "200"
     account = root.run("ps", "-o", "user=", "-C", "python,python3,python3.11").split()
     assert set(account) == {"paddock"}
     web.terminate()
+    web.wait(30)
 
 
-def test_paddock_package_keeps_data_private_and_code_read_only(root: CopiedRoot, packages: Path) -> None:
-    install(root, packages, "paddock", FIRST)
+def test_paddock_package_keeps_data_private_and_code_read_only(paddock: Installed) -> None:
+    root = paddock.root
     assert root.run("stat", "-c", "%U %a", "/var/lib/paddock").strip() == "paddock 700"
     assert root.run("stat", "-c", "%U %G %a", "/etc/paddock/paddock.env").strip() == "root paddock 640"
     writable = root.run(
@@ -100,9 +117,16 @@ def test_paddock_purge_removes_data_settings_and_account(root: CopiedRoot, packa
     root.run("getent", "passwd", "paddock", code=2)
 
 
-@pytest.mark.parametrize("name", ["paddock", "gallop"])
-def test_package_units_are_accepted_by_systemd(root: CopiedRoot, packages: Path, name: str) -> None:
-    install(root, packages, name, FIRST)
+def test_units_of_paddock_package_are_accepted_by_systemd(paddock: Installed) -> None:
+    assert_systemd_accepts_units_of("paddock", paddock.root)
+
+
+def test_units_of_gallop_package_are_accepted_by_systemd(root: CopiedRoot, packages: Path) -> None:
+    install(root, packages, "gallop", FIRST)
+    assert_systemd_accepts_units_of("gallop", root)
+
+
+def assert_systemd_accepts_units_of(name: str, root: CopiedRoot) -> None:
     units = root.run("sh", "-c", f"ls /lib/systemd/system/{name}*.service").split()
     assert units
     said = root.run("systemd-analyze", "verify", "--man=no", *units)
