@@ -90,6 +90,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "cluster: the test depends on cluster mode settings although it uses no database"
     )
+    config.addinivalue_line(
+        "markers", "one_database(reason): the test uses the database, and a run on another database proves nothing more"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)  # also in the process that distributes the tests
@@ -106,8 +109,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=_rank)
     if not config.getoption("--cluster"):
         return
-    chosen = [item for item in items if is_for_cluster(item)]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+    chosen, others = [], []
+    for item in items:
+        (chosen if is_for_cluster(item) else others).append(item)
+    config.hook.pytest_deselected(items=others)
     items[:] = chosen
 
 
@@ -117,7 +122,12 @@ def _rank(item: pytest.Item) -> int:
 
 
 def is_for_cluster(item: pytest.Item) -> bool:
-    """Return whether a test uses the database or depends on cluster mode; pytest-django blocks it for all others."""
+    """Return whether a test uses the database or depends on cluster mode; pytest-django blocks it for all others.
+
+    Tests marked `one_database` use it too, but run on SQLite only.
+    """
+    if any(item.iter_markers("one_database")):
+        return False
     marked = any(item.iter_markers("django_db")) or any(item.iter_markers("cluster"))
     return marked or not DATABASE_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
 

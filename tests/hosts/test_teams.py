@@ -68,6 +68,7 @@ def test_host_of_no_team_is_for_everybody_and_host_of_team_for_its_members(peopl
     assert hidden not in selectors.web_servers_visible(people.viewer)
 
 
+@pytest.mark.one_database("rows are chosen by the same queries on each; test_every_url requests the pages on both")
 def test_no_page_and_no_address_of_the_api_names_a_host_of_another_team(db: None) -> None:
     """Every address that can be read, requested by an operator and a viewer with a team of their own."""
     world.build()

@@ -32,6 +32,11 @@ def test_cluster_run_includes_database_marks(request: pytest.FixtureRequest) -> 
     assert is_for_cluster(request.node)
 
 
+@pytest.mark.one_database("the subject is the choice of tests")
+def test_cluster_run_leaves_out_tests_marked_for_one_database(db: None, request: pytest.FixtureRequest) -> None:
+    assert not is_for_cluster(request.node)
+
+
 @pytest.mark.cluster
 def test_cluster_run_includes_cluster_marks(request: pytest.FixtureRequest) -> None:
     assert is_for_cluster(request.node)

@@ -23,6 +23,7 @@ def test_every_route_declares_required_permission() -> None:
     assert matrix.undeclared() == []
 
 
+@pytest.mark.one_database("permissions are decided in Python; test_every_url reads rows of other teams on both")
 def test_callers_change_nothing_beyond_declared_permission(world: World) -> None:
     doors = [*matrix.api_doors(), *matrix.page_doors(session_of(world.admin))]
     everybody = matrix.callers(world)

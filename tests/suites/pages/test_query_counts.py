@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
+import pytest
 from django.db import connection
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
@@ -177,6 +178,7 @@ def asked(client: Client, at: str) -> tuple[int, int, int]:
     return answer.status_code, queries, len(answer.getvalue())
 
 
+@pytest.mark.one_database("the number of queries is the same on each; test_every_url requests the pages on both")
 def test_query_count_does_not_grow_with_rows(people: Cast) -> None:
     clients = {role: signed_in(getattr(people, role)) for role in ("admin", "owner", "viewer")}
     rows = Rows(people)
