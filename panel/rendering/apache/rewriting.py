@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from panel.rendering import challenges, confinement, exclusive, handlers
 from panel.rendering.apache import rewrites
@@ -93,31 +93,34 @@ def interpolator(place: Place, server_name: str) -> Interpolator:
     return Interpolator(server_name, captures, names)
 
 
-def rules(
-    place: Place,
-    condition: Condition,
-    root: str,
-    words: Interpolator,
-    allow_mark: str,
-    fallback: Place | None = None,
-    *,
-    falls_back_later: bool = False,
-    encodes: bool = False,
-    anew: bool = False,
-) -> list[Directive]:
-    """Rewrite rules of one location.
+@dataclass(frozen=True)
+class Rewritten:
+    """One location that rewrite rules handle.
 
-    `fallback` is the location that handles the last item of the location's try_files, if known. `falls_back_later`:
-    locations with access control use `rules_inside`. `encodes`: the server supports BCTLS. `anew`: a fallback to
-    another folder needs a new internal request (httpd only; OpenLiteSpeed chooses contexts by the rewritten path).
+    `root` is the server block's, `fallback` the location that handles the last item of the location's try_files, if
+    known. `encodes`: the server supports BCTLS. `anew`: a fallback to another folder needs a new internal request
+    (httpd only; OpenLiteSpeed chooses contexts by the rewritten path).
     """
-    source = place.location
+
+    place: Place
+    condition: Condition
+    root: str
+    words: Interpolator
+    allow_mark: str
+    fallback: Place | None = None
+    encodes: bool = False
+    anew: bool = False
+
+
+def rules(one: Rewritten, *, falls_back_later: bool = False) -> list[Directive]:
+    """Rewrite rules of one location. `falls_back_later`: locations with access control use `rules_inside`."""
+    source = one.place.location
     if falls_back_later and is_checked_first(source):
         return []
     if source.handler == "return":
-        return _answer(condition, [], place, words, allow_mark, encodes=encodes)
+        return _answer(one, [], one.place)
     if source.try_files and source.handler in ("static", "php"):
-        return _try_files(place, condition, root, words, allow_mark, fallback, encodes=encodes, anew=anew)
+        return _try_files(one)
     return []
 
 
@@ -144,88 +147,88 @@ def rule(
     return found
 
 
-def _answer(
-    condition: Condition,
-    tests: list[tuple[str, str]],
-    place: Place,
-    words: Interpolator,
-    allow_mark: str,
-    *,
-    encodes: bool,
-) -> list[Directive]:
+def _answer(one: Rewritten, tests: list[tuple[str, str]], place: Place) -> list[Directive]:
+    """The rule with the fixed response of `place`, which is the location itself or its fallback."""
     source, at = place.location, place.pointer
     if source.return_code in handlers.REDIRECTS:
-        url = words.in_target(source.return_value, f"{at}/return_value")
-        mark = allow_mark if "$request_uri" in source.return_value else ""
+        url = one.words.in_target(source.return_value, f"{at}/return_value")
+        mark = one.allow_mark if "$request_uri" in source.return_value else ""
         discard = "" if "?" in source.return_value or "$request_uri" in source.return_value else ",QSD"
         flags = f"[R={source.return_code},NE{discard}{mark},L]"
         tests = list(tests)
-        if encodes:
+        if one.encodes:
             url, flags = _encoded(url, tests, flags, redirects=True)
-        return rule(condition, tests, url, flags, at)
-    return rule(condition, tests, "-", f"[R={source.return_code},L]", at)
+        return rule(one.condition, tests, url, flags, at)
+    return rule(one.condition, tests, "-", f"[R={source.return_code},L]", at)
 
 
-def _try_files(
-    place: Place,
-    condition: Condition,
-    root: str,
-    words: Interpolator,
-    allow_mark: str,
-    fallback: Place | None,
-    *,
-    encodes: bool,
-    anew: bool,
-) -> list[Directive]:
-    """One rule per item of try_files except the request's own file, then one for the fallback. `root`: the server
-    block's.
-    """
-    source, at, block_root = place.location, place.pointer, root
-    root = source.root or root
-    if not (root or source.alias):
+def _try_files(one: Rewritten) -> list[Directive]:
+    """One rule per item of try_files except the request's own file, then one for the fallback."""
+    place, source = one.place, one.place.location
+    if not (source.root or one.root or source.alias):
         raise NotExpressible(
-            f"{at}/try_files", "the location has no root for these files; set a root in the server block"
+            f"{place.pointer}/try_files", "the location has no root for these files; set a root in the server block"
         )
-    condition = with_rest(place, condition)
+    one = replace(one, condition=with_rest(place, one.condition))
     *files, last = source.try_files
     if last == "=404" and {item.rstrip("/") for item in files} == {"$uri"}:
-        return _no_folders(place, condition, root, words)
+        return _no_folders(one)
+    names = one.words.of_the_rule() if one.condition.alone else one.words
+    found, missing = _found_files(one, files, names)
+    found = _commented([*_stepping_up(place, one.condition, names), *found], place)
+    fallback = one.fallback and _reached(one.fallback, last)
+    if fallback is not None and _answers_at_once(fallback, alone=one.condition.alone):
+        return found + _answer(one, missing, fallback)  # a single rule covers both steps
+    result, flags = _end_of_try_files(one, missing, fallback)
+    return _commented(found + rule(one.condition, missing, result, flags, place.pointer), place)
+
+
+def _found_files(
+    one: Rewritten, files: Sequence[str], names: Interpolator
+) -> tuple[list[Directive], list[tuple[str, str]]]:
+    """Rules that serve the first item that exists, and the tests which say that none does."""
+    source, at = one.place.location, one.place.pointer
+    found: list[Directive] = []
     missing: list[tuple[str, str]] = []
-    comment = f"try_files of location {place.label}".replace("\n", " ")
-    names = words.of_the_rule() if condition.alone else words
-    found = _stepping_up(place, condition, names, comment)
     for number, item in enumerate(files):
         field = f"{at}/try_files/{number}"
-        subject = one_quote(file_of(place, item, root, names, field), field)
+        subject = one_quote(file_of(one.place, item, source.root or one.root, names, field), field)
         test = "-d" if item.endswith("/") else "-f"
         if item.rstrip("/") != "$uri":
-            path = words.in_target(item, f"{at}/try_files/{number}")
-            found += rule(condition, [*missing, (subject, test)], path, "[PT,L]", at, comment if not found else "")
+            path = one.words.in_target(item, field)
+            found += rule(one.condition, [*missing, (subject, test)], path, "[PT,L]", at)
         missing.append((subject, f"!{test}"))
-    field = f"{at}/try_files/{len(files)}"
-    fallback = fallback and _reached(fallback, last)
-    if fallback is not None and _answers_at_once(fallback, alone=condition.alone):
-        # a single rule covers both steps
-        return found + _answer(condition, missing, fallback, words, allow_mark, encodes=encodes)
+    return found, missing
+
+
+def _end_of_try_files(one: Rewritten, missing: list[tuple[str, str]], fallback: Place | None) -> tuple[str, str]:
+    """Result and flags of the rule for the last item. May add a test to `missing`."""
+    last = one.place.location.try_files[-1]
     if last.startswith("="):
-        result, flags = "-", f"[R={int(last[1:])},L]"
-    else:
-        result, flags = _fallback(last, words, field)
-        if encodes:
-            result, flags = _encoded(result, missing, flags, redirects=False)
-        if anew and rewrites.is_asked_anew(place, fallback, block_root):
-            result, flags = rewrites.requests_anew(result, flags)
-    return found + rule(condition, missing, result, flags, at, comment if not found else "")
+        return "-", f"[R={int(last[1:])},L]"
+    field = f"{one.place.pointer}/try_files/{len(one.place.location.try_files) - 1}"
+    result, flags = _fallback(last, one.words, field)
+    if one.encodes:
+        result, flags = _encoded(result, missing, flags, redirects=False)
+    if one.anew and rewrites.is_asked_anew(one.place, fallback, one.root):
+        result, flags = rewrites.requests_anew(result, flags)
+    return result, flags
 
 
-def _stepping_up(place: Place, condition: Condition, words: Interpolator, comment: str) -> list[Directive]:
+def _commented(lines: list[Directive], place: Place) -> list[Directive]:
+    """The rules with a comment at the first that names the location."""
+    comment = f"try_files of location {place.label}".replace("\n", " ")
+    return [replace(line, comment=comment) if number == 0 else line for number, line in enumerate(lines)]
+
+
+def _stepping_up(place: Place, condition: Condition, words: Interpolator) -> list[Directive]:
     """Reject a request for which an item of try_files would leave the folder, before any file lookup."""
     source, found = place.location, list[Directive]()
     for number in range(len(source.try_files)):
         if confinement.of_item(source, number) is Verdict.MAY_CLIMB:
             field = f"{place.pointer}/try_files/{number}"
             tests = [(words.in_target(confinement.try_path(source, number), field), confinement.CLIMBS)]
-            found += rule(condition, tests, "-", "[F,L]", place.pointer, comment if not found else "")
+            found += rule(condition, tests, "-", "[F,L]", place.pointer)
     return found
 
 
@@ -283,17 +286,17 @@ def _answers_at_once(fallback: Place, *, alone: bool) -> bool:
     return alone and fallback.location.handler == "return" and (code >= 300 or not fallback.location.return_value)
 
 
-def _no_folders(place: Place, condition: Condition, root: str, words: Interpolator) -> list[Directive]:
+def _no_folders(one: Rewritten) -> list[Directive]:
     """Rules for the fallback =404. Apache sends 404 for missing paths after access control, so only folders need a
     rule.
     """
+    place = one.place
     if "$uri/" in place.location.try_files:
         return []
     field = f"{place.pointer}/try_files"
-    names = words.of_the_rule() if condition.alone else words
-    folder = one_quote(file_of(place, "$uri", root, names, field), field)
-    comment = f"try_files of location {place.label}".replace("\n", " ")
-    return rule(condition, [(folder, "-d")], "-", "[R=404,L]", place.pointer, comment)
+    names = one.words.of_the_rule() if one.condition.alone else one.words
+    folder = one_quote(file_of(place, "$uri", place.location.root or one.root, names, field), field)
+    return _commented(rule(one.condition, [(folder, "-d")], "-", "[R=404,L]", place.pointer), place)
 
 
 def is_checked_first(source: Location) -> bool:
@@ -312,12 +315,10 @@ def is_checked_first(source: Location) -> bool:
     )
 
 
-def rules_inside(
-    place: Place, root: str, words: Interpolator, allow_mark: str, fallback: Place | None, *, encodes: bool
-) -> list[Directive]:
+def rules_inside(one: Rewritten) -> list[Directive]:
     """Rules of try_files inside the location's own section, which run after access control."""
-    every = Condition(exclusive.Expression("^"), ())
-    found = _try_files(place, every, root, words, allow_mark, fallback, encodes=encodes, anew=True)
+    place, every = one.place, Condition(exclusive.Expression("^"), ())
+    found = _try_files(replace(one, condition=every, anew=True))
     if not found:
         return []
     # Otherwise mod_dir adds a final / to a folder before the redirect is followed.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from panel.rendering import checks, exclusive, expiry, handlers, snippets
 from panel.rendering.apache import cache
@@ -21,47 +21,62 @@ from panel.rendering.tree import Directive, Node, Raw, block, directive
 REST = "PADDOCK_REST"  # the rest of the path after an aliased prefix
 
 
-def section(
-    spec: SiteSpec,
-    web_server: WebServerSpec,
-    place: Place,
-    condition: Condition,
-    everywhere: tuple[Header, ...],
-    name: str,
-    *,
-    inside: bool = False,
-    fallbacks: Sequence[Directive] = (),
-    folders: Sequence[Directive] = (),
-) -> list[Node]:
-    """Section of the location; empty if it adds nothing to the virtual host.
+@dataclass(frozen=True)
+class Scope:
+    """What the sections of a virtual host share. `headers` are those of the virtual host, `name` is its ServerName."""
 
-    `inside`: another location's try_files leads here after the rewrite rules. `fallbacks`: the location's own rules;
+    spec: SiteSpec
+    web_server: WebServerSpec
+    headers: tuple[Header, ...]
+    name: str
+
+
+@dataclass(frozen=True)
+class Inside:
+    """Rules inside a section.
+
+    `is_target`: another location's try_files leads here after the rewrite rules. `fallbacks`: the location's own rules;
     `folders`: the rules for index files of its folders.
     """
-    if folders:  # disable mod_dir, the rules do its work
+
+    is_target: bool
+    fallbacks: Sequence[Directive] = ()
+    folders: Sequence[Directive] = ()
+
+
+def section(scope: Scope, place: Place, condition: Condition, inside: Inside) -> list[Node]:
+    """Section of the location; empty if it adds nothing to the virtual host."""
+    if inside.folders:  # disable mod_dir, the rules do its work
         place = replace(place, location=replace(place.location, index=()))
     source, at = place.location, place.pointer
-    words = _interpolator(place, name)
-    body = [*_HANDLERS[source.handler](spec, place, words), *cache.of_place(spec, place)]
-    if fallbacks and source.try_files[-1] == "=404":
-        body += fallbacks  # without a fallback methods stay restricted
-    elif fallbacks:
-        # Otherwise the rules for files would apply to a missing path before the fallback is looked up.
-        there = f"{'-e' if '$uri/' in source.try_files else '-f'} '%{{REQUEST_FILENAME}}%{{PATH_INFO}}'"
-        body += [block("If", f"! {there}", body=[directive("AllowMethods", "reset")], gap=False), *fallbacks]
-    body += folders
-    if inside and source.handler == "return":
+    words = _interpolator(place, scope.name)
+    body = [*_HANDLERS[source.handler](scope.spec, place, words), *cache.of_place(scope.spec, place)]
+    body += [*_fallbacks(source, inside.fallbacks), *inside.folders]
+    if inside.is_target and source.handler == "return":
         body += _return_inside(source)
     if source.handler != "deny":
-        times = _expires_of_answer if source.handler == "return" else _expires
-        body += [*require(source, at), *_limits(source), *_compressed(source), *times(source, at)]
-        body += _headers(source, at, everywhere, words)
+        body += _settings(source, at, scope.headers, words)
     if source.snippet:
-        body.append(Raw(snippets.require(source.snippet, web_server, f"{at}/snippet", "location")))
+        body.append(Raw(snippets.require(source.snippet, scope.web_server, f"{at}/snippet", "location")))
     if not body:
         return []
     pattern = regex(_pattern(place, condition, words), f"{at}/pattern")
     return [block("LocationMatch", checks.text(pattern, f"{at}/pattern"), body=body)]
+
+
+def _fallbacks(source: Location, rules: Sequence[Directive]) -> list[Node]:
+    if not rules or source.try_files[-1] == "=404":
+        return list(rules)  # without a fallback methods stay restricted
+    # Otherwise the rules for files would apply to a missing path before the fallback is looked up.
+    there = f"{'-e' if '$uri/' in source.try_files else '-f'} '%{{REQUEST_FILENAME}}%{{PATH_INFO}}'"
+    return [block("If", f"! {there}", body=[directive("AllowMethods", "reset")], gap=False), *rules]
+
+
+def _settings(source: Location, at: str, everywhere: tuple[Header, ...], words: Interpolator) -> list[Node]:
+    """Access control, limits, compression, expiry and headers."""
+    times = _expires_of_answer if source.handler == "return" else _expires
+    lines = [*require(source, at), *_limits(source), *_compressed(source), *times(source, at)]
+    return [*lines, *_headers(source, at, everywhere, words)]
 
 
 def _interpolator(place: Place, server_name: str) -> Interpolator:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import replace
 from posixpath import dirname
 
-from panel.rendering import challenges, checks, handlers, logformats, maintenance, names, reach, snippets
-from panel.rendering.apache import cache, indexes, plain_rewrites, rewrites, rewriting
+from panel.rendering import challenges, checks, logformats, maintenance, names, snippets
+from panel.rendering.apache import cache, rewriting
 from panel.rendering.apache.modules import mpm
 from panel.rendering.apache.quoting import Interpolator, expression, plain
-from panel.rendering.apache.section import body_limit, brotli, gzip, header_line, index_files, section
-from panel.rendering.apache.upstream import target_of
+from panel.rendering.apache.section import body_limit, brotli, gzip, header_line, index_files
+from panel.rendering.apache.vhost_locations import locations_lines, server_name
 from panel.rendering.errors import NotExpressible
-from panel.rendering.exclusive import Condition, conditions
 from panel.rendering.headers import check as check_headers
-from panel.rendering.locations import Locations, Place, locations_of
 from panel.rendering.spec import (
     ClientCertificates,
     ErrorPage,
@@ -76,13 +72,6 @@ def _address(listen: Listen, at: str) -> str:
     return f"[{address}]:{listen.port}" if ":" in address else f"{address}:{listen.port}"
 
 
-def server_name(spec: SiteSpec, source: ServerBlock) -> str:
-    """The first exact name; without one, a reserved name that no client can request (RFC 2606)."""
-    # A ServerName with brackets is a syntax error.
-    exact = [name for name in source.names if names.kind(name) == "exact" and not names.is_ipv6(name)]
-    return exact[0] if exact else f"{spec.name}.invalid"
-
-
 def _names(spec: SiteSpec, source: ServerBlock, at: str) -> list[Node]:
     main = server_name(spec, source)
     aliases: list[str] = []
@@ -105,7 +94,7 @@ def _redirect(
     only = challenges.alone(source, spec.challenge_folder)
     switch, *rules = rewriting.to_https(port, web_server)
     rules = [switch, *rewriting.challenges_first(spec), *rules]
-    return [*_files(only, at), *rules, *_locations(spec, web_server, only, (), at)]
+    return [*_files(only, at), *rules, *locations_lines(spec, web_server, only, (), at)]
 
 
 def _body(spec: SiteSpec, web_server: WebServerSpec, source: ServerBlock, at: str, *, secure: bool) -> list[Node]:
@@ -118,7 +107,7 @@ def _body(spec: SiteSpec, web_server: WebServerSpec, source: ServerBlock, at: st
     ]
     body += [*_answers(source, at), *_printed(everywhere, spec, source, at), *_maintenance_page(spec)]
     body += cache.of_host(web_server, source)
-    body += _locations(spec, web_server, source, everywhere, at)
+    body += locations_lines(spec, web_server, source, everywhere, at)
     if source.snippet:
         body.append(Raw(snippets.require(source.snippet, web_server, f"{at}/snippet", "server")))
     return body
@@ -255,55 +244,6 @@ def _printed(headers: tuple[Header, ...], spec: SiteSpec, source: ServerBlock, a
     ]
 
 
-def _locations(
-    spec: SiteSpec, web_server: WebServerSpec, source: ServerBlock, everywhere: tuple[Header, ...], at: str
-) -> list[Node]:
-    found, folders = indexes.asking(source, locations_of(source, at), at)
-    for place in found.places:
-        handlers.check(place.location, place.pointer)
-    name = server_name(spec, source)
-    sections: list[Node] = []
-    chosen, encodes = conditions(found), rewriting.encodes_queries(web_server)
-    rules: list[Directive] = []
-    fallbacks = {place: reach.by_fallback(place, found) for place in found.places}
-    for place, condition in chosen.items():
-        words = rewriting.interpolator(place, name)
-        flag, fallback = rewriting.raw_uri_flag(web_server), fallbacks[place]
-        given = (words, flag, fallback)
-        own_rules = rewriting.rules(
-            place, condition, source.root, *given, falls_back_later=True, encodes=encodes, anew=True
-        )
-        rules += rewriting.of_requests_only(own_rules)
-        later: list[Directive] = []
-        if rewriting.is_checked_first(place.location):
-            inside_rules = rewriting.rules_inside(place, source.root, *given, encodes=encodes)
-            later = rewriting.of_requests_only(inside_rules)
-        own: list[Directive] = []
-        if names_ := folders.get(place, ()):
-            rules += indexes.rules(place, names_, condition, source.root, words)
-            own = indexes.of_section(place, names_, encodes=encodes)
-        inside = place in fallbacks.values()
-        sections += section(
-            spec, web_server, place, condition, everywhere, name, inside=inside, fallbacks=later, folders=own
-        )
-    head = [*rewriting.missing_slashes(found), *rewriting.body_limits(source, chosen)]
-    aside = [*rewriting.beside_alias(chosen), *cache.path_rules(source)]
-    if rewrites.are_used(source):
-        rules = [*_moved(spec, source, chosen, found, folders, at, encodes=encodes), *aside, *rules]
-    else:
-        rules = [*aside, *head, *rules]
-    if any(rewrites.TO in word for line in rules for word in line.args):
-        sections.append(rewrites.asked_anew(encodes=encodes))
-    rules = [*_maintenance_rules(spec), *rules]
-    first = rewriting.challenges_first(spec) if rules else []
-    rules = [*first, *rewriting.line_breaks(source), *rules]
-    if _mentions_raw_uri(source):
-        rules = [*rewriting.RAW_URI_RULES, *rules]
-    if any(location.upstream_tls for location in source.locations):
-        sections.insert(0, directive("SSLProxyEngine", "on"))
-    return [directive("RewriteEngine", "On", gap=True), *rules, *sections] if rules else sections
-
-
 def _maintenance_page(spec: SiteSpec) -> list[Node]:
     if spec.maintenance is None:
         return []
@@ -313,74 +253,3 @@ def _maintenance_page(spec: SiteSpec) -> list[Node]:
         directive("Header", "always", "set", "Retry-After", spec.maintenance.retry_after_s, asked),
         directive("Header", "always", "set", "Cache-Control", "no-store", asked),
     ]
-
-
-def _maintenance_rules(spec: SiteSpec) -> list[Directive]:
-    """Rules that send every request to the page, unless it comes from an allowed address."""
-    if spec.maintenance is None:
-        return []
-    allowed = [checks.source(item, "/maintenance/allowed") for item in spec.maintenance.allowed]
-    others = [directive("RewriteCond", "expr", f"! %{{REMOTE_ADDR}} -ipmatch '{item}'") for item in allowed]
-    return [*others, directive("RewriteRule", "^", "-", f"[R={maintenance.STATUS},L]")]
-
-
-def _moved(
-    spec: SiteSpec,
-    source: ServerBlock,
-    chosen: dict[Place, Condition],
-    found: Locations,
-    index_rules: Collection[Place],
-    at: str,
-    *,
-    encodes: bool,
-) -> list[Directive]:
-    """Rules of the site's rewrites, with the redirects and limits that come before those of locations.
-
-    Rewrites leave pages for errors alone, which httpd requests internally, and paths that rules have requested.
-    """
-
-    def proxied(place: Place) -> str | None:
-        proxies = place.location.handler == "proxy"
-        return target_of(spec, place.location, place.pointer)[0] if proxies else None
-
-    dialect = rewrites.Dialect(server_name(spec, source), proxied, encodes=encodes)
-    slashes, limits = rewriting.missing_slashes(found), rewriting.body_limits(source, chosen)
-    parts = plain_rewrites.split(source, found, index_rules, limits=bool(limits))
-    if parts.of_block:
-        who = f"the server block, because {parts.of_block}"
-        return [*_general(source, chosen, slashes, at, dialect, who), *slashes, *limits]
-    if not (parts.general or source.error_pages or source.snippet or spec.maintenance):
-        dialect = replace(dialect, foreign=())
-    found_rules = plain_rewrites.of_server(source, at, limits, dialect)
-    found_rules += [*slashes, *plain_rewrites.of_places(parts.places, chosen, dialect)]
-    if parts.general:
-        who = "; ".join(f"location {place.label}, because {why}" for place, why in parts.general.items())
-        rest = {place: chosen[place] for place in parts.general}
-        found_rules += _general(replace(source, rewrites=()), rest, [], at, dialect, who)
-    return found_rules
-
-
-def _general(
-    source: ServerBlock,
-    chosen: dict[Place, Condition],
-    slashes: list[Directive],
-    at: str,
-    dialect: rewrites.Dialect,
-    who: str,
-) -> list[Directive]:
-    """Rules that request the new path internally, so that its location is chosen as in nginx. `who`: with reasons."""
-    lines = rewrites.rules(source, chosen, slashes, at, dialect)
-    comment = f"One rule each is not enough for rewrites of {who}".replace("\n", " ")
-    return [replace(lines[0], comment=comment), *lines[1:], *rewrites.ends()]
-
-
-def _mentions_raw_uri(source: ServerBlock) -> bool:
-    headers = [
-        *source.headers,
-        *(header for item in source.locations for header in item.headers + item.request_headers),
-    ]
-    texts = [header.value for header in headers] + [item.return_value for item in source.locations]
-    texts += [part for item in source.locations for part in item.try_files]
-    texts += [item.replacement for item in source.rewrites]
-    texts += [item.replacement for location in source.locations for item in location.rewrites]
-    return any("request_uri" in text for text in texts)

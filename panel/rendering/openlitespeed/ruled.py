@@ -12,6 +12,7 @@ from __future__ import annotations
 from panel.rendering import exclusive, expiry, handlers, variables
 from panel.rendering.apache import rewriting
 from panel.rendering.apache.quoting import line, rewrite_regex
+from panel.rendering.apache.rewriting import Rewritten
 from panel.rendering.exclusive import Condition, Expression
 from panel.rendering.locations import Place
 from panel.rendering.openlitespeed import answers
@@ -88,7 +89,7 @@ def _base(source: Location) -> str:
 def _answered(spec: SiteSpec, place: Place) -> list[Directive]:
     number = int(place.pointer.split("/")[2])
     words = rewriting.interpolator(place, server_name(spec, number))
-    rules = rewriting.rules(place, Condition(Expression("^"), ()), "", words, ",QSD")
+    rules = rewriting.rules(Rewritten(place, Condition(Expression("^"), ()), "", words, ",QSD"))
     return in_own_words(rules, spec.blocks[number])
 
 

@@ -8,6 +8,7 @@ from panel.rendering import checks, handlers, logformats, reach, snippets
 from panel.rendering.apache import rewrites, rewriting
 from panel.rendering.apache.quoting import RAW_URI, rewrite_regex
 from panel.rendering.apache.quoting import line as rewrite_line
+from panel.rendering.apache.rewriting import Rewritten
 from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import Condition, Expression, conditions
 from panel.rendering.headers import check as check_headers
@@ -226,7 +227,7 @@ def _of_place(
         words, fallback = rewriting.interpolator(place, server), reach.by_fallback(place, found)
         if refuses:
             rules += methods.before_fallback(source, place, condition, root, fallback)
-        rules += rewriting.rules(place, condition, root, words, ",QSD", _fixed(fallback, source))
+        rules += rewriting.rules(Rewritten(place, condition, root, words, ",QSD", _fixed(fallback, source)))
     if place.location.handler == "proxy" and place.location.proxy_uri and not is_ruled:
         rules += _proxied(spec, place, condition)
     if _php(found) and place.location.handler == "static" and place.location.match in ("=", "^~"):
@@ -275,7 +276,7 @@ def _redirects_of(spec: SiteSpec, other: int, hosts: str) -> list[Directive]:
     for place, condition in conditions(found).items():
         condition = replace(condition, alone=True)
         words = rewriting.interpolator(place, source.names[0])
-        lines += rewriting.rules(place, condition, "", words, ",QSD")
+        lines += rewriting.rules(Rewritten(place, condition, "", words, ",QSD"))
     return [part for line in lines for part in _for_hosts(line, hosts)]
 
 
