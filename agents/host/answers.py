@@ -13,7 +13,7 @@ import socket
 import ssl
 import threading
 import zlib
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
 
 from agents.host import targets, testbed
 from agents.host.errors import Refusal
@@ -61,6 +61,40 @@ def answer(asked: Dict[str, Any], found_testbed: Optional[List[str]] = None) -> 
     Hash, size and `start` (beginning of a text, "" otherwise) are of the decompressed body, because servers compress
     differently. `headers` are those set by the configuration, with names in lower case.
     """
+    method = _permitted_method(asked, found_testbed)
+    connection = _Connection(asked)
+    alarm = threading.Timer(_DEADLINE_S, connection.cut)
+    alarm.daemon = True
+    alarm.start()
+    try:
+        response = _response(connection, asked, method)
+        encoding = response.headers.get("Content-Encoding", "")
+        body = _body(response, "" if method == "HEAD" else encoding)
+    except (OSError, http.client.HTTPException) as error:
+        return {"error": "%s: %s" % (type(error).__name__, error)}
+    except zlib.error as error:
+        return {"error": "what it compressed cannot be read (%s)" % error}
+    finally:
+        alarm.cancel()
+        connection.close()
+    if body.size > MAX_BODY:
+        return {"error": "its answer is longer than %d bytes" % MAX_BODY}
+    kind = response.headers.get("Content-Type", "").split(";")[0].strip().lower()
+    return {
+        "status": response.status,
+        "sha256": body.sha256,
+        "bytes": body.size,
+        "encoding": encoding,
+        "type": kind,
+        "start": body.start.decode("utf-8", "replace") if kind.startswith("text/") and encoding in _READ else "",
+        "headers": _decided(response.headers),
+    }
+
+
+def _permitted_method(asked: Dict[str, Any], found_testbed: Optional[List[str]]) -> str:
+    """The method of the request. Refusal if it is another than `METHODS`, or goes to no listener of this host or of the
+    test bed.
+    """
     place = ("[%s]:%d" if ":" in asked["address"] else "%s:%d") % (asked["address"], asked["port"])
     if found_testbed is None:
         targets.require_own(targets.split_target(place)[0])
@@ -69,40 +103,33 @@ def answer(asked: Dict[str, Any], found_testbed: Optional[List[str]] = None) -> 
     method = asked.get("method", "GET")
     if method not in METHODS:
         raise Refusal("refused", "%r is no method that answers are compared by: %s" % (method, ", ".join(METHODS)))
-    connection = _Connection(asked)
-    alarm = threading.Timer(_DEADLINE_S, connection.cut)
-    alarm.daemon = True
-    alarm.start()
-    try:
-        headers = {"Accept-Encoding": "gzip" if asked["gzip"] else "identity", "Connection": "close"}
-        headers["Host"] = asked["host_header"]
-        connection.request(method, asked["path"], headers=headers)
-        response = connection.getresponse()
-        encoding = response.headers.get("Content-Encoding", "")
-        digest, size, start = hashlib.sha256(), 0, b""
-        for chunk in _content(response, "" if method == "HEAD" else encoding):
-            digest.update(chunk)
-            size += len(chunk)
-            if size > MAX_BODY:
-                return {"error": "its answer is longer than %d bytes" % MAX_BODY}
-            start += chunk[: _START_BYTES - len(start)]
-    except (OSError, http.client.HTTPException) as error:
-        return {"error": "%s: %s" % (type(error).__name__, error)}
-    except zlib.error as error:
-        return {"error": "what it compressed cannot be read (%s)" % error}
-    finally:
-        alarm.cancel()
-        connection.close()
-    kind = response.headers.get("Content-Type", "").split(";")[0].strip().lower()
-    return {
-        "status": response.status,
-        "sha256": digest.hexdigest(),
-        "bytes": size,
-        "encoding": encoding,
-        "type": kind,
-        "start": start.decode("utf-8", "replace") if kind.startswith("text/") and encoding in _READ else "",
-        "headers": _decided(response.headers),
-    }
+    return str(method)
+
+
+def _response(connection: _Connection, asked: Dict[str, Any], method: str) -> http.client.HTTPResponse:
+    headers = {"Accept-Encoding": "gzip" if asked["gzip"] else "identity", "Connection": "close"}
+    headers["Host"] = asked["host_header"]
+    connection.request(method, asked["path"], headers=headers)
+    return connection.getresponse()
+
+
+class _Body(NamedTuple):
+    """A decompressed body; reading ends when `size` is above `MAX_BODY`."""
+
+    sha256: str
+    size: int
+    start: bytes
+
+
+def _body(response: http.client.HTTPResponse, encoding: str) -> _Body:
+    digest, size, start = hashlib.sha256(), 0, b""
+    for chunk in _content(response, encoding):
+        digest.update(chunk)
+        size += len(chunk)
+        if size > MAX_BODY:
+            break
+        start += chunk[: _START_BYTES - len(start)]
+    return _Body(digest.hexdigest(), size, start)
 
 
 def _content(response: http.client.HTTPResponse, encoding: str) -> Iterator[bytes]:

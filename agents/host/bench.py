@@ -241,23 +241,7 @@ def _measure(tool: _Tool, request: Request, emit: Emit, cancelled: threading.Eve
     sampler = Sampler(request.trees, request.sample_hz)
     phases: list[list[Any]] = []
     _idle(sampler, request.idle_s, phases, cancelled)
-    if _counts_whole_seconds(tool.argv):
-        # siege adds its -t to a clock in whole seconds (timer.c): started late in a second, a one-second load would
-        # last a few milliseconds.
-        cancelled.wait(1.0 - time.time() % 1.0)
-    sampler.restart_count()
-    started_at, load_from = time.time(), sampler.now()
-    pid = tool.start()
-    try:
-        sampler.add("tool", ["pid:%d" % pid])
-        _watch(tool, sampler, request.timeout_s, emit, cancelled)
-    finally:
-        if not tool.poll():
-            tool.stop("failed")
-        tool.sweep()
-    finished_at, load_to = time.time(), sampler.now()
-    phases.append(["load", round(load_from, 3), round(load_to, 3)])
-    sampler.tick()
+    started_at, finished_at = _load(tool, sampler, request, phases, emit, cancelled)
     cpu_s = dict(sampler.cpu_s, tool=round(tool.cpu_s, 4))
     if not tool.stopped:
         _idle(sampler, request.idle_s, phases, cancelled)
@@ -277,6 +261,35 @@ def _measure(tool: _Tool, request: Request, emit: Emit, cancelled: threading.Eve
         "open_files": limit,
         "disk_full": _is_full(tool.workdir),
     }
+
+
+def _load(
+    tool: _Tool,
+    sampler: Sampler,
+    request: Request,
+    phases: list[list[Any]],
+    emit: Emit,
+    cancelled: threading.Event,
+) -> tuple[float, float]:
+    """Run the load tool, add the phase, and return the times of its start and end."""
+    if _counts_whole_seconds(tool.argv):
+        # siege adds its -t to a clock in whole seconds (timer.c): started late in a second, a one-second load would
+        # last a few milliseconds.
+        cancelled.wait(1.0 - time.time() % 1.0)
+    sampler.restart_count()
+    started_at, load_from = time.time(), sampler.now()
+    pid = tool.start()
+    try:
+        sampler.add("tool", ["pid:%d" % pid])
+        _watch(tool, sampler, request.timeout_s, emit, cancelled)
+    finally:
+        if not tool.poll():
+            tool.stop("failed")
+        tool.sweep()
+    finished_at, load_to = time.time(), sampler.now()
+    phases.append(["load", round(load_from, 3), round(load_to, 3)])
+    sampler.tick()
+    return started_at, finished_at
 
 
 def _counts_whole_seconds(argv: list[str]) -> bool:

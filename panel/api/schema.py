@@ -12,6 +12,8 @@ from drf_spectacular.utils import OpenApiParameter
 
 from panel.api.base import ApiMixin, Resource
 
+Document = dict[str, Any]  # an OpenAPI document
+
 _PROBLEM = {
     "type": "object",
     "required": ["type", "title", "status", "detail", "errors", "request_id"],
@@ -75,7 +77,7 @@ class Schema(AutoSchema):
         return found
 
 
-def add_problems(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+def add_problems(result: Document, generator: Any, request: Any, public: bool) -> Document:
     """Add problem details as a possible response of every operation."""
     result.setdefault("components", {}).setdefault("schemas", {})["Problem"] = _PROBLEM
     content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
@@ -96,7 +98,7 @@ _VERBS = {
 }
 
 
-def add_summaries(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+def add_summaries(result: Document, generator: Any, request: Any, public: bool) -> Document:
     """Add summaries to the browsable reference: the first sentence of the description, or a verb if several operations
     share the collection's description.
     """
@@ -114,13 +116,13 @@ def add_summaries(result: dict[str, Any], generator: Any, request: Any, public: 
 
 
 @cache
-def document() -> dict[str, Any]:
+def document() -> Document:
     """Generate the OpenAPI document, which is the same for every caller, once per process: it takes a second."""
     generator: Any = SchemaGenerator
-    found: dict[str, Any] = generator().get_schema(request=None, public=True)
+    found: Document = generator().get_schema(request=None, public=True)
     return found
 
 
 class KeptGenerator(SchemaGenerator):
-    def get_schema(self, request: Any = None, public: bool = False) -> dict[str, Any]:
+    def get_schema(self, request: Any = None, public: bool = False) -> Document:
         return document()

@@ -248,25 +248,44 @@ def import_adopt(
     _refuse_folders(chosen, add_folders)
     bundles, notes = certificates.read(record, chosen)
     with transaction.atomic():
-        host = record.web_server.host
-        wanted = sorted({folder for site in chosen for folder in site.folders} - set(host.site_roots))
-        if wanted:
-            host_update(actor=actor, host=host, site_roots=[*host.site_roots, *wanted])
-        sites: dict[str, Site] = {}
-        for found in chosen:
-            stored, more = certificates.keep(actor, team, host, found, bundles)
-            notes += more
-            sites[found.name] = _define(actor, record, found, team, stored)
+        wanted = _add_folders(actor, record, chosen)
+        sites, more = _drafts(actor, record, chosen, team, bundles)
         if record.source == ImportSource.HOST:
-            own = _own_sockets(record.web_server, report)
-            if any(getattr(record.web_server, name) != value for name, value in own.items()):
-                web_server_update(actor=actor, web_server=record.web_server, **own)
-            originals_keep(record.web_server, _originals(record, report, sites))
+            _keep_originals(actor, record, report, sites)
         record.adopted = {**record.adopted, **{name: site.pk for name, site in sites.items()}}
         record.save(update_fields=["adopted", "updated_at"])
         after = {"sites": {name: site.name for name, site in sites.items()}, "folders": wanted}
         audit_record(actor=actor, action="import.adopt", target=record, after=after)
-    return Adopted(list(sites.values()), notes)
+    return Adopted(list(sites.values()), [*notes, *more])
+
+
+def _add_folders(actor: User, record: Import, chosen: Sequence[FoundSite]) -> list[str]:
+    """Add the sites' document roots to the site folders of the host, and return those that were missing."""
+    host = record.web_server.host
+    wanted = sorted({folder for site in chosen for folder in site.folders} - set(host.site_roots))
+    if wanted:
+        host_update(actor=actor, host=host, site_roots=[*host.site_roots, *wanted])
+    return wanted
+
+
+def _drafts(
+    actor: User, record: Import, chosen: Sequence[FoundSite], team: Team, bundles: certificates.Bundles
+) -> tuple[dict[str, Site], list[str]]:
+    """The sites by their names in the report, and notes about their certificates."""
+    sites, notes = dict[str, Site](), list[str]()
+    for found in chosen:
+        stored, more = certificates.keep(actor, team, record.web_server.host, found, bundles)
+        notes += more
+        sites[found.name] = _define(actor, record, found, team, stored)
+    return sites, notes
+
+
+def _keep_originals(actor: User, record: Import, report: Report, sites: dict[str, Site]) -> None:
+    """Keep the original files, and the sockets of the web server that they set."""
+    own = _own_sockets(record.web_server, report)
+    if any(getattr(record.web_server, name) != value for name, value in own.items()):
+        web_server_update(actor=actor, web_server=record.web_server, **own)
+    originals_keep(record.web_server, _originals(record, report, sites))
 
 
 def _own_sockets(web_server: WebServer, report: Report) -> dict[str, Any]:

@@ -54,29 +54,34 @@ def host(
     _listens(made, first)
     _index(made, around)
     for said in sorted(own, key=_turn):
-        if said.name in (htaccess.HTACCESS, htaccess.READ):
-            if said.name == htaccess.HTACCESS:
-                apache_htaccess.take(made, said)
-            continue
-        left, lost = apache_cgi.without(said)
-        for gone, reason in lost:
-            draft.note(gone, "refused", reason, made.where)
-        if left is None:
-            continue
-        item = apache_expires.section(made, left) if apache_expires.says(left) else left
-        if item is None:
-            continue
-        take = _TAKERS.get(item.low)
-        why = take(made, item) if take else None
-        if why == "":
-            draft.note(item, "mapped", where=made.where)
-        elif why is not None and why.startswith("!"):
-            draft.note(item, "changed", why[1:], made.where)
-        elif why is not None and why.startswith("-"):
-            draft.note(item, "refused", why[1:], made.where)
-        else:
-            draft.snippet(made.block, _without_override(made, item), made.where, why or "")
+        if said.name == htaccess.HTACCESS:
+            apache_htaccess.take(made, said)
+        elif said.name != htaccess.READ:
+            _take(made, said)
     _certificate(made)
+
+
+def _take(made: Host, said: Node) -> None:
+    """Map one directive, and note its outcome."""
+    draft = made.draft
+    left, lost = apache_cgi.without(said)
+    for gone, reason in lost:
+        draft.note(gone, "refused", reason, made.where)
+    if left is None:
+        return
+    item = apache_expires.section(made, left) if apache_expires.says(left) else left
+    if item is None:
+        return
+    take = _TAKERS.get(item.low)
+    why = take(made, item) if take else None
+    if why == "":
+        draft.note(item, "mapped", where=made.where)
+    elif why is not None and why.startswith("!"):
+        draft.note(item, "changed", why[1:], made.where)
+    elif why is not None and why.startswith("-"):
+        draft.note(item, "refused", why[1:], made.where)
+    else:
+        draft.snippet(made.block, _without_override(made, item), made.where, why or "")
 
 
 def _turn(item: Node) -> int:

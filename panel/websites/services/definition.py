@@ -201,10 +201,7 @@ def site_define(
     plain, apart = split(data, {"team", "web_server", "upstreams", "php_pools", "blocks"})
     team = _team(actor, apart.get("team"), site.team if site else None)
     require(actor, Action.CHANGE, team)
-    before = None
-    if site is not None:
-        require(actor, Action.CHANGE, site.team)
-        before = _definition(site)
+    before = _before(actor, site)
     _check_snippets(actor, before or {}, data)
     kept = _kept_users(site)
     old = site.web_server if site else None
@@ -224,11 +221,24 @@ def site_define(
     after = _definition(target)
     if before and _is_changed(before, after):
         version_count(target)
+    action = action or ("site.define" if site else "site.create")
+    _record(actor, target, action, before, {**_without_secrets(after), **(noted or {})})
+    return target
+
+
+def _before(actor: User, site: Site | None) -> SiteData | None:
+    """The definition of the site that changes. PermissionDenied if its team does not permit that."""
+    if site is None:
+        return None
+    require(actor, Action.CHANGE, site.team)
+    return _definition(site)
+
+
+def _record(actor: User, site: Site, action: str, before: SiteData | None, after: Data) -> None:
     audit_record(
         actor=actor,
-        action=action or ("site.define" if site else "site.create"),
-        target=target,
+        action=action,
+        target=site,
         before={**_without_secrets(before)} if before else None,
-        after={**_without_secrets(after), **(noted or {})},
+        after=after,
     )
-    return target
