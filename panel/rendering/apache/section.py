@@ -23,7 +23,7 @@ REST = "PADDOCK_REST"  # the rest of the path after an aliased prefix
 
 @dataclass(frozen=True)
 class Scope:
-    """What the sections of a virtual host share. `headers` are those of the virtual host, `name` is its ServerName."""
+    """The parts that all sections of a virtual host share: also its headers, and its ServerName as `name`."""
 
     spec: SiteSpec
     web_server: WebServerSpec

@@ -34,7 +34,7 @@ class _Block:
 
 @dataclass(frozen=True)
 class _Lines:
-    """What the locations add to the virtual host."""
+    """Lines that a location adds to the virtual host."""
 
     rules: list[Directive]
     sections: list[Node]
