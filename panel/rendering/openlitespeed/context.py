@@ -279,6 +279,7 @@ def _headers(spec: SiteSpec, source: Location, at: str, everywhere: tuple[Header
         field = f"{at}/headers" if number is None else f"{at}/headers/{number}/value"
         lines.append(header_line(header, field, spec, int(at.split("/")[2])))
     if is_fixed:
+        lines += ["Header set Content-Type text/plain"] if ruled.error_text(source) else []
         lines += ruled.times(source, at)
     elif source.expires and expiry.parse(source.expires, f"{at}/expires").no_cache:
         lines += ruled.dated(expiry.NEVER)

@@ -29,6 +29,8 @@ _SERVERS = {
     "request_method": "REQUEST_METHOD",
 }
 _PLAIN = re.compile(r"[A-Za-z0-9_.*-]+\Z")
+_TO_PATH = re.compile(rf"""(["']?)(/(?!/).*|%\{{(?:REQUEST_URI|ENV:{RAW_URI})\}}.*)\Z""", re.S)
+_REDIRECTS = re.compile(r"[\[,]R=30\d\b")
 _UNKNOWN = re.compile(r"(?<!\\)((?:\\\\)*)%\{(REQUEST_SCHEME|SERVER_NAME)\}")
 
 
@@ -102,7 +104,24 @@ def in_own_words(rules: list[Directive], source: ServerBlock) -> list[Directive]
     def known(word: str) -> str:
         return _UNKNOWN.sub(lambda found: found[1] + said[found[2]], word)
 
-    return [replace(rule, args=tuple(map(known, rule.args))) for rule in rules]
+    return [_absolute(replace(rule, args=tuple(map(known, rule.args))), source) for rule in rules]
+
+
+def _absolute(rule: Directive, source: ServerBlock) -> Directive:
+    """A redirect to a path with the listener's port, as nginx has it; OpenLiteSpeed repeats that of the Host header."""
+    found = _TO_PATH.match(rule.args[1]) if rule.name == "RewriteRule" and len(rule.args) > 2 else None
+    if found is None or not _REDIRECTS.search(rule.args[2]) or (port := _port(source)) is None:
+        return rule
+    scheme = _scheme(source) or f"%{{ENV:{SCHEME}}}"
+    url = f"{found[1]}{scheme}://%{{ENV:{HOST}}}{port}{found[2]}"
+    return replace(rule, args=(rule.args[0], url, *rule.args[2:]))
+
+
+def _port(source: ServerBlock) -> str | None:
+    """Port in the URLs of the block; None if it has several."""
+    usual = {True: 443, False: 80}
+    ports = {"" if listen.port == usual[listen.tls] else f":{listen.port}" for listen in source.listens}
+    return ports.pop() if len(ports) == 1 else None
 
 
 def rules_for(spec: SiteSpec, number: int, rules: Sequence[Directive]) -> list[Directive]:
@@ -142,4 +161,5 @@ def _said(source: ServerBlock) -> set[str]:
     every = [*source.headers, *(header for place in source.locations for header in place.headers)]
     headers = [variables.names(header.value) for header in every]
     fixed = [variables.names(place.return_value, handlers.captures(place)) for place in source.locations]
-    return set().union(*headers, *fixed)
+    paths = any(place.return_code in handlers.REDIRECTS and place.return_value[:1] == "/" for place in source.locations)
+    return set().union(*headers, *fixed, {"host", "scheme"} if paths and _port(source) is not None else ())

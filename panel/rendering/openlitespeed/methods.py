@@ -57,7 +57,7 @@ def _refused_trace(block: ServerBlock, chosen: dict[Place, Condition]) -> list[D
         return [asked, every]
     if refer_back(chosen):
         return [asked, replace(every, args=(*every.args[:-1], "[R=405,L]"))]
-    pattern = f"^{_no_pages(block)}{_these(chosen, others)[1:]}"
+    pattern = f"^{_no_pages(block)}{these(chosen, others)[1:]}"
     return [asked, directive("RewriteRule", rewrite_regex(pattern, "/locations"), "-", "[R=405,L]"), asked, every]
 
 
@@ -71,17 +71,17 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
         return []
     groups: dict[_Files, list[Place | None]] = {}  # None: paths without a location
     for place in chosen:
-        if _refuses(place.location) and not _is_captured(place) and not _is_page(block, place):
+        if _refuses(place.location) and not is_captured(place) and not _is_page(block, place):
             groups.setdefault(_files(block, found, place, root), []).append(place)
     if not any(map(is_all, chosen)):
         groups.setdefault(_files(block, found, None, root), []).append(None)
     lines: list[Directive] = []
     for files, places in groups.items():
-        if any(not _fits(word) for word in (files.name, *files.indexes)):
+        if any(not fits(word) for word in (files.name, *files.indexes)):
             continue  # no rule can express the name
         rest = any(place is None or is_all(place) for place in places)
         others = {place: chosen[place] for place in chosen if not _is_page(block, place)}
-        pattern = _others(block, others, places) if rest else _these(chosen, places)
+        pattern = outside(block, others, places) if rest else these(chosen, places)
         lines += _rule(files, f"^{_no_pages(block)}{pattern[1:]}", refusals.flags(block))
     return lines
 
@@ -96,7 +96,7 @@ def before_fallback(
     if "$uri/" in place.location.try_files:
         name = f"{target((place.location.root or root).rstrip('/'))}$0"
         lines += [_NOT_POST, directive("RewriteCond", one_quote(name, f"{place.pointer}/try_files"), "!-d")]
-    pattern = f"^{_no_pages(block)}{_these({place: condition}, [place])[1:]}"
+    pattern = f"^{_no_pages(block)}{these({place: condition}, [place])[1:]}"
     pattern = rewrite_regex(pattern, f"{place.pointer}/pattern")
     return [*lines, directive("RewriteRule", pattern, "-", refusals.flags(block))]
 
@@ -113,7 +113,7 @@ def _no_pages(block: ServerBlock) -> str:
     return "".join(f"(?!{exclusive.quote(page)}$)" for page in pages)
 
 
-def _fits(name: str) -> bool:
+def fits(name: str) -> bool:
     return not ('"' in name and "'" in name) and "${" not in name and "\n" not in name
 
 
@@ -121,23 +121,27 @@ def _refuses(source: Location) -> bool:
     return source.handler == "static" and not handlers.asks_access(source)
 
 
-def _is_captured(place: Place) -> bool:
+def is_captured(place: Place) -> bool:
     """Return whether the location's folder contains captures."""
     return bool(place.location.alias) and place.is_regex
 
 
+def name_of(place: Place | None, root: str) -> str:
+    """The requested file in a rule's notation. None: a path without a location."""
+    if place is not None and place.location.alias:
+        return target(place.location.alias) + ("$1" if place.is_prefix else "")
+    return f"{target(((place.location.root if place else '') or root).rstrip('/'))}$0"
+
+
 def _files(block: ServerBlock, found: Locations, place: Place | None, root: str) -> _Files:
-    indexes = _indexes(block, found, place)
+    indexes, name = _indexes(block, found, place), name_of(place, root)
     if place is None:
-        return _Files(f"{target(root.rstrip('/'))}$0", indexes)
+        return _Files(name, indexes)
     source = place.location
     tries = source.try_files
     missing = tries and tries[-1] == "=404" and {item.rstrip("/") for item in tries[:-1]} == {"$uri"}
     must_be = ("folder" if "$uri/" in tries else "file") if missing else ""
-    if source.alias:
-        name = target(source.alias) + ("$1" if place.is_prefix else "")
-        return _Files(name, indexes, must_be, alone=place)
-    return _Files(f"{target((source.root or root).rstrip('/'))}$0", indexes, must_be)
+    return _Files(name, indexes, must_be, alone=place if source.alias else None)
 
 
 def _indexes(block: ServerBlock, found: Locations, place: Place | None) -> tuple[str, ...]:
@@ -161,7 +165,7 @@ def _indexes(block: ServerBlock, found: Locations, place: Place | None) -> tuple
     return tuple(names)
 
 
-def _these(chosen: dict[Place, Condition], group: list[Place | None]) -> str:
+def these(chosen: dict[Place, Condition], group: list[Place | None]) -> str:
     """Pattern of these locations: $0 is the whole path, $1 the rest after an aliased prefix."""
     places = [place for place in group if place is not None]
     if len(places) == 1 and places[0].location.alias:
@@ -169,7 +173,7 @@ def _these(chosen: dict[Place, Condition], group: list[Place | None]) -> str:
     return f"^(?={'|'.join(_bare(chosen[place]).as_pattern()[1:] for place in places)})(?s:.*)$"
 
 
-def _others(block: ServerBlock, chosen: dict[Place, Condition], places: list[Place | None]) -> str:
+def outside(block: ServerBlock, chosen: dict[Place, Condition], places: list[Place | None]) -> str:
     """Pattern of paths outside all other locations; earlier rules have handled their rejects and redirects."""
     left = [place for place in chosen if place not in places and not _is_answered(block, place.location)]
     return f"^{''.join(f'(?!{_bare(chosen[place]).as_pattern()[1:]})' for place in left)}(?s:.*)$"

@@ -13,6 +13,7 @@ from panel.rendering import exclusive, expiry, handlers, variables
 from panel.rendering.apache import rewriting
 from panel.rendering.apache.quoting import line, rewrite_regex
 from panel.rendering.apache.rewriting import Rewritten
+from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import Condition, Expression
 from panel.rendering.locations import Place
 from panel.rendering.openlitespeed import answers
@@ -28,12 +29,30 @@ PLAIN = (200, 201, 204, 206, 301, 302, 303, 304, 307, 308)
 
 
 def answers_here(source: Location, inside: ServerBlock) -> bool:
-    """Return whether the location is a fixed response that has headers and contains no part of the path."""
-    captures = handlers.captures(source)
-    names = variables.names(source.return_value, captures)
-    if not answers.is_rule(source) or any(name in captures | _OF_PATHS or name.isdigit() for name in names):
+    """Return whether the location is a fixed response that has headers or a text and contains no part of the path."""
+    if not answers.is_rule(source) or _names_path(source):
         return False
-    return _says_more(source, inside) or bool(source.expires and source.return_code in PLAIN)
+    says_more = _says_more(source, inside) or error_text(source)
+    return bool(says_more or (source.expires and source.return_code in PLAIN))
+
+
+def _names_path(source: Location) -> bool:
+    """Return whether a redirect contains a part of the path; errors send no variables."""
+    captures = handlers.captures(source)
+    names = variables.names(source.return_value, captures) if source.return_code in handlers.REDIRECTS else set()
+    return any(name in captures | _OF_PATHS or name.isdigit() for name in names)
+
+
+def error_text(source: Location) -> str:
+    """Return the constant text of an error response if OpenLiteSpeed can send it, else ""."""
+    if source.handler != "return" or (source.return_code or 0) < 400 or not source.return_value:
+        return ""
+    try:
+        parts = variables.parse(source.return_value, "", captures=handlers.captures(source))
+        text = "".join(part for part in parts if isinstance(part, str))
+        return value(f'"{text}', "")[1:] if all(isinstance(part, str) for part in parts) else ""
+    except NotExpressible:
+        return ""
 
 
 def proxies_here(source: Location, inside: ServerBlock) -> bool:
@@ -62,7 +81,16 @@ def body(spec: SiteSpec, place: Place) -> list[Node]:
     else:
         rules = _answered(spec, place)
     inside.append(Lines("rules", tuple(line(rule) for rule in rules)))
-    return [*nothing, block("rewrite", body=inside, gap=False)]
+    return [*nothing, *_text(place.location), block("rewrite", body=inside, gap=False)]
+
+
+def _text(source: Location) -> list[Node]:
+    """Text of an error response: a page that begins with a quotation mark is sent itself, not the file of that name
+    (HttpSession::sendHttpError in src/http).
+    """
+    if not (text := error_text(source)):
+        return []
+    return [block("errorpage", source.return_code or 0, body=[directive("url", f'"{text}')], gap=False)]
 
 
 def times(source: Location, at: str) -> list[str]:

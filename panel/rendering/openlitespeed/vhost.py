@@ -13,7 +13,7 @@ from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import Condition, Expression, conditions
 from panel.rendering.headers import check as check_headers
 from panel.rendering.locations import Locations, Place, locations_of
-from panel.rendering.openlitespeed import answers, methods, paths, refusals, ruled, scripts, www
+from panel.rendering.openlitespeed import answers, methods, paths, plain_scripts, refusals, ruled, scripts, www
 from panel.rendering.openlitespeed.apps import applications
 from panel.rendering.openlitespeed.cache import cached, module
 from panel.rendering.openlitespeed.context import context, prefixes_suffice, realm_name, suffixes_suffice
@@ -185,6 +185,7 @@ def _rewrite(spec: SiteSpec, web_server: WebServerSpec, number: int, found: Loca
         rules += _rewritten(spec, source, found, chosen, server, number)
     for place, condition in chosen.items():
         rules += _of_place(spec, source, place, condition, found, root, server, refuses=refuses)
+    rules += plain_scripts.rules(source, found, chosen, root)
     if refuses:
         first = [*methods.refused(source, chosen), *paths.resolved(source, chosen)]
         rules = [*first, *rules, *methods.rules(source, found, chosen, root), *methods.marks(chosen, found)]
@@ -227,10 +228,12 @@ def _of_place(
         words, fallback = rewriting.interpolator(place, server), reach.by_fallback(place, found)
         if refuses:
             rules += methods.before_fallback(source, place, condition, root, fallback)
-        rules += rewriting.rules(Rewritten(place, condition, root, words, ",QSD", _fixed(fallback, source)))
+        made = rewriting.rules(Rewritten(place, condition, root, words, ",QSD", _fixed(fallback, source)))
+        rules += plain_scripts.fallback(source, place, found, made)
     if place.location.handler == "proxy" and place.location.proxy_uri and not is_ruled:
         rules += _proxied(spec, place, condition)
-    if _php(found) and place.location.handler == "static" and place.location.match in ("=", "^~"):
+    wants_files = place.location.handler == "static" and place.location.match in ("=", "^~")
+    if _php(found) and wants_files and not plain_scripts.can_be_sent(source):
         rules += _no_scripts(place, condition)
     return rules
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 from dataclasses import dataclass, field
@@ -118,12 +119,18 @@ class Connection:
 
     def _chunks(self) -> bytes:
         found = b""
-        while size := int(self._line().split(b";")[0], 16):
+        while size := self._size():
             found += self._take(size)
             self._take(2)
         while self._line():  # trailers
             pass
         return found
+
+    def _size(self) -> int:
+        line = self._line()
+        if not re.fullmatch(rb"[0-9A-Fa-f]+", size := line.partition(b";")[0].strip()):
+            raise Broken(f"no chunk size: {line[:200]!r}")
+        return int(size, 16)
 
     def _line(self) -> bytes:
         while b"\r\n" not in self._buffer:

@@ -61,7 +61,8 @@ def _as_taken(case: Case, twin: Twin, nginx: Answer, get: Answer) -> Case:
             said = {name: value.replace(old, new) for name, value in said.items()}
             body = body.replace(old.encode("latin-1"), new.encode("latin-1"))
             location = location.replace(old, new) if location and not old.startswith("http://") else location
-    location = location.replace("#", "%23") if location and "#" in came.target else location
+    cut = "#" in came.target and "#" not in is_.target
+    location = location.replace("#", "%23") if location and cut else location
     other = altered_responses.altered(case.other, body=body, location=location)
     other = replace(other, headers={**other.headers, **said})
     return replace(case, request=is_, nginx=nginx, get=get, other=other)

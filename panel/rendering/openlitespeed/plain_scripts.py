@@ -1,0 +1,129 @@
+"""Scripts that the site sends as plain files, because no location for PHP matches their path.
+
+OpenLiteSpeed runs scripts by suffix in the whole virtual host. A rewrite rule with the flag `T` sets the type of the
+requested file instead, and so its handler (HttpReq::setMimeBySuffix in src/http). The type stays with the request, so
+error pages get theirs again. An error page that is a script could be sent as text: such server blocks keep their
+scripts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from panel.rendering import exclusive
+from panel.rendering.apache import rewrites
+from panel.rendering.apache.quoting import rewrite_regex
+from panel.rendering.choice import choose
+from panel.rendering.errors import NotExpressible
+from panel.rendering.exclusive import Condition
+from panel.rendering.locations import Locations, Place, locations_of
+from panel.rendering.nginx.types import MIME_TYPES
+from panel.rendering.openlitespeed import methods, refusals, scripts
+from panel.rendering.openlitespeed.paths import is_all, refer_back
+from panel.rendering.spec import ErrorPage, ServerBlock
+from panel.rendering.tree import Directive, directive
+
+_OTHER = "application/octet-stream"
+_TYPES = {suffix: name for name, suffixes in MIME_TYPES.items() for suffix in suffixes}
+
+
+def can_be_sent(block: ServerBlock) -> bool:
+    """Return whether rules can send scripts of the block as files, and never a script that must run."""
+    snippets = [block.snippet, *(place.snippet for place in block.locations)]
+    if any(refusals.says_itself(text, name) for text in snippets for name in ("context", "rewrite", "errorpage")):
+        return False
+    if refer_back(Place(place, "", 0) for place in block.locations):
+        return False
+    if block.error_pages and rewrites.are_used(block):
+        return False
+    return all(_is_plain_page(block, page) for page in block.error_pages)
+
+
+def _is_plain_page(block: ServerBlock, page: ErrorPage) -> bool:
+    """Return whether the error page is a file, whatever happens, and not a script."""
+    path = page.uri.partition("?")[0]
+    try:
+        place = choose(locations_of(block, ""), path).place
+    except NotExpressible:
+        return False
+    if not path.startswith("/") or path.endswith("/") or re.search(rf"\.(?i:{_suffixes(block)})(?:/|$)", path):
+        return False
+    return place is None or (place.location.handler == "static" and not place.location.try_files)
+
+
+def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
+    """Rules that set the type of requested scripts; they come last, because a fallback may still run a script."""
+    if not _suffixes(block) or not can_be_sent(block):
+        return []
+    # By the notation of the file, and by the location if it has an alias; None: paths without a location
+    groups: dict[tuple[str, Place | None], list[Place | None]] = {}
+    for place in chosen:
+        if place.location.handler == "static" and not methods.is_captured(place):
+            alone = place if place.location.alias else None
+            groups.setdefault((methods.name_of(place, root), alone), []).append(place)
+    if not any(map(is_all, chosen)):
+        groups.setdefault((methods.name_of(None, root), None), []).append(None)
+    lines: list[Directive] = []
+    for (name, _alone), places in groups.items():
+        if methods.fits(name):
+            rest = any(place is None or is_all(place) for place in places)
+            pattern = methods.outside(block, chosen, places) if rest else methods.these(chosen, places)
+            lines += [line for kind, suffixes in _by_type(block) for line in _rule(name, pattern, kind, suffixes)]
+    if lines:
+        lines[0] = replace(lines[0], comment="Scripts outside of PHP's locations are files")
+        lines += _pages(block)
+    return lines
+
+
+def _pages(block: ServerBlock) -> list[Directive]:
+    lines: list[Directive] = []
+    for path in dict.fromkeys(page.uri.partition("?")[0] for page in block.error_pages):
+        kind = _TYPES.get(path.rpartition("/")[2].rpartition(".")[2].lower(), _OTHER)
+        pattern = rewrite_regex(f"^{exclusive.quote(path)}$", "/error_pages")
+        lines.append(directive("RewriteRule", pattern, "-", f"[T={kind}]"))
+    return lines
+
+
+def fallback(block: ServerBlock, place: Place, found: Locations, lines: Sequence[Directive]) -> list[Directive]:
+    """The rules of try_files; a fallback to a script that is a plain file gets its type."""
+    last = place.location.try_files[-1].partition("?")[0] if place.location.try_files else ""
+    path = last.removesuffix("$is_args$args")
+    kind = next((kind for kind, suffixes in _by_type(block) if re.search(rf"\.(?i:{suffixes})$", path)), "")
+    if not kind or not lines or "$" in path or not path.startswith("/") or not can_be_sent(block):
+        return [*lines]
+    try:
+        taken = choose(found, path).place
+    except NotExpressible:
+        return [*lines]
+    flags = lines[-1].args[-1]
+    if (taken is not None and taken.location.handler != "static") or not flags.startswith("[PT,"):
+        return [*lines]
+    return [*lines[:-1], replace(lines[-1], args=(*lines[-1].args[:-1], f"[T={kind},{flags[1:]}"))]
+
+
+def _suffixes(block: ServerBlock) -> str:
+    """Alternatives of an expression: all suffixes that run."""
+    return "|".join(suffixes for _kind, suffixes in _by_type(block))
+
+
+def _by_type(block: ServerBlock) -> list[tuple[str, str]]:
+    """The type that nginx sends, and alternatives of an expression: the suffixes of that type that run."""
+    found: dict[str, dict[str, None]] = {}
+    for place in block.locations:
+        if place.handler == "php":
+            for suffix in scripts.suffixes(place):
+                found.setdefault(_TYPES.get(suffix.lower(), _OTHER), {})[exclusive.quote(suffix)] = None
+    return [(kind, "|".join(suffixes)) for kind, suffixes in found.items()]
+
+
+def _rule(name: str, pattern: str, kind: str, suffixes: str) -> list[Directive]:
+    """`/x.php` unless it is a folder, and `/x.php/y`, which is no path of a plain file."""
+    script = rf"^(?=(?s:.*)\.(?i:{suffixes})(?:/|$)){pattern[1:]}"
+    return [
+        directive("RewriteCond", name, "!-d"),
+        directive("RewriteCond", name, "!-f", "[OR]"),
+        directive("RewriteCond", "$0", rf"\.(?i:{suffixes})$"),
+        directive("RewriteRule", rewrite_regex(script, "/locations"), "-", f"[T={kind}]"),
+    ]
