@@ -4,10 +4,12 @@ Unlike rules of the virtual host, which run before a context is chosen, they app
 rules. Without either, a rule of the virtual host is shorter. A context's rules see the path without its rewrite base,
 which ends in `/` and is not `/`. Without a base, a regular-expression context removes its `location`, here the whole
 path (RewriteEngine::processRuleSet, HttpReq::stripRewriteBase in src/http). So rules that use a part of the path do not
-work here.
+work here: a rule of the virtual host records a redirect that contains such a part.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from panel.rendering import exclusive, expiry, handlers, variables
 from panel.rendering.apache import rewriting
@@ -23,20 +25,21 @@ from panel.rendering.openlitespeed.quoting import value
 from panel.rendering.spec import Location, ServerBlock, SiteSpec
 from panel.rendering.tree import Directive, Lines, Node, block, directive
 
+TO = "PADDOCK_TO"
 _OF_PATHS = {"uri", "document_root", "request_filename"}
 # Statuses for which nginx sends expiry times and all headers.
 PLAIN = (200, 201, 204, 206, 301, 302, 303, 304, 307, 308)
 
 
 def answers_here(source: Location, inside: ServerBlock) -> bool:
-    """Return whether the location is a fixed response that has headers or a text and contains no part of the path."""
-    if not answers.is_rule(source) or _names_path(source):
+    """Return whether the location is a fixed response that has headers or a text."""
+    if not answers.is_rule(source):
         return False
     says_more = _says_more(source, inside) or error_text(source)
     return bool(says_more or (source.expires and source.return_code in PLAIN))
 
 
-def _names_path(source: Location) -> bool:
+def names_path(source: Location) -> bool:
     """Return whether a redirect contains a part of the path; errors send no variables."""
     captures = handlers.captures(source)
     names = variables.names(source.return_value, captures) if source.return_code in handlers.REDIRECTS else set()
@@ -115,10 +118,29 @@ def _base(source: Location) -> str:
 
 
 def _answered(spec: SiteSpec, place: Place) -> list[Directive]:
+    if names_path(place.location):
+        said = f"%{{ENV:{TO}}}"
+        flags = f"[R={place.location.return_code},NE,QSD,L]"
+        return [directive("RewriteCond", said, "!^$"), directive("RewriteRule", "^", said, flags)]
+    return _redirected(spec, place, Condition(Expression("^"), ()))
+
+
+def _redirected(spec: SiteSpec, place: Place, condition: Condition) -> list[Directive]:
     number = int(place.pointer.split("/")[2])
     words = rewriting.interpolator(place, server_name(spec, number))
-    rules = rewriting.rules(Rewritten(place, Condition(Expression("^"), ()), "", words, ",QSD"))
+    rules = rewriting.rules(Rewritten(place, condition, "", words, ",QSD"))
     return in_own_words(rules, spec.blocks[number])
+
+
+def recorded(spec: SiteSpec, place: Place, condition: Condition) -> list[Directive]:
+    """Rules of the virtual host that record the target of a redirect for the context's rule."""
+    source = place.location
+    if not answers_here(source, spec.blocks[int(place.pointer.split("/")[2])]) or not names_path(source):
+        return []
+    *tests, rule = _redirected(spec, place, condition)
+    pattern, url, flags = rule.args
+    target = directive("RewriteCond", url, "(?s)^(.*)$")
+    return [*tests, target, replace(rule, args=(pattern, "-", f"[E={TO}:%1{',NC' if ',NC' in flags else ''}]"))]
 
 
 def _proxied(spec: SiteSpec, place: Place) -> list[Directive]:

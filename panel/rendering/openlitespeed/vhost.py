@@ -230,6 +230,7 @@ def _of_place(
             rules += methods.before_fallback(source, place, condition, root, fallback)
         made = rewriting.rules(Rewritten(place, condition, root, words, ",QSD", _fixed(fallback, source)))
         rules += plain_scripts.fallback(source, place, found, made)
+    rules += ruled.recorded(spec, place, condition)
     if place.location.handler == "proxy" and place.location.proxy_uri and not is_ruled:
         rules += _proxied(spec, place, condition)
     wants_files = place.location.handler == "static" and place.location.match in ("=", "^~")
@@ -293,7 +294,9 @@ def _fixed(fallback: Place | None, source: ServerBlock) -> Place | None:
     """The fixed response that a fallback names. Rules of the virtual host run once, so the response is inserted
     directly.
     """
-    if fallback is None or fallback.location.handler != "return" or ruled.is_here(fallback.location, source):
+    if fallback is None or fallback.location.handler != "return":
+        return None
+    if ruled.is_here(fallback.location, source) and not ruled.names_path(fallback.location):
         return None
     return fallback
 
