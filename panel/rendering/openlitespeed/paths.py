@@ -39,10 +39,9 @@ def resolved(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directi
     alone = covered and len(chosen) == 1 and places and places[0].location.handler != "static"
     if refer_back(chosen) or alone or (covered and not places):
         return []
-    proxies = any(place.handler == "proxy" for place in block.locations)
-    letter = _OF_UPSTREAMS if proxies else _OF_FILES
+    letter = letters(block)
     path = f"(?:{letter}*/)*"
-    kept = [*_of_files(block), *_kept(chosen)]
+    kept = [*of_files(block), *_kept(chosen)]
     return [
         directive(
             "RewriteCond",
@@ -68,7 +67,12 @@ def _has_files(place: Place) -> bool:
     return place.location.handler not in ("proxy", "php")
 
 
-def _of_files(block: ServerBlock) -> list[Directive]:
+def letters(block: ServerBlock) -> str:
+    """Letters of a path that a rule may replace."""
+    return _OF_UPSTREAMS if any(place.handler == "proxy" for place in block.locations) else _OF_FILES
+
+
+def of_files(block: ServerBlock) -> list[Directive]:
     """A condition on the method: a rule that refuses a request would send the new path as its Location."""
     if refusals.are_marked(block):
         return []

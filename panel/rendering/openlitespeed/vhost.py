@@ -13,7 +13,7 @@ from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import Condition, Expression, conditions
 from panel.rendering.headers import check as check_headers
 from panel.rendering.locations import Locations, Place, locations_of
-from panel.rendering.openlitespeed import answers, methods, paths, plain_scripts, refusals, ruled, scripts, www
+from panel.rendering.openlitespeed import answers, indexes, methods, paths, plain_scripts, refusals, ruled, scripts, www
 from panel.rendering.openlitespeed.apps import applications
 from panel.rendering.openlitespeed.cache import cached, module
 from panel.rendering.openlitespeed.context import context, prefixes_suffice, realm_name, suffixes_suffice
@@ -183,6 +183,7 @@ def _rewrite(spec: SiteSpec, web_server: WebServerSpec, number: int, found: Loca
     rules += [*_led_up(source), *rewriting.line_breaks(source), *rewriting.beside_alias(chosen)]
     if rewrites.are_used(source):
         rules += _rewritten(spec, source, found, chosen, server, number)
+    rules += indexes.rules(source, found, chosen, root)
     for place, condition in chosen.items():
         rules += _of_place(spec, source, place, condition, found, root, server, refuses=refuses)
     rules += plain_scripts.rules(source, found, chosen, root)

@@ -1,0 +1,62 @@
+"""Index files that belong to another location than their folder.
+
+nginx chooses a location again for the index file of a folder; OpenLiteSpeed sends it with the settings of the folder's
+context. So a rule replaces the folder's path by the file's, and the file's own location applies: its access rules,
+its headers, its PHP. A folder with access control keeps its path, because no context would check it afterwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from panel.rendering import handlers, reach
+from panel.rendering.apache.quoting import rewrite_regex, target
+from panel.rendering.exclusive import Condition
+from panel.rendering.locations import Locations, Place
+from panel.rendering.openlitespeed import methods, paths, scripts
+from panel.rendering.spec import ServerBlock
+from panel.rendering.tree import Directive, directive
+
+
+def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
+    """Rules that come before those of the locations, which see the file's path."""
+    if paths.refer_back(found.regexes):
+        return []
+    lines: list[Directive] = []
+    for place in reach.by_index(block, found):
+        if not keeps_path(block, place):
+            lines += _of_folder(block, chosen, place, root)
+    if lines:
+        lines[0] = replace(lines[0], comment="An index file belongs to the location of its own path")
+    return lines
+
+
+def keeps_path(block: ServerBlock, place: Place | None) -> bool:
+    """Return whether folders of this location show their index files with its own settings."""
+    tries = place.location.try_files if place else block.try_files
+    if tries and "$uri/" not in tries:
+        return True
+    if place is None:
+        return False
+    source = place.location
+    return source.handler != "static" or handlers.asks_access(source) or bool(source.rewrites or source.snippet)
+
+
+def _of_folder(block: ServerBlock, chosen: dict[Place, Condition], place: Place | None, root: str) -> list[Directive]:
+    name = methods.name_of(place, root)
+    if not methods.fits(name) or (place is not None and methods.is_captured(place)):
+        return []
+    is_rest = place is None or paths.is_all(place)
+    pattern = methods.outside(block, chosen, [place]) if is_rest else methods.these(chosen, [place])
+    folder = rewrite_regex(f"^(?=(?:{paths.letters(block)}*/)*$){pattern[1:]}", "/locations")
+    lines: list[Directive] = []
+    before: list[Directive] = []  # files that a refused method leaves in place
+    for index in reach.index_names(block, place):
+        file = f"{name}{target(index)}"
+        if not methods.fits(file):
+            break
+        asked = [] if index.rpartition(".")[2] in scripts.suffixes_of(block) else paths.of_files(block)
+        lines += [*before, *asked, directive("RewriteCond", file, "-f")]
+        lines.append(directive("RewriteRule", folder, f"$0{target(index)}"))
+        before += [directive("RewriteCond", file, "!-f")] if asked else []
+    return lines
