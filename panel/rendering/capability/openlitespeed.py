@@ -12,7 +12,7 @@ from panel.rendering.choice import choose
 from panel.rendering.errors import NotExpressible
 from panel.rendering.handlers import asks_access
 from panel.rendering.locations import locations_of
-from panel.rendering.openlitespeed import answers, formats, ruled, scripts
+from panel.rendering.openlitespeed import answers, formats, indexes, plain_scripts, ruled, scripts
 from panel.rendering.openlitespeed.vhost import REFUSALS
 from panel.rendering.rewriting import redirects
 from panel.rendering.spec import Location, ServerBlock
@@ -39,19 +39,28 @@ def _runs_php(context: Context) -> bool:
     return any(location.handler == "php" for location in owners)
 
 
+def _runs_everywhere(context: Context) -> bool:
+    return _runs_php(context) and plain_scripts.runs_anyway(context.block, context.owner)
+
+
 def _is_files(context: Context) -> bool:
     return bool(context.owner.handler == "static")
 
 
 def _of_indexes(context: Context) -> list[Location]:
-    """Locations of index files whose folders belong to other locations."""
+    """Locations of index files that folders of other locations show with their own settings."""
     if context.block is None:
         return []
     try:
         found = locations_of(context.block, "")
     except NotExpressible:
         return []
-    return [place.location for others in reach.by_index(context.block, found).values() for place in others if place]
+    kept = [
+        others
+        for folder, others in reach.by_index(context.block, found).items()
+        if indexes.keeps_path(context.block, folder)
+    ]
+    return [place.location for others in kept for place in others if place]
 
 
 def _holds_an_index(context: Context) -> bool:
@@ -195,17 +204,17 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
         differs("in OpenLiteSpeed, $uri is the original path",
                 "the same path, with its % escapes and dots",
                 lambda context: "$uri" in context.owner.return_value),
-        differs("OpenLiteSpeed sends its own error pages", "the same status, with a different text",
-                lambda context: _answers_itself(context.owner) and (context.owner.return_code or 0) >= 400),
+        differs("OpenLiteSpeed sends its own error pages for texts with variables or line breaks", "the same status, "
+                "with a different text",
+                lambda context: _answers_itself(context.owner) and (context.owner.return_code or 0) >= 400
+                and not ruled.error_text(context.owner)),
     ),
     "Location.handler": (
         differs("a virtual host runs PHP for the file suffix on all paths",
                 "paths that end in .php are denied here, without headers",
-                lambda context: context.owner.handler == "static" and context.owner.match in ("=", "^~")
-                and _runs_php(context)),
+                lambda context: context.owner.match in ("=", "^~") and _runs_everywhere(context)),
         differs("PHP runs by file suffix here too", "files that end in .php run; nginx would send their source",
-                lambda context: context.owner.handler == "static" and context.owner.match not in ("=", "^~")
-                and _runs_php(context)),
+                lambda context: context.owner.match not in ("=", "^~") and _runs_everywhere(context)),
         differs("OpenLiteSpeed serves a folder's index file with the settings of the folder's location, not of this "
                 "one",
                 "access rules and headers of the folder's location; set the same rules there", _holds_an_index),

@@ -17,6 +17,9 @@ from panel.rendering.openlitespeed import methods, paths, scripts
 from panel.rendering.spec import ServerBlock
 from panel.rendering.tree import Directive, directive
 
+# Other methods are refused by the folder's location, where nothing asks who may come in.
+_OF_FILES = directive("RewriteCond", "%{REQUEST_METHOD}", "^(?:GET|HEAD)$")
+
 
 def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
     """Rules that come before those of the locations, which see the file's path."""
@@ -55,7 +58,7 @@ def _of_folder(block: ServerBlock, chosen: dict[Place, Condition], place: Place 
         file = f"{name}{target(index)}"
         if not methods.fits(file):
             break
-        asked = [] if index.rpartition(".")[2] in scripts.suffixes_of(block) else paths.of_files(block)
+        asked = [] if index.rpartition(".")[2] in scripts.suffixes_of(block) else [_OF_FILES]
         lines += [*before, *asked, directive("RewriteCond", file, "-f")]
         lines.append(directive("RewriteRule", folder, f"$0{target(index)}"))
         before += [directive("RewriteCond", file, "!-f")] if asked else []

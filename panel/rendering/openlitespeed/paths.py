@@ -41,7 +41,7 @@ def resolved(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directi
         return []
     letter = letters(block)
     path = f"(?:{letter}*/)*"
-    kept = [*of_files(block), *_kept(chosen)]
+    kept = [*_of_files(block), *_kept(chosen)]
     return [
         directive(
             "RewriteCond",
@@ -72,7 +72,7 @@ def letters(block: ServerBlock) -> str:
     return _OF_UPSTREAMS if any(place.handler == "proxy" for place in block.locations) else _OF_FILES
 
 
-def of_files(block: ServerBlock) -> list[Directive]:
+def _of_files(block: ServerBlock) -> list[Directive]:
     """A condition on the method: a rule that refuses a request would send the new path as its Location."""
     if refusals.are_marked(block):
         return []

@@ -22,7 +22,7 @@ from panel.rendering.locations import Locations, Place, locations_of
 from panel.rendering.nginx.types import MIME_TYPES
 from panel.rendering.openlitespeed import methods, refusals, scripts
 from panel.rendering.openlitespeed.paths import is_all, refer_back
-from panel.rendering.spec import ErrorPage, ServerBlock
+from panel.rendering.spec import ErrorPage, Location, ServerBlock
 from panel.rendering.tree import Directive, directive
 
 _OTHER = "application/octet-stream"
@@ -39,6 +39,15 @@ def can_be_sent(block: ServerBlock) -> bool:
     if block.error_pages and rewrites.are_used(block):
         return False
     return all(_is_plain_page(block, page) for page in block.error_pages)
+
+
+def runs_anyway(block: ServerBlock, source: Location) -> bool:
+    """Return whether scripts run in this location of files, because no rule can tell them from PHP's."""
+    if source.handler != "static":
+        return False
+    changes = [*block.rewrites, *(rule for place in block.locations for rule in place.rewrites)]
+    is_captured = bool(source.alias) and source.match in ("~", "~*")
+    return is_captured or not can_be_sent(block) or any(rule.flag == "break" for rule in changes)
 
 
 def _is_plain_page(block: ServerBlock, page: ErrorPage) -> bool:

@@ -26,6 +26,7 @@ from panel.rendering.spec import Location, ServerBlock, SiteSpec
 from panel.rendering.tree import Directive, Lines, Node, block, directive
 
 TO = "PADDOCK_TO"
+_PLAIN_PATH = "(?=[A-Za-z0-9/._~!$&()*+,;=:@-]*$)"
 _OF_PATHS = {"uri", "document_root", "request_filename"}
 # Statuses for which nginx sends expiry times and all headers.
 PLAIN = (200, 201, 204, 206, 301, 302, 303, 304, 307, 308)
@@ -35,7 +36,7 @@ def answers_here(source: Location, inside: ServerBlock) -> bool:
     """Return whether the location is a fixed response that has headers or a text."""
     if not answers.is_rule(source):
         return False
-    says_more = _says_more(source, inside) or error_text(source)
+    says_more = _says_more(source, inside) or error_text(source) or (names_path(source) and _names_uri(source))
     return bool(says_more or (source.expires and source.return_code in PLAIN))
 
 
@@ -125,22 +126,39 @@ def _answered(spec: SiteSpec, place: Place) -> list[Directive]:
     return _redirected(spec, place, Condition(Expression("^"), ()))
 
 
-def _redirected(spec: SiteSpec, place: Place, condition: Condition) -> list[Directive]:
+def _redirected(spec: SiteSpec, place: Place, condition: Condition, *, of_rule: bool = False) -> list[Directive]:
+    """Rules of the redirect. `of_rule`: `$uri` is the match of the pattern, which is the whole path."""
     number = int(place.pointer.split("/")[2])
     words = rewriting.interpolator(place, server_name(spec, number))
+    words = words.of_the_rule() if of_rule else words
     rules = rewriting.rules(Rewritten(place, condition, "", words, ",QSD"))
     return in_own_words(rules, spec.blocks[number])
 
 
 def recorded(spec: SiteSpec, place: Place, condition: Condition) -> list[Directive]:
-    """Rules of the virtual host that record the target of a redirect for the context's rule."""
+    """Rules of the virtual host that record the target of a redirect for the context's rule.
+
+    nginx decodes `$uri` into the target, line breaks included. Here only a path of plain letters is decoded.
+    """
     source = place.location
     if not answers_here(source, spec.blocks[int(place.pointer.split("/")[2])]) or not names_path(source):
         return []
-    *tests, rule = _redirected(spec, place, condition)
+    found = _recorded(_redirected(spec, place, condition))
+    if _names_uri(source):
+        whole = replace(condition, own=Expression(f"^{_PLAIN_PATH}{condition.to_the_end()[1:]}"), but_not=())
+        found += _recorded(_redirected(spec, place, whole, of_rule=True))
+    return found
+
+
+def _recorded(rules: list[Directive]) -> list[Directive]:
+    *tests, rule = rules
     pattern, url, flags = rule.args
     target = directive("RewriteCond", url, "(?s)^(.*)$")
     return [*tests, target, replace(rule, args=(pattern, "-", f"[E={TO}:%1{',NC' if ',NC' in flags else ''}]"))]
+
+
+def _names_uri(source: Location) -> bool:
+    return "uri" in variables.names(source.return_value, handlers.captures(source))
 
 
 def _proxied(spec: SiteSpec, place: Place) -> list[Directive]:

@@ -13,6 +13,7 @@ from tests.suites.conformance import (
     feature_cases,
     found_cases,
     found_name_cases,
+    found_script_cases,
     nginx_guide_cases,
     refused_cases,
     rewrite_cases,
@@ -38,6 +39,7 @@ _KINDS = (
     rewrite_cases,
     found_cases,
     found_name_cases,
+    found_script_cases,
     refused_cases,
 )
 CASES: tuple[Case, ...] = tuple(case for kind in _KINDS for case in kind.SITES)

@@ -124,11 +124,11 @@ def range_of_nothing(case: Case) -> Answer | None:
 
 
 def port_of_the_host(case: Case) -> Answer | None:
-    """The redirect goes to the port that the client named, nginx's to the port that it came to."""
+    """The redirect to a folder's final / goes to the port that the client named; every one drops a lone ?."""
     ours, theirs = (answer.headers.get("location", "") for answer in (case.other, case.nginx))
     where = re.sub(r"%3f([^/?]*)/\?\1$", r"/?\1", encoded(ours))  # the query that was a part of the path, twice
-    wanted = re.sub(r"^(http://[^/:]+):\d+", r"\1", theirs)
-    same = where.removesuffix("?") == wanted.lower().removesuffix("?")
+    wanted = {re.sub(r"^(http://[^/:]+):\d+", r"\1", theirs), theirs}
+    same = where.removesuffix("?") in {url.lower().removesuffix("?") for url in wanted}
     return altered(case.nginx, location=ours) if ours != theirs and same else None
 
 

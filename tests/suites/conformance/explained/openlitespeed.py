@@ -179,8 +179,9 @@ ROWS = (
     ),
     Departs(
         "port of a redirect",
-        "A redirect to a path names the port of the Host header, and letters above ASCII and a lone ? stand in it as "
-        "they came; nginx's names the port that the request came to.",
+        "A redirect to a folder's final / names the port of the Host header, and letters above ASCII stand in it as "
+        "they came; nginx's names the port that the request came to. So does every redirect to a path where a server "
+        "block has several unusual ports. A lone ? is kept by these and dropped by others; nginx does the reverse.",
         altered_responses.port_of_the_host,
     ),
     Departs("own text of errors", "", altered_responses.own_text, "OpenLiteSpeed sends its own error pages"),
@@ -240,8 +241,9 @@ ROWS = (
     ),
     Departs(
         "scripts by their suffix",
-        "Where a server block runs PHP, a file that ends in .php runs for every path, what follows its name included; "
-        "nginx takes it for a file where no location for PHP matches.",
+        "A script runs although no location for PHP matches its path: as the index file of a folder whose location "
+        "asks who may come in, or whose path no rule may replace; after a rewrite that ends in break; and everywhere "
+        "where an error page could be a script. nginx takes it for a file.",
         altered_responses.runs_a_script,
     ),
     Departs(
