@@ -28,6 +28,12 @@ def by_index(block: ServerBlock, found: Locations) -> dict[Place | None, frozens
     return {place: frozenset(targets) for place, targets in reached.items() if targets}
 
 
+def of_index(found: Locations, place: Place | None, name: str) -> frozenset[Place | None]:
+    """Locations that handle the index file `name` of this location's folders."""
+    folders = [folder for folder in _folders(found) if _answering(found, folder) == place]
+    return frozenset(_answering(found, folder + name) for folder in folders)
+
+
 def index_names(block: ServerBlock, place: Place | None) -> tuple[str, ...]:
     """Index files of the location's folders, in order."""
     return (place.location.index if place else ()) or block.index or ("index.html",)

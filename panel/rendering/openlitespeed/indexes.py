@@ -13,7 +13,7 @@ from panel.rendering import handlers, reach
 from panel.rendering.apache.quoting import rewrite_regex, target
 from panel.rendering.exclusive import Condition
 from panel.rendering.locations import Locations, Place
-from panel.rendering.openlitespeed import methods, paths, scripts
+from panel.rendering.openlitespeed import methods, paths
 from panel.rendering.spec import ServerBlock
 from panel.rendering.tree import Directive, directive
 
@@ -28,7 +28,7 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
     lines: list[Directive] = []
     for place in reach.by_index(block, found):
         if not keeps_path(block, place):
-            lines += _of_folder(block, chosen, place, root)
+            lines += _of_folder(block, found, chosen, place, root)
     if lines:
         lines[0] = replace(lines[0], comment="An index file belongs to the location of its own path")
     return lines
@@ -45,7 +45,9 @@ def keeps_path(block: ServerBlock, place: Place | None) -> bool:
     return source.handler != "static" or handlers.asks_access(source) or bool(source.rewrites or source.snippet)
 
 
-def _of_folder(block: ServerBlock, chosen: dict[Place, Condition], place: Place | None, root: str) -> list[Directive]:
+def _of_folder(
+    block: ServerBlock, found: Locations, chosen: dict[Place, Condition], place: Place | None, root: str
+) -> list[Directive]:
     name = methods.name_of(place, root)
     if not methods.fits(name) or (place is not None and methods.is_captured(place)):
         return []
@@ -58,7 +60,8 @@ def _of_folder(block: ServerBlock, chosen: dict[Place, Condition], place: Place 
         file = f"{name}{target(index)}"
         if not methods.fits(file):
             break
-        asked = [] if index.rpartition(".")[2] in scripts.suffixes_of(block) else [_OF_FILES]
+        owners = reach.of_index(found, place, index)
+        asked = [_OF_FILES] if all(owner is None or owner.location.handler == "static" for owner in owners) else []
         lines += [*before, *asked, directive("RewriteCond", file, "-f")]
         lines.append(directive("RewriteRule", folder, f"$0{target(index)}"))
         before += [directive("RewriteCond", file, "!-f")] if asked else []

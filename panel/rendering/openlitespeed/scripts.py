@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from panel.rendering.spec import Location, ServerBlock
+from panel.rendering.spec import Location
 
 _ENDS = re.compile(r"\\\.(?:\((?:\?:)?([A-Za-z0-9|]+)\)|([A-Za-z0-9]+))(?:\$|\(|$)")
 _SUFFIX = re.compile(r"\.([A-Za-z0-9]+)$")
@@ -18,11 +18,6 @@ def suffixes(source: Location) -> tuple[str, ...]:
         return tuple((found[1] or found[2]).split("|")) if found else USUAL
     plain = _SUFFIX.search(source.pattern) if source.match == "=" else None
     return (plain[1],) if plain else USUAL
-
-
-def suffixes_of(block: ServerBlock) -> frozenset[str]:
-    """Suffixes that run in the server block's virtual host."""
-    return frozenset(suffix for place in block.locations if place.handler == "php" for suffix in suffixes(place))
 
 
 def are_known(source: Location) -> bool:

@@ -287,6 +287,9 @@ def open_fallback(case: Case) -> Answer | None:
         return altered(error(case, case.other.status), **site_headers(case))
     if path not in FILES:
         return None
+    roots = {place.root.rpartition("/")[2] for place in case.met.leads if place and place.root}
+    if case.other.status == 404 and roots and not any(f"{root}/{path}" in FILES for root in roots):
+        return altered(error(case, 404), **site_headers(case))
     if case.other.status in (405, 501) and case.request.method not in ("GET", "HEAD"):
         return altered(error(case, case.other.status), **own_headers(case))
     if case.other.status not in SENT:

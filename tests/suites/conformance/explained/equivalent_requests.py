@@ -57,8 +57,8 @@ TAKEN = (
     ),
     Taken(
         "final dot",
-        "The dot that may end a Host is passed on to applications, and stands in redirects to folders; nginx takes it "
-        "off.",
+        "The dot that may end a Host is passed on to applications, stands in redirects to folders, and keeps cached "
+        "responses apart; nginx takes it off.",
         _without_dot,
         sometimes=True,
     ),

@@ -55,9 +55,10 @@ def letters(case: Case) -> Answer | None:
 
 
 def kept(case: Case) -> Answer | None:
-    """An answer that it has kept, also for a path with an empty query, or one made anew where nginx had one."""
+    """An answer that it has kept, also for a path with an empty query, or one made anew where nginx had one, which
+    keeps those for a host with and without a final dot together."""
     ours, theirs = (
-        re.sub(rb" own=(client|-)?(?= |$)|(?<= )http://[^/ ]+|\?(?= )", b"", _untold(answer.body))
+        re.sub(rb" own=(client|-)?(?= |$)|(?<= )http://[^/ ]+|\?(?= )|(?<=\.test)\.(?= )", b"", _untold(answer.body))
         for answer in (case.other, case.nginx)
     )
     return altered(case.nginx, body=case.other.body) if ours == theirs else None
