@@ -40,7 +40,8 @@ def _runs_php(context: Context) -> bool:
 
 
 def _runs_everywhere(context: Context) -> bool:
-    return _runs_php(context) and plain_scripts.runs_anyway(context.block, context.owner)
+    block = context.block
+    return block is not None and _runs_php(context) and plain_scripts.runs_anyway(block, context.owner)
 
 
 def _is_files(context: Context) -> bool:
