@@ -128,7 +128,7 @@ def _by_type(block: ServerBlock) -> list[tuple[str, str]]:
 
 
 def _rule(name: str, pattern: str, kind: str, suffixes: str) -> list[Directive]:
-    """`/x.php` unless it is a folder, and `/x.php/y`, which is no path of a plain file."""
+    """Rule for `/x.php` unless it is a folder, and for `/x.php/y`, which leads to 404 then."""
     script = rf"^(?=(?s:.*)\.(?i:{suffixes})(?:/|$)){pattern[1:]}"
     return [
         directive("RewriteCond", name, "!-d"),
