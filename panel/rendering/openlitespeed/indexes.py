@@ -17,7 +17,9 @@ from panel.rendering.openlitespeed import methods, paths
 from panel.rendering.spec import ServerBlock
 from panel.rendering.tree import Directive, directive
 
-# Other methods are refused by the folder's location, where nothing asks who may come in.
+# Other methods are refused by the folder's location, where nothing asks who may come in. nginx looks for index files
+# for these three methods only (ngx_http_index_handler).
+_OF_OTHERS = directive("RewriteCond", "%{REQUEST_METHOD}", "^(?:GET|HEAD|POST)$")
 _OF_FILES = directive("RewriteCond", "%{REQUEST_METHOD}", "^(?:GET|HEAD)$")
 
 
@@ -61,8 +63,9 @@ def _of_folder(
         if not methods.fits(file):
             break
         owners = reach.of_index(found, place, index)
-        asked = [_OF_FILES] if all(owner is None or owner.location.handler == "static" for owner in owners) else []
-        lines += [*before, *asked, directive("RewriteCond", file, "-f")]
+        is_file = all(owner is None or owner.location.handler == "static" for owner in owners)
+        asked = _OF_FILES if is_file else _OF_OTHERS
+        lines += [*before, asked, directive("RewriteCond", file, "-f")]
         lines.append(directive("RewriteRule", folder, f"$0{target(index)}"))
-        before += [directive("RewriteCond", file, "!-f")] if asked else []
+        before += [directive("RewriteCond", file, "!-f")] if is_file else []
     return lines
