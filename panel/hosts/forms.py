@@ -243,8 +243,9 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
         return self._kept("password")
 
     def clean_use_sudo(self) -> bool:
-        """Root needs no sudo, and the form of a new host selects it."""
-        return bool(self.cleaned_data["use_sudo"]) and self.cleaned_data.get("username") != "root"
+        """Root needs no sudo, and the form of a new host selects it. The setting of a stored host is kept."""
+        is_superfluous = self.instance.pk is None and self.cleaned_data.get("username") == "root"
+        return bool(self.cleaned_data["use_sudo"]) and not is_superfluous
 
     def clean_sudo_password(self) -> str:
         """Delete the stored password if sudo is turned off."""

@@ -64,19 +64,24 @@ def test_openlitespeed_lacks_limits_per_location() -> None:
 
 
 def test_openlitespeed_index_file_access_follows_folder() -> None:
-    """Rules of the index file's own location apply to its own URL only, which the report says."""
-    folder = Location("", "/docs/", "static")
+    """If the folder's location has access control, rules of the index file's own location apply to its own URL only,
+    which the report says. Otherwise they apply to both."""
+    deny = (AccessRule("deny", "all"),)
 
-    def said(path: str) -> list[str]:
-        own = Location("=", path, "static", access_rules=(AccessRule("deny", "all"),))
+    def said(path: str, *of_folder: AccessRule) -> list[str]:
+        own = Location("=", path, "static", access_rules=deny)
+        folder = Location("", "/docs/", "static", access_rules=of_folder)
         spec = site(block(index=("index.html",), locations=(own, folder)))
         found = [
             item for item in differences(spec, WEB_SERVERS["openlitespeed"]) if item.field.endswith("access_rules")
         ]
         return [item.nearest for item in found]
 
-    assert "the rules of the folder's location; set the same rules there" in said("/docs/index.html")
-    assert not [words for words in said("/docs/a.html") if "folder's location" in words]
+    office = AccessRule("allow", "10.0.0.0/8")
+    words = "the rules of the folder's location; set the same rules there"
+    assert words in said("/docs/index.html", office, *deny)
+    assert words not in said("/docs/index.html")
+    assert words not in said("/docs/a.html", office, *deny)
 
 
 def test_gallop_expresses_all_golden_sites() -> None:

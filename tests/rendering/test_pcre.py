@@ -153,6 +153,7 @@ def test_lint_accepts_common_expressions(pattern: str) -> None:
 BUILT_HERE = {
     "panel/accounts/services/sessions.py": "from a table above",
     "panel/websites/validators.py": "compiled only, to see whether Python takes it too",
+    "panel/rendering/openlitespeed/plain_scripts.py": "suffixes of files, escaped",
     "panel/rendering/lint/pumping.py": "parsed only",
     "panel/websites/traffic.py": "a site's name, escaped",
     "panel/rendering/explain.py": "a constant of another module",

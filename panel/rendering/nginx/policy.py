@@ -206,7 +206,8 @@ REFUSED = reasons(
         "http2_push_concurrent_pushes http2_pool_size http2_streams_index_size",
         "it is for mail or stream servers": "auth_http* protocol imap_* pop3_* smtp_* starttls xclient "
         "proxy_smtp_auth proxy_timeout proxy_responses proxy_requests proxy_{download,upload}_rate proxy_half_close "
-        "proxy_session_drop ssl_preread preread_* proxy_protocol_timeout pass max_errors",
+        "proxy_session_drop ssl_preread preread_* proxy_protocol_timeout "
+        "ssl_handshake_timeout pass max_errors",
         "the web server no longer supports it; remove the directive": "http2_body_preread http2_recv spdy* msie",
     }
 )
