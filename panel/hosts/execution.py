@@ -19,7 +19,7 @@ from panel.core.claims import Attempt, Claim
 from panel.core.errors import ApplicationError
 from panel.core.jobs import JobStatus
 from panel.hosts import jobs, key_rotation
-from panel.hosts.locks import HeldLocks, HostBusy, host_lock
+from panel.hosts.locks import BEATING_LEASE, HeldLocks, HostBusy, host_lock
 from panel.hosts.models import HostJob, HostJobKind
 
 logger = logging.getLogger(__name__)
@@ -80,5 +80,5 @@ def _locked(job: HostJob) -> Iterator[HeldLocks | None]:
     if job.kind in WITHOUT_LOCK:
         yield None
         return
-    with host_lock(job.host, f"{job.get_kind_display().lower()} {job.uuid}") as locks:
+    with host_lock(job.host, f"{job.get_kind_display().lower()} {job.uuid}", lease=BEATING_LEASE) as locks:
         yield locks

@@ -15,12 +15,15 @@ from uuid import uuid4
 from django.db import transaction
 from django.utils import timezone
 
+from panel.core.claims import ORPHANED_AFTER
 from panel.core.database import once_it_responds
 from panel.core.errors import ApplicationError
 from panel.core.owners import is_gone, owner_name
 from panel.hosts.models import Host, HostLock
 
 LEASE = timedelta(seconds=120)
+# Of a lock that a heartbeat extends: it expires together with its job's row, for workers of other machines too.
+BEATING_LEASE = ORPHANED_AFTER
 POLL_S = 0.2
 _HELD = ("holder", "owner", "expires_at")
 
@@ -44,7 +47,8 @@ class HeldLocks:
     with common hosts cannot deadlock.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lease: timedelta = LEASE) -> None:
+        self._lease = lease
         self._hosts: set[Host] = set()
         # A release can come late, when this process has taken the lock again for the same job.
         self._owner = f"{owner_name()}:{uuid4().hex[:8]}"
@@ -63,7 +67,7 @@ class HeldLocks:
             busy = {host: rows[host.pk].holder for host in wanted if not _is_free(rows[host.pk], wanted[host], now)}
             free = {host: holder for host, holder in wanted.items() if host not in busy}
             held = [
-                HostLock(host=host, holder=holder, owner=self._owner, expires_at=now + LEASE)
+                HostLock(host=host, holder=holder, owner=self._owner, expires_at=now + self._lease)
                 for host, holder in free.items()
             ]
             HostLock.objects.bulk_create(held, update_conflicts=True, unique_fields=["host"], update_fields=_HELD)
@@ -75,7 +79,7 @@ class HeldLocks:
         hosts = list(self._hosts)
         with transaction.atomic():
             rows, mine = self._own(hosts)
-            HostLock.objects.filter(host__in=mine).update(expires_at=timezone.now() + LEASE)
+            HostLock.objects.filter(host__in=mine).update(expires_at=timezone.now() + self._lease)
         for host in hosts:
             if host not in mine and host in self._hosts:  # released in the meantime
                 raise HostBusy(host, rows[host.pk].holder if host.pk in rows else "")
@@ -99,16 +103,16 @@ class HeldLocks:
 
 
 @contextmanager
-def host_lock(host: Host, holder: str, *, wait_s: float = 0.0) -> Iterator[HeldLocks]:
+def host_lock(host: Host, holder: str, *, wait_s: float = 0.0, lease: timedelta = LEASE) -> Iterator[HeldLocks]:
     """Hold the lock on `host` for `holder`, waiting at most `wait_s` seconds. HostBusy names the current holder."""
-    with host_locks({host: holder}, wait_s=wait_s) as locks:
+    with host_locks({host: holder}, wait_s=wait_s, lease=lease) as locks:
         yield locks
 
 
 @contextmanager
-def host_locks(wanted: Mapping[Host, str], *, wait_s: float = 0.0) -> Iterator[HeldLocks]:
+def host_locks(wanted: Mapping[Host, str], *, wait_s: float = 0.0, lease: timedelta = LEASE) -> Iterator[HeldLocks]:
     """Hold the locks on all of these hosts, or none: HostBusy names the holder of the first unavailable one."""
-    locks = HeldLocks()
+    locks = HeldLocks(lease)
     deadline = time.monotonic() + wait_s
     while busy := locks.take(wanted):
         locks.release()

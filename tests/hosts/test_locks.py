@@ -11,7 +11,8 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from panel.hosts.locks import HeldLocks, HostBusy, host_lock, host_locks
+from panel.core.claims import ORPHANED_AFTER
+from panel.hosts.locks import BEATING_LEASE, HeldLocks, HostBusy, host_lock, host_locks
 from panel.hosts.models import Host, HostLock
 
 pytestmark = pytest.mark.django_db
@@ -106,6 +107,16 @@ def test_locks_of_free_hosts_are_taken(host: Host) -> None:
         locks.release([host])
         assert HostLock.objects.get(host=host).holder == ""
         assert HostLock.objects.get(host=other).holder == "run 1"
+
+
+def test_lock_of_a_job_expires_together_with_the_job_of_a_lost_machine(host: Host) -> None:
+    """Only workers of the same machine can see that the holder is gone; others wait until the lock expires."""
+    locks = HeldLocks(BEATING_LEASE)
+    locks.take({host: "deployment 1"})
+    for _ in range(2):
+        expires = HostLock.objects.get(host=host).expires_at
+        assert expires is not None and expires <= timezone.now() + ORPHANED_AFTER
+        locks.extend()
 
 
 def test_lock_query_count_does_not_grow_with_hosts(host: Host, django_assert_max_num_queries: Any) -> None:

@@ -18,7 +18,7 @@ from panel.benchmarks.runs.measuring import Cancelled, LostRun, Measuring
 from panel.core import claims
 from panel.core.claims import Attempt, Claim
 from panel.core.errors import ApplicationError
-from panel.hosts.locks import HostBusy, host_locks
+from panel.hosts.locks import BEATING_LEASE, HostBusy, host_locks
 from panel.hosts.models import Host
 from panel.hosts.targets import target_for
 
@@ -32,7 +32,8 @@ def run_execute(uuid: UUID) -> Attempt:
         return Attempt.NOTHING
     run = Run.objects.get(uuid=uuid)
     try:
-        with host_locks(dict.fromkeys(_hosts(run), f"benchmark {uuid}")) as locks, claim.heartbeat(locks):
+        wanted = dict.fromkeys(_hosts(run), f"benchmark {uuid}")
+        with host_locks(wanted, lease=BEATING_LEASE) as locks, claim.heartbeat(locks):
             _carry_out(run, claim)
     except HostBusy as error:
         claim.release([run.pk], started_at=None, progress=error.message[:200])

@@ -34,7 +34,7 @@ from panel.deployments.execution.steps import Recorder
 from panel.deployments.models import Deployment, DeploymentStatus, Step
 from panel.deployments.waking import AT_ONCE
 from panel.hosts.authorities import authorities_once
-from panel.hosts.locks import HeldLocks
+from panel.hosts.locks import BEATING_LEASE, HeldLocks
 from panel.hosts.models import Host
 from panel.remote.client import Asked
 
@@ -77,7 +77,7 @@ def deployments_execute(uuids: Sequence[UUID]) -> dict[UUID, Attempt]:
         return attempts
     rows = list(claim.rows.select_related("host", "requested_by").order_by("confirmed_at", "pk"))
     attempts |= {row.uuid: Attempt.DONE for row in rows}
-    locks = HeldLocks()
+    locks = HeldLocks(BEATING_LEASE)
     try:
         with claim.heartbeat(locks):
             groups = _lock(claim, locks, rows)
