@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Callable
 from typing import Any
 
 import paramiko
 import pytest
+from django.db import connection
 from django.test import Client
 
 from panel.core.jobs import JobStatus
-from panel.hosts.models import Host, HostJob, HostStatus, WebServer
+from panel.hosts.models import Host, HostJob, HostJobKind, HostStatus, WebServer
 from panel.hosts.selectors import offered_fingerprint
 from panel.remote.keys import key_line
 from panel.websites.models import Site
@@ -131,6 +133,24 @@ def test_live_part_of_host_page_offers_a_site_once_web_servers_are_found(admin: 
     admin.post("/hosts/web-1/ask/check/")
     assert "Paddock is checking the host." in text_of(admin.get(live))
     assert "Check the host to find" not in text_of(admin.get(live))
+
+
+def test_page_of_a_host_shows_what_a_job_found_that_ended_meanwhile(admin: Client, edge: Host) -> None:
+    """It is not refreshed again once it has seen the job's end."""
+    job = HostJob.objects.create(host=edge, kind=HostJobKind.CHECK, status=JobStatus.RUNNING)
+    Host.objects.filter(pk=edge.pk).update(offered_host_key="", status=HostStatus.NEW)
+    ended: list[str] = []
+
+    def end_first(execute: Callable[..., Any], sql: str, *arguments: Any) -> Any:
+        if 'FROM "hosts_hostjob"' in sql and not ended:
+            ended.append(sql)
+            Host.objects.filter(pk=edge.pk).update(offered_host_key=edge.offered_host_key)
+            HostJob.objects.filter(pk=job.pk).update(status=JobStatus.SUCCEEDED)
+        return execute(sql, *arguments)
+
+    with connection.execute_wrapper(end_first):
+        page = admin.get(f"/hosts/{edge.name}/").content.decode()
+    assert ended and offered_fingerprint(edge) in page
 
 
 def test_trust_applies_to_shown_fingerprint_only(admin: Client, edge: Host) -> None:

@@ -74,6 +74,9 @@ def host_list(request: Request) -> HttpResponse:
 def _live_context(request: Request, host: Host) -> dict[str, object]:
     """Context of the part that changes during a job; the page refreshes it until the job has ended."""
     jobs = list(host.jobs.select_related("requested_by")[:10])
+    is_busy = any(item.status in UNFINISHED for item in jobs)
+    if not is_busy:
+        host.refresh_from_db()  # a job may have ended after the host was read, and the page is not refreshed again
     web_servers = list(host.web_servers.select_related("state"))
     running = next((web_server for web_server in web_servers if web_server.is_running), None)
     sites = sites_visible(request.user).filter(web_server__host=host).select_related("state")
@@ -82,7 +85,7 @@ def _live_context(request: Request, host: Host) -> dict[str, object]:
         "pinned": selectors.pinned_fingerprint(host),
         "offered": selectors.offered_fingerprint(host),
         "jobs": jobs,
-        "is_busy": any(item.status in UNFINISHED for item in jobs),
+        "is_busy": is_busy,
         "web_servers": web_servers,
         "sites": sites.order_by("name")[:20],
         "preselected": f"?web_server={running.pk}" if running else "",  # in the form of a new site
