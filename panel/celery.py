@@ -12,6 +12,7 @@ from django.conf import settings
 
 from panel.core.drained_worker import LeaveMessages
 from panel.core.open_files import limit_raise
+from panel.core.queue import uses_redis
 from panel.core.without_queue import WithoutQueue
 from panel.core.worker_presence import presence_hold
 
@@ -59,7 +60,7 @@ def watch_queue(**_: object) -> None:
     """Work without Redis while it does not respond, also if it did not when the worker started. In embedded mode, tell
     the self-check that a worker runs.
     """
-    if app.conf.broker_url.startswith("redis"):
+    if uses_redis(app):
         app.without_queue = WithoutQueue(app, app.conf.worker_concurrency)
         app.without_queue.start()
     else:

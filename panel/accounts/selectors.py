@@ -19,6 +19,7 @@ from kombu.exceptions import OperationalError
 from panel.accounts.models import ApiToken, SavedView, Team, User
 from panel.celery import app as celery
 from panel.core.mail import server
+from panel.core.queue import uses_redis
 from panel.core.worker_presence import is_worker_present
 
 LOAD_TOOLS = {"ab": "apache2-utils", "h2load": "nghttp2-client", "wrk": "wrk", "siege": "siege", "hey": "hey"}
@@ -100,7 +101,7 @@ def _start(process: str) -> str:
 
 def _workers() -> Check:
     advice = f"Start one: {_start('worker')}. Until then, deployments and benchmarks stay in the queue."
-    if not str(celery.conf.broker_url).startswith("redis"):
+    if not uses_redis(celery):
         if is_worker_present(settings.HOME):
             return Check("Worker", "ok", "A worker runs")
         return Check("Worker", "bad", "No worker runs", advice)

@@ -34,6 +34,7 @@ from panel.rendering.challenges import tls_file, tls_name
 USER_AGENT = "Paddock"
 TIMEOUT_S = 20
 NONCE_TRIES = 20
+RATE_LIMITED = "rateLimited"  # RFC 8555 section 6.7
 MAX_PAUSE = dt.timedelta(days=8)
 T = TypeVar("T")
 
@@ -211,12 +212,11 @@ class Authority:
         try:
             return Placed(self._order(names, profile, replaces))
         except AcmeProblem as problem:
-            if not replaces or problem.is_unreachable or problem.code == "rateLimited":
+            if not replaces or problem.is_unreachable or problem.code == RATE_LIMITED:
                 raise
             return Placed(self._order(names, profile, ""), refusal=problem.message)
 
     def _order(self, names: list[str], profile: str, replaces: str) -> str:
-
         def call() -> str:
             acme = self._connected()
             found = [

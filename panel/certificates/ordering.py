@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from panel.accounts.models import User
 from panel.certificates import acme_client, keys, limiting, proving, scheduling, sharing, switching
-from panel.certificates.acme_client import AcmeProblem, Authority, Binding, Endpoint
+from panel.certificates.acme_client import RATE_LIMITED, AcmeProblem, Authority, Binding, Endpoint
 from panel.certificates.choices import STEPS, AccountStatus, ChallengeKind, KeyType, OrderStep
 from panel.certificates.dns import caa, records
 from panel.certificates.models import AcmeAccount, Order, OrderRecord
@@ -41,8 +41,7 @@ GIVE_UP_AFTER = dt.timedelta(hours=24)
 PAUSE = dt.timedelta(seconds=30)
 LONGEST_PAUSE = dt.timedelta(hours=1)
 # What the authority says about itself or about the moment, not about the order (RFC 8555 section 6.7).
-PASSING = {"rateLimited", "serverInternal", "badNonce", "orderNotReady"}
-RATE_LIMITED = "rateLimited"
+PASSING = {RATE_LIMITED, "serverInternal", "badNonce", "orderNotReady"}
 
 
 class Later(Exception):

@@ -7,6 +7,7 @@ from typing import Any
 from celery import bootsteps
 
 from panel.core.draining import is_draining
+from panel.core.queue import uses_redis
 
 LOOK_EVERY_S = 1.0
 
@@ -25,7 +26,7 @@ class LeaveMessages(bootsteps.StartStopStep):
         self._leaves = False
 
     def include_if(self, consumer: Any) -> bool:
-        return str(consumer.app.conf.broker_url).startswith("redis")
+        return uses_redis(consumer.app)
 
     def start(self, consumer: Any) -> None:
         """Called for every connection to Redis; a new one takes messages at first."""

@@ -19,6 +19,11 @@ from kombu.utils.json import dumps, loads
 SUFFIX = ".json"
 
 
+def uses_redis(app: Any) -> bool:
+    """Return whether the Celery app has its queue in Redis: cluster mode."""
+    return str(app.conf.broker_url).startswith("redis")
+
+
 class Channel(virtual.Channel):
     """A queue is a folder below the transport option `folder`; names of messages sort by age."""
 

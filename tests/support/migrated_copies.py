@@ -32,7 +32,7 @@ def sqlite_file(folder: Path, run: str) -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keep other processes that lock the file `path` waiting."""
+    """Hold a lock of the file `path`. Other processes that want it wait."""
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -216,7 +216,7 @@ def _end_of_try_files(one: Rewritten, missing: list[tuple[str, str]], fallback: 
 
 
 def _commented(lines: list[Directive], place: Place) -> list[Directive]:
-    """The rules with a comment at the first that names the location."""
+    """The rules; a comment at the first one names the location."""
     comment = f"try_files of location {place.label}".replace("\n", " ")
     return [replace(line, comment=comment) if number == 0 else line for number, line in enumerate(lines)]
 
