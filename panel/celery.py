@@ -1,6 +1,7 @@
 """The Celery application; tasks are in each app's tasks.py."""
 
 import os
+import sys
 import threading
 from typing import Any
 
@@ -41,7 +42,10 @@ class Messages(Celery):
         return found
 
 
-app = Messages("paddock")
+installed = list(sys.path)
+app = Messages("paddock", loader="panel.core.installed_modules:InstalledModules")
+# Celery's support for Django looks for modules in the current folder first, where another account may write.
+sys.path[:] = installed
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 app.steps["consumer"].add(LeaveMessages)

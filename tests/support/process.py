@@ -15,10 +15,10 @@ from typing import Self
 class ServerProcess:
     """A program in the foreground, in a process group of its own, its output kept in a file."""
 
-    def __init__(self, argv: Sequence[str], output: Path, *, env: Mapping[str, str] | None = None) -> None:
+    def __init__(self, argv: Sequence[str], output: Path, *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> None:
         self.argv = list(argv)
         self.output = output
-        self.env = {**os.environ, **(env or {})}
+        self.env, self.cwd = {**os.environ, **(env or {})}, cwd
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
@@ -29,6 +29,7 @@ class ServerProcess:
                 stdout=sink,
                 stderr=subprocess.STDOUT,
                 env=self.env,
+                cwd=self.cwd,
                 start_new_session=True,
             )
         return self

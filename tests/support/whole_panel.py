@@ -53,7 +53,7 @@ class WholePanel:
         self.token, self.cookie = self.made["token"], self.made["cookie"]
         argv = [sys.executable, str(code / "manage.py"), "run", "--port", str(self.port)]
         self.log = folder / "panel.log"
-        self.process = ServerProcess(argv, self.log, env=self.env)
+        self.process = ServerProcess(argv, self.log, env=self.env, cwd=code)
 
     def run(self, arguments: list[str], text: str = "") -> str:
         """Output of a Python program with the panel's settings."""

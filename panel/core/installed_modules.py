@@ -1,0 +1,16 @@
+"""The loader of the Celery application."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+from celery.loaders.app import AppLoader
+
+
+class InstalledModules(AppLoader):
+    """Imports modules from Python's path only; Celery's own loader looks in the current folder first."""
+
+    def import_from_cwd(self, module: str, imp: Any = None, package: str | None = None) -> ModuleType:
+        return importlib.import_module(module, package)
