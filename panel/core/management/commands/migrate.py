@@ -1,7 +1,7 @@
 """`manage.py migrate`: Django's, for databases of every earlier version.
 
 The migrations of each app were squashed into one. The chain in migrations/unsquashed first brings a database from
-before to the state that the squashed migrations describe.
+before to the state that the squashed migrations describe. On PostgreSQL other processes may go on meanwhile.
 """
 
 from __future__ import annotations
@@ -18,11 +18,31 @@ from django.db import connections
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
+from panel.core.migration_locks import MigrationLocks
+
 CHAIN = "migrations.unsquashed"
 
 
 class Command(migrate.Command):
+    locks: MigrationLocks
+
     def handle(self, *args: Any, **options: Any) -> None:
+        self.locks = MigrationLocks(connections[options["database"]], self.stdout.write)
+        try:
+            self.migrate(*args, **options)
+        except BaseException as error:
+            self.locks.roll_back(error)
+            raise
+
+    def migration_progress_callback(self, action: str, migration: Any = None, fake: bool = False) -> None:
+        """Django calls this before and after each migration; the transaction around it begins and ends here."""
+        if action in ("apply_start", "unapply_start") and migration.atomic and not fake:
+            self.locks.begin()
+        if action in ("apply_success", "unapply_success"):
+            self.locks.commit()
+        super().migration_progress_callback(action, migration, fake)
+
+    def migrate(self, *args: Any, **options: Any) -> None:
         if is_before_squash(options["database"]):
             if options["check_unapplied"]:
                 sys.exit(1)

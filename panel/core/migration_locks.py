@@ -1,0 +1,98 @@
+"""Migrations beside requests of other processes, on PostgreSQL.
+
+A migration locks the tables that it changes, one after the other, until its transaction ends. A request that holds one
+of them and waits for another would be ended by PostgreSQL as a deadlock. A migration therefore locks every table before
+it changes one. Requests wait for its end then, and none waits in a circle.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from django.core.management.base import CommandError
+from django.db import OperationalError, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+LOCK_WITHIN_S = 120.0
+PAUSE_S = 0.2
+# PostgreSQL looks for deadlocks after a wait of one second (deadlock_timeout). An attempt to lock all ends before.
+ATTEMPT_S = 0.7
+LOCK_TIMEOUT = "SET LOCAL lock_timeout = '200ms'"
+VACUUM_TIMEOUT = "SET LOCAL lock_timeout = '1500ms'"
+NO_TIMEOUTS = "SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0"
+# Tables that this role may lock, in an order that does not change.
+TABLES = """
+SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname) FROM pg_class c JOIN pg_namespace n
+ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND pg_table_is_visible(c.oid)
+AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND pg_has_role(c.relowner, 'USAGE') ORDER BY c.oid
+"""
+# https://www.postgresql.org/docs/current/errcodes-appendix.html
+LOCK_NOT_AVAILABLE = "55P03"
+
+
+class MigrationLocks:
+    """The transaction of one migration at a time. `say` receives a line when a migration waits for other processes."""
+
+    def __init__(self, connection: BaseDatabaseWrapper, say: Callable[[str], None]) -> None:
+        self.connection, self.say = connection, say
+        self.opened = ExitStack()
+
+    def begin(self) -> None:
+        """Open a transaction that has locked every table. CommandError if others hold one of them all the time."""
+        if self.connection.vendor != "postgresql":
+            return
+        end, said = time.monotonic() + LOCK_WITHIN_S, False
+        while blocked := self._lock_all():
+            if time.monotonic() > end:
+                raise CommandError(
+                    f"The table {blocked} could not be locked within {LOCK_WITHIN_S:.0f} s, because other processes "
+                    "use it all the time. Migrations that are done are kept. Stop long queries and backups of this "
+                    "database (pg_stat_activity lists them), or stop the panel's processes, and migrate again."
+                )
+            if not said:
+                self.say("waiting until other processes let the tables be locked")
+                said = True
+            time.sleep(PAUSE_S)
+            self._wait_for(blocked)
+
+    def commit(self) -> None:
+        self.opened.close()
+
+    def roll_back(self, error: BaseException) -> None:
+        """Undo the migration that `error` ended."""
+        self.opened.__exit__(type(error), error, error.__traceback__)
+
+    def _lock_all(self) -> str:
+        """The table that another process holds; "" if all are locked."""
+        with ExitStack() as opened:
+            opened.enter_context(transaction.atomic(using=self.connection.alias))
+            cursor = opened.enter_context(self.connection.cursor())
+            cursor.execute(TABLES)
+            tables = [table for (table,) in cursor.fetchall()]
+            end = time.monotonic() + ATTEMPT_S
+            for table in tables:
+                if time.monotonic() > end or not self._has_locked(table, LOCK_TIMEOUT):
+                    transaction.set_rollback(True, using=self.connection.alias)
+                    return str(table)
+            cursor.execute(NO_TIMEOUTS)
+            self.opened = opened.pop_all()
+        return ""
+
+    def _wait_for(self, table: str) -> None:
+        """Wait with no other lock. PostgreSQL then ends a vacuum of its own of the table, after one second."""
+        with transaction.atomic(using=self.connection.alias):
+            self._has_locked(table, VACUUM_TIMEOUT)
+            transaction.set_rollback(True, using=self.connection.alias)
+
+    def _has_locked(self, table: str, timeout: str) -> bool:
+        with self.connection.cursor() as cursor:
+            cursor.execute(timeout)
+            try:
+                cursor.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
+            except OperationalError as error:
+                if getattr(error.__cause__, "sqlstate", "") != LOCK_NOT_AVAILABLE:
+                    raise
+                return False
+        return True
