@@ -18,7 +18,7 @@ import threading
 import time
 from typing import Any, Dict, List, Optional
 
-from agents.host import commands, detect, fastcgi, fpm_accounts, prerequisites, processes, safe, state
+from agents.host import commands, detect, fastcgi, fpm_accounts, fpm_temporary, prerequisites, processes, safe, state
 from agents.host.errors import Refusal
 from agents.host.operations import Emit
 
@@ -35,6 +35,7 @@ _DIRECTIVES = frozenset(
         *("pm", "pm.max_children", "pm.process_idle_timeout", "pm.max_requests", "ping.path", "ping.response"),
         *("php_admin_value[open_basedir]", "php_admin_value[memory_limit]"),
         *("php_admin_value[upload_max_filesize]", "php_admin_value[post_max_size]"),
+        *("php_admin_value[sys_temp_dir]", "php_admin_value[upload_tmp_dir]"),
     }
 )
 _MAX_TEXT, _MAX_POOLS = 16 * 1024, 2000
@@ -67,10 +68,11 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
         former = pool.content()
         _require_unchanged(pool, former, text, expected)
         if not text and former is None and pool.socket not in _listening():
+            fpm_temporary.remove(pool.name)
             return {"output": "", "digest": ""}
         output = _tested(pool, text)
         if action != "test":
-            _changed(pool, text, former)
+            _used(pool, text, former)
         return {"output": output, "digest": _digest(pool.content())}
 
 
@@ -248,6 +250,27 @@ def _tested(pool: Pool, text: bytes) -> str:
     raise Refusal(
         "refused", "%s rejects the configuration (exit code %d):\n%s" % (pool.program, done.exit_code, done.output)
     )
+
+
+def _used(pool: Pool, text: bytes, former: Optional[bytes]) -> None:
+    """Use the file and its folder for temporary files, or remove both without a text. A Refusal leaves the former."""
+    if text:
+        _provide_temporary(pool, text)
+    try:
+        _changed(pool, text, former)
+    except Refusal:
+        _provide_temporary(pool, former)
+        raise
+    if not text:
+        fpm_temporary.remove(pool.name)
+
+
+def _provide_temporary(pool: Pool, content: Optional[bytes]) -> None:
+    found = re.search(rb"^user = ([a-z_][a-z0-9_-]*)$", content or b"", re.MULTILINE)
+    if found is None:  # no file, or one that was written by hand
+        fpm_temporary.remove(pool.name)
+    else:
+        fpm_temporary.provide(pool.name, found.group(1).decode("ascii"))
 
 
 def _changed(pool: Pool, text: bytes, former: Optional[bytes]) -> None:

@@ -30,7 +30,9 @@ class FpmPoolForm(PartForm[FpmPool]):
             "upload_mb": _("Upload size (MB)"),
         }
         help_texts = {
-            "folder": _("PHP opens files only below this folder and in /tmp, for example `/srv/www/shop`."),
+            "folder": _(
+                "PHP opens only files below this folder and its own temporary files. Example: `/srv/www/shop`."
+            ),
             "max_children": _("Started on demand. Further requests wait."),
         }
 

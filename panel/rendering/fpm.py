@@ -10,7 +10,7 @@ from panel.rendering.errors import NotExpressible
 from panel.rendering.tree import Directive, directive, print_tree
 
 SOCKETS = "/run/php"  # agents/host/fpm.py
-TEMPORARY = "/tmp/"  # noqa: S108 -- PHP's own folder for uploads
+TEMPORARY = "/var/lib/php/paddock"  # agents/host/fpm_temporary.py
 IDLE_S, MAX_REQUESTS = 10, 500
 VERSION = re.compile(r"[0-9]{1,2}\.[0-9]{1,2}")
 NAME = re.compile(r"paddock-[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
@@ -46,6 +46,7 @@ def pool_file(pool: PoolSpec) -> str:
         _require(pattern, pool, field)
     for field in ("owner", "group"):
         _require(ACCOUNT, pool, field)
+    temporary = f"{TEMPORARY}/{pool.name}"
     nodes = [
         directive("user", pool.account),
         directive("listen", socket_of(pool.name)),
@@ -56,7 +57,9 @@ def pool_file(pool: PoolSpec) -> str:
         directive("pm.max_children", int(pool.max_children)),
         directive("pm.process_idle_timeout", f"{IDLE_S}s"),
         directive("pm.max_requests", MAX_REQUESTS),
-        directive("php_admin_value[open_basedir]", f"{pool.folder}/:{TEMPORARY}"),
+        directive("php_admin_value[open_basedir]", f"{pool.folder}/:{temporary}/"),
+        directive("php_admin_value[sys_temp_dir]", temporary),
+        directive("php_admin_value[upload_tmp_dir]", temporary),
         directive("php_admin_value[memory_limit]", f"{int(pool.memory_mb)}M"),
         directive("php_admin_value[upload_max_filesize]", f"{int(pool.upload_mb)}M"),
         # The form's other fields need room beside a file of the full size.

@@ -210,7 +210,7 @@ def test_report_of_a_hostile_host_is_reduced_to_expected_values() -> None:
 def test_file_has_the_pool_with_limits_and_its_folder() -> None:
     lines = pool_file(SPEC).splitlines()
     assert lines[1] == "[paddock-shop]"
-    assert 'php_admin_value[open_basedir] = "/srv/www/shop/:/tmp/"' in lines
+    assert 'php_admin_value[open_basedir] = "/srv/www/shop/:/var/lib/php/paddock/paddock-shop/"' in lines
     assert {"user = shop", "listen.owner = www-data", "listen.mode = 0660", "pm.max_children = 5"} <= set(lines)
 
 

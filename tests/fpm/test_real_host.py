@@ -35,12 +35,19 @@ from tests.support.cast import signed_in
 from tests.support.fpm_host import FpmHost, fpm_host
 from tests.support.gallop import GallopInstance
 from tests.support.nginx import NginxInstance
+from tests.support.process import tool
 
 ADDRESS = "unix:/run/php/paddock-shop.sock"
 PORT = 8080
 WHO = """<?php
 file_put_contents(__DIR__ . '/made', 'by php');
 echo posix_getpwuid(posix_geteuid())['name'], ' ', ini_get('memory_limit'), ' ', @file_get_contents('/etc/hostname');
+"""
+
+TEMPORARY = """<?php
+$made = tempnam('', 'x');
+file_put_contents($made, 'secret');
+echo dirname($made), ' ', ini_get('upload_tmp_dir'), ' ', @file_put_contents('/tmp/shop', 'x') ? 'in /tmp' : 'not /tmp';
 """
 
 
@@ -157,6 +164,27 @@ def test_pool_created_on_the_page_runs_php_as_the_chosen_account(
     assert "Listening" in shown and ADDRESS in shown
 
 
+def test_temporary_files_are_private_and_go_with_the_pool(world: World) -> None:
+    (world.folder / "temporary.php").write_text(TEMPORARY)
+    world.host.files_of(world.folder, "shop")
+    assert world.created().error == ""
+    world.with_php()
+    folder = world.host.root / "lib" / "paddock" / "paddock-shop"
+    assert (folder.stat().st_mode & 0o777, folder.stat().st_uid) == (0o700, 5001)
+    where = "/var/lib/php/paddock/paddock-shop"
+    assert world.get("/temporary.php") == (200, f"{where} {where} not /tmp")
+    (kept,) = folder.iterdir()
+    assert kept.read_text() == "secret"
+    assert world.host.inside(tool("setpriv"), "--reuid=5002", "--clear-groups", "ls", where, check=False) == ""
+    other = services.fpm_pool_update(actor=world.people.admin, pool=world.pool(), account="blog")
+    assert world.done(other).error == ""
+    assert folder.stat().st_uid == 5002 and list(folder.iterdir()) == []
+    plan = planning.site_disable(actor=world.people.owner, site=world.site)
+    assert plan is not None and world.panel.run(plan).status == DeploymentStatus.SUCCEEDED
+    assert world.done(services.fpm_pool_remove(actor=world.people.admin, pool=world.pool())).error == ""
+    assert not folder.exists() and folder.parent.exists()
+
+
 def test_sites_of_other_teams_cannot_use_the_socket(world: World) -> None:
     assert world.created().error == ""
     Allowance.objects.create(kind="service", value="unix:/run/php/*", host=world.panel.host)
@@ -222,6 +250,15 @@ def test_change_that_php_fpm_rejects_leaves_the_former_pool(world: World) -> Non
     job = world.done(services.fpm_pool_update(actor=world.people.admin, pool=world.pool(), max_children=9))
     assert job.status == JobStatus.FAILED and "php-fpm8.2 rejects the configuration" in job.error
     assert world.file.read_bytes() == before and world.looked() == "Listening"
+
+
+def test_pool_that_is_undone_has_its_folder_for_temporary_files(world: World) -> None:
+    assert world.created().error == ""
+    world.socket.unlink()
+    (world.socket / "in-the-way").mkdir(parents=True)
+    job = world.done(services.fpm_pool_update(actor=world.people.admin, pool=world.pool(), account="blog"))
+    assert job.status == JobStatus.FAILED and "The former file is back" in job.error
+    assert (world.host.root / "lib" / "paddock" / "paddock-shop").stat().st_uid == 5001
 
 
 def test_removed_pool_leaves_no_file_and_no_socket(world: World) -> None:

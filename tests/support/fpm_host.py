@@ -42,14 +42,21 @@ class FpmHost:
 
     def prepare(self) -> None:
         shutil.copytree("/etc/php", self.root / "php", symlinks=True)
-        for name in ("run", "run/sshd", "run/php"):
+        for name in ("run", "run/sshd", "run/php", "lib"):
             (self.root / name).mkdir(mode=0o755)
         shutil.chown(self.sockets, "www-data", "www-data")  # as php-common does
         main = self.pools.parent / "php-fpm.conf"
         main.write_text(main.read_text().replace("/var/log/php8.2-fpm.log", str(self.root / "fpm.log")))
         for place in ("passwd", "group"):
             (self.root / place).write_text(self._with_accounts(place))
-        for mine, place in (("php", "/etc/php"), ("run", "/run"), ("passwd", "/etc/passwd"), ("group", "/etc/group")):
+        places = {
+            "php": "/etc/php",
+            "run": "/run",
+            "lib": "/var/lib/php",
+            "passwd": "/etc/passwd",
+            "group": "/etc/group",
+        }
+        for mine, place in places.items():
             self.inside(tool("mount"), "--bind", str(self.root / mine), place)
         self.inside(tool(f"php-fpm{VERSION}"), "--daemonize")
         assert eventually(lambda: self.runs(), timeout_s=10)

@@ -15,7 +15,9 @@ from typing import Self
 class ServerProcess:
     """A program in the foreground, in a process group of its own, its output kept in a file."""
 
-    def __init__(self, argv: Sequence[str], output: Path, *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> None:
+    def __init__(
+        self, argv: Sequence[str], output: Path, *, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> None:
         self.argv = list(argv)
         self.output = output
         self.env, self.cwd = {**os.environ, **(env or {})}, cwd
