@@ -1,19 +1,16 @@
-"""Programs that listen on TCP ports which a plan needs, from /proc; reads only."""
+"""Programs that listen on TCP ports which a plan needs; reads only."""
 
 from __future__ import annotations
 
 import errno
 import os
 import socket
-import sys
 from typing import Dict, Iterable, Iterator, List, Tuple
 
-from agents.host import processes
+from agents.host import listening_sockets, processes
 
 ANY = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 MAX_PARENTS = 32
-
-Listener = Tuple[str, str]  # address, inode of the socket
 
 
 def taken(ports: Iterable[Tuple[str, int]], servers: Iterable[str]) -> List[Dict[str, str]]:
@@ -21,12 +18,12 @@ def taken(ports: Iterable[Tuple[str, int]], servers: Iterable[str]) -> List[Dict
     files) holds.
     """
     wanted = [(address or ANY[0], port) for address, port in ports]
-    listening = _listening({port for _, port in wanted})
+    listening = listening_sockets.listening()
     masters = {pid for pid in map(processes.pid_in, servers) if pid}
     own = [pid for master in masters for pid in (master, *processes.children(master))]
     found = []
     for address, port in dict.fromkeys(wanted):
-        inodes = {inode for held, inode in listening.get(port, ()) if _conflicts(address, held)}
+        inodes = {held.inode for held in listening if held.port == port and _conflicts(address, held.address)}
         if not inodes or any(processes.listens(pid, inodes) for pid in own):  # most often, and quickly found
             continue
         holders = sorted(_holders(inodes))
@@ -35,32 +32,6 @@ def taken(ports: Iterable[Tuple[str, int]], servers: Iterable[str]) -> List[Dict
             detail = "%s (process %d)" % (processes.program(holders[0]) or "a program", holders[0])
             found.append({"kind": "port", "name": name, "state": "taken", "detail": detail})
     return found
-
-
-def _listening(ports: set[int]) -> Dict[int, List[Listener]]:
-    """Listening sockets of these ports (proc_net_tcp: state 0A)."""
-    found: Dict[int, List[Listener]] = {}
-    for name, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
-        for line in processes.read("/proc/net/" + name).splitlines()[1:]:
-            # A proxy has very many connections, which are not worth taking apart.
-            fields = line.decode("ascii", "replace").split() if b" 0A " in line else []
-            if len(fields) < 10 or fields[3] != "0A":
-                continue
-            digits, _, port = fields[1].partition(":")
-            if int(port, 16) in ports:
-                found.setdefault(int(port, 16), []).append((_address(digits, family), fields[9]))
-    return found
-
-
-def _address(digits: str, family: int) -> str:
-    """An address as /proc writes it: 32-bit words, each in the byte order of the machine."""
-    words = bytes.fromhex(digits)
-    packed = b"".join(_word(words[at : at + 4]) for at in range(0, len(words), 4))
-    return str(socket.inet_ntop(family, packed))
-
-
-def _word(four: bytes) -> bytes:
-    return four[::-1] if sys.byteorder == "little" else four
 
 
 def _conflicts(wanted: str, held: str) -> bool:

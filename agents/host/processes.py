@@ -105,17 +105,6 @@ def children(pid: int, living: bool = True) -> frozenset[int]:
     return frozenset(child for child in everyone if parent(child) == pid and exists(child))
 
 
-def listening_inodes() -> frozenset[str]:
-    """Inodes of all listening TCP sockets."""
-    found = set()
-    for name in ("tcp", "tcp6"):
-        for line in read("/proc/net/" + name).decode("ascii", "replace").splitlines()[1:]:
-            fields = line.split()
-            if len(fields) > 9 and fields[3] == "0A":
-                found.add(fields[9])
-    return frozenset(found)
-
-
 def listens(pid: int, inodes: Iterable[str]) -> bool:
     """Return whether the process still holds one of the listening sockets."""
     wanted = {"socket:[%s]" % inode for inode in inodes}

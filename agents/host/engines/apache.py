@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 
-from agents.host import commands, processes
+from agents.host import commands, listening_sockets, processes
 from agents.host.engines.base import Engine, Generation
 
 FAILURES = ("AH00020:", "no listening sockets available", "AH00015: Unable to open logs", "Unable to open logs")
@@ -61,13 +61,13 @@ class Server(Engine):
         (ap_close_listeners).
         """
         now = processes.children(self.pid())
-        inodes = processes.listening_inodes()
+        inodes = listening_sockets.inodes()
         if any(processes.listens(child, inodes) for child in before.workers & now):
             return False
         return any(processes.listens(child, inodes) for child in now - before.workers)
 
     def has_workers(self) -> bool:
-        inodes = processes.listening_inodes()
+        inodes = listening_sockets.inodes()
         return any(processes.listens(child, inodes) for child in processes.children(self.pid()))
 
     def _program(self) -> list[str]:

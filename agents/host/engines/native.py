@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.host import processes
+from agents.host import listening_sockets, processes
 from agents.host.engines.base import Engine, Generation, is_of
 
 
@@ -22,7 +22,7 @@ class Server(Engine):
         """Return whether no old worker listens and a new one does; without sites, none listens."""
         pid = self.pid()
         now = processes.children(pid)
-        inodes = processes.listening_inodes()
+        inodes = listening_sockets.inodes()
         if any(processes.listens(child, inodes) for child in before.workers & now):
             return False
         fresh = now - before.workers
