@@ -161,6 +161,8 @@ class Pool:
     def _close_longest_idle(self) -> None:
         """Close the idle connections that were not used for longest, so that one more stays below the limit."""
         with self._lock:
+            if len(self._entries) < most_hosts():
+                return
             open_ones = [(target, entry) for target, entry in self._entries.items() if entry.client is not None]
             idle = [(target, entry) for target, entry in open_ones if not entry.borrowed]
             idle.sort(key=lambda pair: pair[1].client.used_at if pair[1].client else 0.0)
