@@ -364,6 +364,7 @@ fn default_listen(port: u16, node: &ServerNode) -> Listen {
         ssl: false,
         http2: false,
         quic: false,
+        udp: false,
         proxy_protocol: false,
         socket: SocketOptions::default(),
         place: node.place.clone(),
@@ -538,6 +539,7 @@ type Listens = Vec<(Listen, Arc<Server>, Arc<Vec<ServerName>>)>;
 struct AddrNode {
     addr: ListenAddr,
     quic: bool,
+    udp: bool,
     ssl: bool,
     http2: bool,
     proxy_protocol: bool,
@@ -549,13 +551,14 @@ struct AddrNode {
 
 fn build_listeners(b: &mut Builder, listens: Listens) -> Result<Vec<Listener>> {
     let mut nodes: Vec<AddrNode> = Vec::new();
-    let mut index: HashMap<(ListenAddr, bool), usize> = HashMap::new();
+    let mut index: HashMap<(ListenAddr, bool, bool), usize> = HashMap::new();
     for (listen, server, names) in listens {
-        let key = (listen.addr.clone(), listen.quic);
+        let key = (listen.addr.clone(), listen.quic, listen.udp);
         let i = *index.entry(key).or_insert_with(|| {
             nodes.push(AddrNode {
                 addr: listen.addr.clone(),
                 quic: listen.quic,
+                udp: listen.udp,
                 ssl: false,
                 http2: false,
                 proxy_protocol: false,
@@ -677,24 +680,34 @@ fn endpoint(node: &AddrNode, warnings: &mut Vec<String>) -> Endpoint {
         ssl: node.ssl,
         http2: node.http2,
         quic: node.quic,
+        udp: node.udp,
         proxy_protocol: node.proxy_protocol,
         hosts,
     }
 }
 
-fn wildcard_key(node: &AddrNode) -> Option<(bool, u16, bool)> {
-    match &node.addr {
-        ListenAddr::Inet(a) if a.ip().is_unspecified() => Some((a.is_ipv6(), a.port(), node.quic)),
-        _ => None,
+/// What a wildcard socket and the addresses that it serves share.
+type WildcardKey = (bool, u16, bool, bool);
+
+impl AddrNode {
+    fn key_of(&self, address: &SocketAddr) -> WildcardKey {
+        (address.is_ipv6(), address.port(), self.quic, self.udp)
+    }
+
+    fn wildcard_key(&self) -> Option<WildcardKey> {
+        match &self.addr {
+            ListenAddr::Inet(a) if a.ip().is_unspecified() => Some(self.key_of(a)),
+            _ => None,
+        }
     }
 }
 
 /// Let addresses share the wildcard socket of their port if there is one.
 fn group_wildcards(nodes: Vec<AddrNode>, endpoints: Vec<Arc<Endpoint>>) -> Vec<Listener> {
-    let wildcards: HashMap<(bool, u16, bool), usize> = nodes
+    let wildcards: HashMap<WildcardKey, usize> = nodes
         .iter()
         .enumerate()
-        .filter_map(|(i, n)| Some((wildcard_key(n)?, i)))
+        .filter_map(|(i, n)| Some((n.wildcard_key()?, i)))
         .collect();
     let mut specific: HashMap<usize, Vec<(IpAddr, Arc<Endpoint>)>> = HashMap::new();
     let mut keep = vec![true; nodes.len()];
@@ -705,7 +718,7 @@ fn group_wildcards(nodes: Vec<AddrNode>, endpoints: Vec<Arc<Endpoint>>) -> Vec<L
         if a.ip().is_unspecified() || node.socket.bind || node.socket.is_set() {
             continue;
         }
-        if let Some(&w) = wildcards.get(&(a.is_ipv6(), a.port(), node.quic)) {
+        if let Some(&w) = wildcards.get(&node.key_of(a)) {
             specific
                 .entry(w)
                 .or_default()
@@ -721,6 +734,7 @@ fn group_wildcards(nodes: Vec<AddrNode>, endpoints: Vec<Arc<Endpoint>>) -> Vec<L
     all.map(|(i, (node, endpoint))| Listener {
         addr: node.addr,
         quic: node.quic,
+        udp: node.udp,
         stream: false,
         socket: node.socket,
         specific: specific.remove(&i).unwrap_or_default(),

@@ -122,6 +122,7 @@ pub fn parse(b: &mut Builder, d: &Directive) -> Result<Vec<Listen>> {
         ssl: false,
         http2: false,
         quic: false,
+        udp: false,
         proxy_protocol: false,
         socket: SocketOptions::default(),
         place: d.place.clone(),
@@ -169,6 +170,7 @@ fn option(b: &mut Builder, d: &Directive, l: &mut Listen, arg: &str) -> Result<(
             l.http2 = true;
         }
         ("quic", "") => l.quic = true,
+        ("udp", "") if b.is_in_stream() => l.udp = true,
         ("proxy_protocol", "") => l.proxy_protocol = true,
         ("bind", "") => l.socket.bind = true,
         ("reuseport", "") => l.socket.reuseport = true,

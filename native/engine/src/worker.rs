@@ -105,6 +105,8 @@ pub struct Worker {
     /// Set when idle connections should close, and busy ones after their response.
     pub shutdown: Notify,
     pub connections: Cell<usize>,
+    /// The sessions of UDP among the connections.
+    pub udp_sessions: Cell<usize>,
     /// The descriptors of the clients' connections.
     pub sockets: RefCell<HashSet<RawFd>>,
     date: RefCell<(u64, Vec<u8>)>,
@@ -123,6 +125,7 @@ impl Worker {
             connector: RefCell::default(),
             shutdown: Notify::default(),
             connections: Cell::new(0),
+            udp_sessions: Cell::new(0),
             sockets: RefCell::default(),
             date: RefCell::new((u64::MAX, Vec::new())),
         }

@@ -61,8 +61,19 @@ pub fn write_v1(source: Option<SocketAddr>, destination: Option<SocketAddr>) -> 
     format!("PROXY {family} {from} {to} {from_port} {to_port}\r\n").into_bytes()
 }
 
+/// The transport that a header of version 2 tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    Stream = 1,
+    Datagram = 2,
+}
+
 /// Write a header of version 2 without TLVs. Without addresses of one family it has none.
-pub fn write_v2(source: Option<SocketAddr>, destination: Option<SocketAddr>) -> Vec<u8> {
+pub fn write_v2(
+    source: Option<SocketAddr>,
+    destination: Option<SocketAddr>,
+    transport: Transport,
+) -> Vec<u8> {
     let mut out = SIGNATURE.to_vec();
     let Some((source, destination)) = pair(source, destination) else {
         out.extend_from_slice(&[0x21, 0, 0, 0]);
@@ -73,7 +84,7 @@ pub fn write_v2(source: Option<SocketAddr>, destination: Option<SocketAddr>) -> 
         IpAddr::V6(v6) => v6.octets().to_vec(),
     };
     let (from, to) = (octets(source.ip()), octets(destination.ip()));
-    let family = if source.is_ipv4() { 0x11 } else { 0x21 };
+    let family = if source.is_ipv4() { 0x10 } else { 0x20 } | transport as u8;
     let len = (from.len() + to.len() + 4) as u16;
     out.extend_from_slice(&[0x21, family]);
     out.extend_from_slice(&len.to_be_bytes());
@@ -251,7 +262,11 @@ mod tests {
             let known = source
                 .zip(destination)
                 .is_some_and(|(s, d): (SocketAddr, SocketAddr)| s.is_ipv4() == d.is_ipv4());
-            for bytes in [write_v1(source, destination), write_v2(source, destination)] {
+            for bytes in [
+                write_v1(source, destination),
+                write_v2(source, destination, Transport::Stream),
+                write_v2(source, destination, Transport::Datagram),
+            ] {
                 let (header, len) = parse(&bytes).expect("valid").expect("whole");
                 assert_eq!(len, bytes.len());
                 assert_eq!(header.source, source.filter(|_| known));

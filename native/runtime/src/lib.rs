@@ -2,6 +2,7 @@
 //! share only the handles that wake a task from outside.
 
 mod address;
+mod datagram;
 mod executor;
 mod io;
 mod shared;
@@ -11,6 +12,7 @@ mod sys;
 mod timer;
 
 pub use address::{raw_inet, raw_unix, write_inet};
+pub use datagram::DatagramSock;
 pub use executor::{spawn, yield_now, Handle, Runtime, TaskId};
 pub use io::{read_behind, IoFd};
 pub use shared::SharedCells;

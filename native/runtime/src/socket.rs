@@ -256,20 +256,15 @@ pub fn start_connect(to: &ConnectTo, bind: Option<SocketAddr>) -> io::Result<Sta
 /// Like [`start_connect`], to a Unix socket.
 pub fn start_connect_unix(path: &Path) -> io::Result<Started> {
     let address = raw_unix(path)?;
-    let fd = new_socket(libc::AF_UNIX)?;
+    let fd = new_socket(libc::AF_UNIX, libc::SOCK_STREAM)?;
     let result = connect_now(&fd, &address);
     Ok((fd, result))
 }
 
 fn start_connect_inet(to: &SocketAddr, bind: Option<SocketAddr>) -> io::Result<Started> {
-    let fd = new_socket(match to {
-        SocketAddr::V4(_) => libc::AF_INET,
-        SocketAddr::V6(_) => libc::AF_INET6,
-    })?;
+    let fd = new_socket(family(to), libc::SOCK_STREAM)?;
     if let Some(local) = bind {
-        let (addr, len) = raw_inet(&local);
-        // SAFETY: `addr` holds `len` bytes of a socket address.
-        sys::check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const addr).cast(), len) })?;
+        bind_to(&fd, &local)?;
     }
     let result = connect_now(&fd, &raw_inet(to));
     // Responses are written whole, so waiting for more data would only delay them.
@@ -277,13 +272,27 @@ fn start_connect_inet(to: &SocketAddr, bind: Option<SocketAddr>) -> io::Result<S
     Ok((fd, result))
 }
 
-fn new_socket(family: i32) -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+pub(crate) fn family(address: &SocketAddr) -> i32 {
+    match address {
+        SocketAddr::V4(_) => libc::AF_INET,
+        SocketAddr::V6(_) => libc::AF_INET6,
+    }
+}
+
+pub(crate) fn bind_to(fd: &OwnedFd, local: &SocketAddr) -> io::Result<()> {
+    let (addr, len) = raw_inet(local);
+    // SAFETY: `addr` holds `len` bytes of a socket address.
+    sys::check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const addr).cast(), len) })?;
+    Ok(())
+}
+
+pub(crate) fn new_socket(family: i32, kind: i32) -> io::Result<OwnedFd> {
+    let kind = kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: socket takes no pointers; nothing else owns the new descriptor.
     Ok(unsafe { OwnedFd::from_raw_fd(sys::check(libc::socket(family, kind, 0))?) })
 }
 
-fn connect_now(fd: &OwnedFd, (addr, len): &RawAddress) -> io::Result<()> {
+pub(crate) fn connect_now(fd: &OwnedFd, (addr, len): &RawAddress) -> io::Result<()> {
     let addr: *const libc::sockaddr_storage = addr;
     // SAFETY: `addr` holds `len` bytes of a socket address.
     sys::check(unsafe { libc::connect(fd.as_raw_fd(), addr.cast(), *len) })?;

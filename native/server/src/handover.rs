@@ -128,12 +128,14 @@ pub fn taken(problems: &mut Vec<String>) -> Option<Inherited> {
             ));
             break;
         };
-        let same = |bound: &&mut Bound| bound.addr == addr;
+        let udp = listen::is_datagram(&socket);
+        let same = |bound: &&mut Bound| bound.addr == addr && bound.udp == udp;
         match inherited.bound.iter_mut().find(same) {
             Some(bound) => bound.sockets.push(Arc::new(socket)),
             None => inherited.bound.push(Bound {
                 addr,
                 quic: false,
+                udp,
                 sockets: vec![Arc::new(socket)],
                 group: None,
             }),
@@ -188,6 +190,7 @@ fn take(inherited: &mut Inherited, line: &str) -> Option<()> {
             inherited.bound.push(Bound {
                 addr: listen::address_of(sockets.first()?)?,
                 quic: true,
+                udp: false,
                 sockets,
                 group,
             });

@@ -2,6 +2,7 @@
 
 mod cli;
 mod crew;
+mod datagram;
 mod h1;
 mod h2;
 mod handover;

@@ -16,6 +16,9 @@ use std::sync::Arc;
 pub struct Bound {
     pub addr: ListenAddr,
     pub quic: bool,
+    /// UDP of `stream`. Each thread has its own socket: the kernel chooses it by both addresses, so
+    /// that all datagrams of a client reach the same thread.
+    pub udp: bool,
     pub sockets: Vec<Arc<OwnedFd>>,
     /// The group of QUIC sockets, including those of workers that have not ended; `None` if the
     /// kernel does not support steering.
@@ -23,6 +26,11 @@ pub struct Bound {
 }
 
 impl Bound {
+    pub fn serves(&self, listener: &Listener) -> bool {
+        let own = (&self.addr, self.quic, self.udp);
+        own == (&listener.addr, listener.quic, listener.udp)
+    }
+
     /// The label that connection ids must carry so that the kernel steers their packets to this
     /// socket.
     pub fn label(&self, socket: &Arc<OwnedFd>) -> Option<u8> {
@@ -39,7 +47,7 @@ pub fn bind_all(
     before: &[Bound],
 ) -> Result<Vec<Bound>, String> {
     let bind = |l: &&Listener| {
-        let old = before.iter().find(|b| b.addr == l.addr && b.quic == l.quic);
+        let old = before.iter().find(|b| b.serves(l));
         if l.quic {
             bind_quic(l, threads, old)
         } else {
@@ -89,6 +97,7 @@ fn bind_quic(l: &Listener, threads: usize, old: Option<&Bound>) -> Result<Bound,
     Ok(Bound {
         addr: l.addr.clone(),
         quic: true,
+        udp: false,
         sockets,
         group: steers.then_some(group),
     })
@@ -96,11 +105,19 @@ fn bind_quic(l: &Listener, threads: usize, old: Option<&Bound>) -> Result<Bound,
 
 fn bind_one(l: &Listener, threads: usize, old: Option<&Bound>) -> Result<Bound, String> {
     let mut sockets = old.map_or(Vec::new(), |o| o.sockets.clone());
-    let wanted = if l.socket.reuseport || l.quic {
+    let wanted = if l.socket.reuseport || l.is_datagram() {
         threads
     } else {
         1
     };
+    if l.udp {
+        for socket in &sockets {
+            // One that another program opened may not share its address yet.
+            set_option(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)
+                .and_then(|()| set_buffers(socket.as_raw_fd(), &l.socket))
+                .map_err(|e| format!("setsockopt() {} failed ({})", l.addr, os_error(&e)))?;
+        }
+    }
     while sockets.len() < wanted {
         sockets.push(Arc::new(open(l)?));
     }
@@ -117,6 +134,7 @@ fn bind_one(l: &Listener, threads: usize, old: Option<&Bound>) -> Result<Bound, 
     Ok(Bound {
         addr: l.addr.clone(),
         quic: l.quic,
+        udp: l.udp,
         sockets,
         group: None,
     })
@@ -125,7 +143,7 @@ fn bind_one(l: &Listener, threads: usize, old: Option<&Bound>) -> Result<Bound, 
 const DEFAULT_BACKLOG: i32 = 511;
 
 fn start_listening(fd: RawFd, l: &Listener) -> io::Result<()> {
-    if l.quic {
+    if l.is_datagram() {
         return Ok(());
     }
     // SAFETY: listen takes no pointers. Calling it again only changes the backlog.
@@ -149,7 +167,7 @@ fn open(l: &Listener) -> Result<OwnedFd, String> {
         ListenAddr::Inet(SocketAddr::V6(_)) => libc::AF_INET6,
         ListenAddr::Unix(_) => libc::AF_UNIX,
     };
-    let kind = if l.quic {
+    let kind = if l.is_datagram() {
         libc::SOCK_DGRAM
     } else {
         libc::SOCK_STREAM
@@ -164,19 +182,22 @@ fn open(l: &Listener) -> Result<OwnedFd, String> {
         }
         OwnedFd::from_raw_fd(fd)
     };
-    set_options(fd.as_raw_fd(), &l.addr, &l.socket, l.quic)
+    set_options(fd.as_raw_fd(), l)
         .map_err(|e| format!("setsockopt() {} failed ({})", l.addr, os_error(&e)))?;
     bind(fd.as_raw_fd(), &l.addr, l.socket.mode)
         .map_err(|e| format!("bind() to {} failed ({})", l.addr, os_error(&e)))?;
     Ok(fd)
 }
 
-fn set_options(fd: RawFd, addr: &ListenAddr, o: &SocketOptions, quic: bool) -> io::Result<()> {
-    let ListenAddr::Inet(inet) = addr else {
+fn set_options(fd: RawFd, l: &Listener) -> io::Result<()> {
+    let ListenAddr::Inet(inet) = &l.addr else {
         return Ok(());
     };
-    set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
-    if o.reuseport || quic {
+    let o = &l.socket;
+    if !l.udp {
+        set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
+    }
+    if o.reuseport || l.is_datagram() {
         set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
     }
     if inet.is_ipv6() {
@@ -281,6 +302,19 @@ pub fn address_of(socket: &OwnedFd) -> Option<ListenAddr> {
     let unix = UnixListener::from(socket.try_clone().ok()?).local_addr();
     let path = unix.ok()?.as_pathname()?.to_path_buf();
     Some(ListenAddr::Unix(path))
+}
+
+/// Whether a socket receives datagrams.
+pub fn is_datagram(socket: &OwnedFd) -> bool {
+    let mut kind: libc::c_int = 0;
+    let mut len = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: both pointers are valid during the call and `len` is the size.
+    let result = unsafe {
+        let place = (&raw mut kind).cast();
+        let fd = socket.as_raw_fd();
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_TYPE, place, &mut len)
+    };
+    result == 0 && kind == libc::SOCK_DGRAM
 }
 
 /// The paths of Unix sockets without a listener.

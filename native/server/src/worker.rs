@@ -1,6 +1,7 @@
 //! The worker process: its threads, their connections, and its end.
 
 use crate::crew::{self, Crew, End, Handles};
+use crate::datagram;
 use crate::idle::Idle;
 use crate::listen::{inet_of, local_addr, Bound};
 use crate::master::threads;
@@ -135,24 +136,28 @@ struct Accepting {
 }
 
 fn sockets_of(config: &Config, bound: &[Bound], index: usize) -> Vec<Accepting> {
+    let count = threads(config);
     let mut out = Vec::new();
     for listener in config.listeners() {
-        let Some(b) = bound
-            .iter()
-            .find(|b| b.addr == listener.addr && b.quic == listener.quic)
-        else {
+        let Some(b) = bound.iter().find(|b| b.serves(listener)) else {
             continue;
         };
         let own = b.sockets.len() > 1;
-        let fd = b.sockets[if own { index % b.sockets.len() } else { 0 }].clone();
-        out.push(Accepting {
-            label: b.label(&fd),
-            fd,
+        out.extend(share(&b.sockets, index, count).map(|fd| Accepting {
+            label: b.label(fd),
+            fd: fd.clone(),
             listener: listener.clone(),
             shared: !own,
-        });
+        }));
     }
     out
+}
+
+/// The sockets of an address that a thread serves. Where fewer threads than before a reload share
+/// the sockets, some threads serve several, since the kernel distributes clients over all.
+fn share<T>(sockets: &[T], index: usize, count: usize) -> impl Iterator<Item = &T> {
+    let first = index % sockets.len().max(1);
+    sockets.iter().skip(first).step_by(count.max(1))
 }
 
 fn thread(
@@ -225,8 +230,8 @@ async fn serve(idle: Rc<Idle>, tls: Arc<Store>, sockets: Vec<Accepting>) {
         let (worker, accepting) = (worker.clone(), accepting.clone());
         let (idle, tls) = (idle.clone(), tls.clone());
         spawn(async move {
-            if socket.listener.quic {
-                serve_quic(idle, tls, socket).await;
+            if socket.listener.is_datagram() {
+                serve_datagrams(idle, tls, socket).await;
             } else if let Err(e) = accept_loop(&idle, &tls, socket).await {
                 worker.log(Level::Emerg, &format!("cannot wait for connections ({e})"));
             }
@@ -267,8 +272,9 @@ async fn settled(done: impl Fn() -> bool, limit: Option<u64>) -> bool {
     true
 }
 
-async fn serve_quic(idle: Rc<Idle>, tls: Arc<Store>, socket: Accepting) {
+async fn serve_datagrams(idle: Rc<Idle>, tls: Arc<Store>, socket: Accepting) {
     match socket.fd.as_fd().try_clone_to_owned() {
+        Ok(fd) if socket.listener.udp => datagram::serve(idle, socket.listener, fd).await,
         Ok(fd) => quic::serve(idle, tls, socket.listener, fd, socket.label).await,
         Err(e) => idle
             .worker()

@@ -14,6 +14,8 @@ mod h3;
 mod ports;
 #[path = "common/site.rs"]
 mod site;
+#[path = "common/udp.rs"]
+mod udp;
 
 mod attacks;
 mod cache;
@@ -50,6 +52,8 @@ mod ssi;
 mod status;
 mod sticky;
 mod stream;
+mod stream_udp;
+mod stream_udp_limits;
 mod survival;
 mod tls;
 mod upgrade;

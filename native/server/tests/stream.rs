@@ -2,13 +2,11 @@
 
 use crate::ports::free_port;
 use crate::site::{check, read_all, Folder, Server};
+use crate::udp::{memory, worker, HTTP};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
-
-/// An http block that nobody asks; the test server wants one.
-const HTTP: &str = "server { listen 127.0.0.1:{port}; }";
 
 fn start(stream: &str) -> Server {
     Server::start_with(&format!("stream {{ {stream} }}"), HTTP)
@@ -304,6 +302,21 @@ fn upload_rate_is_kept() {
     );
 }
 
+#[test]
+fn silent_session_ends_after_it_waited_for_its_rate() {
+    let (upstream, port) = (echo(""), free_port());
+    let _server = start(&format!(
+        "server {{ listen 127.0.0.1:{port}; proxy_pass 127.0.0.1:{upstream};
+                   proxy_upload_rate 1000; proxy_timeout 300ms; }}"
+    ));
+    let mut client = connect(port);
+    let before = Instant::now();
+    client.write_all(&[b'x'; 500]).expect("sent");
+    exact(&mut client, 500);
+    assert!(ends(&mut client));
+    assert!(before.elapsed() < crate::PATIENCE / 2);
+}
+
 /// Sessions are a copy through two small buffers: a client that does not read costs no more.
 #[test]
 fn client_that_does_not_read_costs_little_memory() {
@@ -326,27 +339,13 @@ fn client_that_does_not_read_costs_little_memory() {
         "server {{ listen 127.0.0.1:{port}; proxy_pass 127.0.0.1:{upstream}; }}
          server {{ listen 127.0.0.1:{warm}; return x; }}"
     ));
-    let pid = server.log("g.pid").trim().to_string();
-    let worker = || {
-        let children = format!("/proc/{pid}/task/{pid}/children");
-        let list = std::fs::read_to_string(children).expect("the master's children");
-        list.split_whitespace().next().map(str::to_string)
-    };
-    server.wait_for("a worker", |_| worker().is_some());
-    let memory = || {
-        let worker = worker().expect("a worker");
-        let status = std::fs::read_to_string(format!("/proc/{worker}/status"));
-        let status = status.expect("its status");
-        let line = status.lines().find(|l| l.starts_with("VmRSS"));
-        let kb = line.expect("a line").split_whitespace().nth(1);
-        kb.expect("a number").parse::<u64>().expect("a number")
-    };
+    server.wait_for("a worker", |s| worker(s).is_some());
     // The first session makes what all later ones share.
     assert_eq!(greeting(warm), "x");
-    let before = memory();
+    let before = memory(&server);
     let _client = connect(port);
     std::thread::sleep(Duration::from_secs(1));
-    let after = memory();
+    let after = memory(&server);
     assert!(after < before + 2048, "{before} KB, {after} KB");
 }
 
@@ -356,7 +355,6 @@ fn broken_configurations_are_refused_in_nginx_words() {
         ("server { return x; }", "no \"listen\" is defined for server in DIR/nginx.conf:1"),
         ("server { listen 127.0.0.1; return x; }", "no port in \"127.0.0.1\" of the \"listen\" directive"),
         ("server { listen 1 http2; }", "invalid parameter \"http2\""),
-        ("server { listen 1 udp; }", "invalid parameter \"udp\""),
         ("server { listen 1; proxy_pass 127.0.0.1; }", "no port in upstream \"127.0.0.1\""),
         ("server { listen 1; proxy_pass a:1; proxy_pass a:1; }", "\"proxy_pass\" directive is duplicate"),
         ("upstream u { }", "no servers are inside upstream"),

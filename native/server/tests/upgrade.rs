@@ -15,6 +15,7 @@ struct Daemon {
     folder: Folder,
     tcp: u16,
     udp: u16,
+    datagrams: u16,
     key: rcgen::CertifiedKey<rcgen::KeyPair>,
 }
 
@@ -25,6 +26,7 @@ impl Daemon {
             folder: Folder::new(),
             tcp: free_port(),
             udp: free_port(),
+            datagrams: free_port(),
             key: key.expect("a key"),
         };
         let folder = &daemon.folder;
@@ -43,8 +45,10 @@ impl Daemon {
 
     fn configure(&self, more: &str) {
         let (tcp, udp, folder) = (self.tcp, self.udp, site::path(&self.folder.0));
+        let datagrams = self.datagrams;
         let text = format!(
             "worker_processes 2; pid pid; error_log error.log notice; events {{}} {more}
+             stream {{ server {{ listen 127.0.0.1:{datagrams} udp; return $pid; }} }}
              http {{ access_log off; ssl_certificate cert.pem; ssl_certificate_key key.pem;
                  client_body_temp_path body; root html;
                  server {{ listen 127.0.0.1:{tcp}; listen unix:{folder}/socket; listen 127.0.0.1:{udp} quic;
@@ -95,6 +99,11 @@ impl Daemon {
     fn worker(&self) -> u32 {
         let stream = TcpStream::connect(("127.0.0.1", self.tcp)).expect("connected");
         asked(stream, "/").parse().expect("a pid")
+    }
+
+    fn worker_by_udp(&self) -> u32 {
+        let client = crate::udp::client(self.datagrams);
+        crate::udp::ask(&client, "x").parse().expect("a pid")
     }
 
     fn worker_by_unix(&self) -> u32 {
@@ -184,8 +193,12 @@ fn binary_upgrade_rejects_no_connection() {
             d.worker_by_http3() != before
         });
         early.leave();
+        assert!([old, new].contains(&parent(daemon.worker_by_udp())));
         daemon.signal("QUIT", old);
         daemon.wait_for("the end of the old one", |d| d.pid("pid.oldbin").is_none());
+        for _ in 0..8 {
+            assert_eq!(parent(daemon.worker_by_udp()), new);
+        }
         daemon.wait_for("its socket left alone", |d| {
             parent(d.worker_by_unix()) == new
         });

@@ -223,7 +223,7 @@ fn listen(b: &mut Builder, d: &Directive) -> Result<()> {
         let twice = current(b)
             .listens
             .iter()
-            .any(|l| l.addr == listen.addr && l.quic == listen.quic);
+            .any(|l| (&l.addr, l.quic, l.udp) == (&listen.addr, listen.quic, listen.udp));
         if twice {
             return Err(ConfError::new(format!(
                 "a duplicate listen {}",

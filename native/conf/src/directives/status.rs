@@ -69,6 +69,7 @@ fn listen(path: PathBuf, mode: u32, place: &Place) -> Listen {
         ssl: false,
         http2: false,
         quic: false,
+        udp: false,
         proxy_protocol: false,
         socket: SocketOptions {
             mode: Some(mode),

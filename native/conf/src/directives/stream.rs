@@ -91,6 +91,18 @@ pub const TABLE: &[Spec] = &[
         ONE,
         Setter::Flag(|b| &mut b.stream().next_upstream),
     ),
+    simple(
+        "proxy_requests",
+        SS,
+        ONE,
+        Setter::Num(|b| &mut b.stream().requests),
+    ),
+    simple(
+        "proxy_responses",
+        SS,
+        ONE,
+        Setter::Num(|b| &mut b.stream().responses),
+    ),
     with("proxy_protocol", SS, ONE, |b, d| {
         let choices = &[
             ("off", SendProxy::Off),
@@ -216,6 +228,9 @@ pub fn check_listen(listen: &Listen, word: &str) -> Result<()> {
             &listen.place,
         ));
     }
+    if listen.udp {
+        check_udp(listen)?;
+    }
     let has_port = match &listen.addr {
         ListenAddr::Unix(_) => true,
         // A word without a port is the address alone, unless it is the port alone.
@@ -229,6 +244,33 @@ pub fn check_listen(listen: &Listen, word: &str) -> Result<()> {
     }
     let message = format!("no port in \"{word}\" of the \"listen\" directive");
     Err(ConfError::at(message, &listen.place))
+}
+
+/// Refuse what UDP cannot do.
+fn check_udp(listen: &Listen) -> Result<()> {
+    let socket = &listen.socket;
+    let taken = [
+        ("fastopen", socket.fastopen.is_some()),
+        ("backlog", socket.backlog.is_some()),
+        ("deferred", socket.deferred),
+        ("multipath", socket.multipath),
+        ("ssl", listen.ssl),
+        ("so_keepalive", socket.keepalive.is_some()),
+        ("proxy_protocol", listen.proxy_protocol),
+    ];
+    if let Some((name, _)) = taken.iter().find(|(_, is_taken)| *is_taken) {
+        return Err(ConfError::at(
+            format!("\"listen\" directive \"{name}\" parameter is incompatible with \"udp\""),
+            &listen.place,
+        ));
+    }
+    if matches!(listen.addr, ListenAddr::Unix(_)) {
+        return Err(ConfError::at(
+            format!("\"udp\" is not supported on addr \"{}\"", listen.addr),
+            &listen.place,
+        ));
+    }
+    Ok(())
 }
 
 /// Check the settings of TLS that need each other.

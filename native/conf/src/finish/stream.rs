@@ -60,7 +60,8 @@ pub(super) fn check_addresses<'a>(
     stream: impl Iterator<Item = &'a Listener>,
 ) -> Result<()> {
     for listener in stream {
-        if http.clone().any(|l| l.addr == listener.addr && !l.quic) {
+        let same = |l: &Listener| l.addr == listener.addr && l.quic == listener.udp;
+        if http.clone().any(same) {
             let message = format!(
                 "bind() to {} failed (98: Address already in use): \"http\" and \"stream\" listen on it",
                 listener.addr

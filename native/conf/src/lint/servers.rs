@@ -21,7 +21,7 @@ impl<'a> Block<'a> {
         }
         let listen = |d: &'a Directive| {
             let (address, options) = d.args().split_first()?;
-            let udp = options.iter().any(|w| w == "quic");
+            let udp = options.iter().any(|w| w == "quic" || w == "udp");
             let default = options
                 .iter()
                 .any(|w| w == "default_server" || w == "default");

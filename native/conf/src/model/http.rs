@@ -90,6 +90,8 @@ pub struct Listen {
     pub ssl: bool,
     pub http2: bool,
     pub quic: bool,
+    /// `udp` of `stream`.
+    pub udp: bool,
     pub proxy_protocol: bool,
     pub socket: SocketOptions,
     pub place: Place,
@@ -101,6 +103,8 @@ pub struct Listener {
     pub addr: ListenAddr,
     /// Whether it is UDP, for HTTP/3.
     pub quic: bool,
+    /// Whether it is UDP, for `stream`.
+    pub udp: bool,
     /// Whether it serves `stream`.
     pub stream: bool,
     pub socket: SocketOptions,
@@ -110,6 +114,11 @@ pub struct Listener {
 }
 
 impl Listener {
+    /// Whether it receives datagrams.
+    pub fn is_datagram(&self) -> bool {
+        self.quic || self.udp
+    }
+
     /// The endpoint for the address that a client connected to.
     pub fn endpoint_for(&self, local: Option<IpAddr>) -> &Arc<Endpoint> {
         let specific = self.specific.iter().find(|(ip, _)| Some(*ip) == local);
@@ -123,6 +132,8 @@ pub struct Endpoint {
     pub ssl: bool,
     pub http2: bool,
     pub quic: bool,
+    /// `udp` of `stream`.
+    pub udp: bool,
     pub proxy_protocol: bool,
     pub hosts: VirtualHosts,
 }

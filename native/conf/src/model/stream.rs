@@ -1,4 +1,4 @@
-//! `stream`: TCP sessions that are passed on as they are.
+//! `stream`: sessions of TCP and UDP that are passed on as they are.
 
 use super::{inherited, LimitZone, Listener, LocConf, LogFormat, Server, Target, Upstream};
 use crate::template::Template;
@@ -66,6 +66,10 @@ inherited! {
         upload_rate: Template,
         download_rate: Template,
         next_upstream: bool,
+        /// Datagrams of a client until its next one begins a session; 0 is no limit.
+        requests: u64,
+        /// Datagrams that answer one of a client.
+        responses: u64,
         proxy_protocol: SendProxy,
         proxy_ssl: bool,
     }

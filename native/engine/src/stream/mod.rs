@@ -1,15 +1,18 @@
 //! Sessions of `stream`. They share addresses, balancing, TLS, variables, limits, and logs with
 //! http; the bytes are passed on as they are.
 //!
-//! A session goes through [`Session::admit`], then TLS (in the server crate), [`preread::wait`],
-//! and [`serve`].
+//! A session of TCP goes through [`Session::admit`], then TLS (in the server crate),
+//! [`preread::wait`], and [`serve`]; one of UDP through [`Session::admit`] and [`datagram::serve`].
 
+pub mod datagram;
+mod inbox;
 pub mod preread;
 mod proxy;
 mod rate;
 mod relay;
 mod session;
 
+pub use inbox::Inbox;
 pub use session::Session;
 
 use crate::template;

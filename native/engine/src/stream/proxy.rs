@@ -11,14 +11,14 @@ use crate::upstream::transfer::{connect_to, handshake, Failure};
 use crate::upstream::Attempt;
 use gallop_conf::listen::split_port;
 use gallop_conf::model::{Balance, Level, SendProxy, StreamPass, Target, UpConf};
-use gallop_http::proxy_protocol::{write_v1, write_v2};
+use gallop_http::proxy_protocol::{write_v1, write_v2, Transport as HeaderTransport};
 use gallop_runtime::{now_ms, timeout, Sock};
 use std::sync::Arc;
 
 /// A session's way to a server.
-struct Way {
+pub(super) struct Way {
     group: Arc<Group>,
-    conf: Arc<UpConf>,
+    pub conf: Arc<UpConf>,
     /// The default of `proxy_ssl_name`.
     host: String,
 }
@@ -37,7 +37,7 @@ pub async fn serve(
             return status::INTERNAL_SERVER_ERROR;
         }
     };
-    let (server, chosen) = match connect(session, &way).await {
+    let (server, chosen) = match connect::<Connections>(session, &way).await {
         Ok(connected) => connected,
         Err(status) => return status,
     };
@@ -47,7 +47,33 @@ pub async fn serve(
     status::OK
 }
 
-async fn way(session: &Session, pass: &StreamPass) -> Result<Way, String> {
+/// The means by which sessions reach servers.
+pub(super) trait Transport {
+    type Opened;
+
+    async fn open(
+        session: &mut Session,
+        way: &Way,
+        chosen: &Chosen,
+    ) -> Result<Self::Opened, Failure>;
+}
+
+/// TCP, with TLS where it is configured.
+struct Connections;
+
+impl Transport for Connections {
+    type Opened = Box<dyn Stream>;
+
+    async fn open(
+        session: &mut Session,
+        way: &Way,
+        chosen: &Chosen,
+    ) -> Result<Box<dyn Stream>, Failure> {
+        open(session, way, chosen).await
+    }
+}
+
+pub(super) async fn way(session: &Session, pass: &StreamPass) -> Result<Way, String> {
     let balancers = &session.worker.shared.stream_balancers;
     let (group, host) = match (&pass.target, &pass.address) {
         (Target::Upstream(index), _) => (balancers.group(*index), pass.host.clone()),
@@ -68,7 +94,10 @@ async fn way(session: &Session, pass: &StreamPass) -> Result<Way, String> {
 }
 
 /// Connect to a server; after a failure, to the next one.
-async fn connect(session: &mut Session, way: &Way) -> Result<(Box<dyn Stream>, Chosen), u16> {
+pub(super) async fn connect<T: Transport>(
+    session: &mut Session,
+    way: &Way,
+) -> Result<(T::Opened, Chosen), u16> {
     let key = match &way.group.conf.balance {
         Balance::Hash { key, .. } => template::eval(session, key),
         _ => Vec::new(),
@@ -97,7 +126,7 @@ async fn connect(session: &mut Session, way: &Way) -> Result<(Box<dyn Stream>, C
             began: now_ms(),
             ..Attempt::default()
         });
-        let failure = match open(session, way, &chosen).await {
+        let failure = match T::open(session, way, &chosen).await {
             Ok(server) => {
                 chosen.succeeded();
                 return Ok((server, chosen));
@@ -130,7 +159,7 @@ fn no_server(session: &mut Session, way: &Way) {
     );
 }
 
-fn finish_attempt(session: &mut Session) {
+pub(super) fn finish_attempt(session: &mut Session) {
     if let Some(attempt) = session.attempts.last() {
         let times = &attempt.times;
         times.response_ms.set(Some(now_ms() - attempt.began));
@@ -159,14 +188,22 @@ async fn open(
     handshake(&worker, &way.conf, sock, names).await
 }
 
+/// The PROXY protocol header for the server; empty if it gets none.
+pub(super) fn header(session: &Session, transport: HeaderTransport) -> Vec<u8> {
+    let (source, destination) = session.ends();
+    match session.conf().proxy_protocol {
+        None | Some(SendProxy::Off) => Vec::new(),
+        Some(SendProxy::V1) => write_v1(source, destination),
+        Some(SendProxy::V2) => write_v2(source, destination, transport),
+    }
+}
+
 /// Send the PROXY protocol header.
 async fn introduce(session: &Session, sock: &Sock) -> Result<(), Failure> {
-    let (source, destination) = session.ends();
-    let header = match session.conf().proxy_protocol {
-        None | Some(SendProxy::Off) => return Ok(()),
-        Some(SendProxy::V1) => write_v1(source, destination),
-        Some(SendProxy::V2) => write_v2(source, destination),
-    };
+    let header = header(session, HeaderTransport::Stream);
+    if header.is_empty() {
+        return Ok(());
+    }
     let patience = session.conf().timeout.unwrap_or(relay::TIMEOUT);
     match timeout(patience, sock.write_all(&header)).await {
         Ok(Ok(())) => Ok(()),

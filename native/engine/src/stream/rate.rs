@@ -1,6 +1,9 @@
 //! `proxy_upload_rate` and `proxy_download_rate`.
 
+use super::Session;
 use crate::pipe::Allowance;
+use crate::template::{self, Template};
+use gallop_conf::values::parse_size;
 use gallop_runtime::{coarse_ms, deadline, Deadline};
 use std::task::{ready, Context, Poll};
 
@@ -21,6 +24,13 @@ impl Rate {
             delay: deadline(),
             is_delayed: false,
         }
+    }
+
+    /// The rate that a session's directive gives.
+    pub fn of(session: &Session, value: Option<&Template>) -> Rate {
+        let text = value.map(|value| template::eval(session, value));
+        let bytes = text.and_then(|text| parse_size(&String::from_utf8_lossy(&text)));
+        Rate::new(bytes.unwrap_or(0))
     }
 
     /// Whether the source waits for its turn.

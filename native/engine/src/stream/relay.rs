@@ -4,10 +4,9 @@ use super::rate::Rate;
 use super::Session;
 use crate::pipe::{Allowance, Pipe};
 use crate::scope::Scope;
-use crate::template::{self, Template};
+use crate::template::Template;
 use crate::upstream::keepalive::Stream;
 use gallop_conf::model::Level;
-use gallop_conf::values::parse_size;
 use gallop_runtime::{deadline, now_ms};
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -25,8 +24,7 @@ struct Way {
 }
 
 impl Way {
-    fn new(early: &[u8], size: usize, rate: u64) -> Way {
-        let mut rate = Rate::new(rate);
+    fn new(early: &[u8], size: usize, mut rate: Rate) -> Way {
         rate.took(early.len());
         Way {
             pipe: Pipe::new(early, size),
@@ -68,11 +66,7 @@ pub async fn copy(session: &mut Session, client: &dyn Stream, server: &dyn Strea
     let conf = session.conf().clone();
     let patience = conf.timeout.unwrap_or(TIMEOUT);
     let half_close = conf.half_close.unwrap_or(false);
-    let rate = |t: &Option<Template>| {
-        let text = t.as_ref().map(|t| template::eval(session, t));
-        text.and_then(|text| parse_size(&String::from_utf8_lossy(&text)))
-            .unwrap_or(0)
-    };
+    let rate = |value: &Option<Template>| Rate::of(session, value.as_ref());
     let settings = &session.server.root.conf.proxy;
     let size = settings.as_ref().and_then(|p| p.buffer_size);
     let size = size.unwrap_or(BUFFER) as usize;
@@ -82,6 +76,7 @@ pub async fn copy(session: &mut Session, client: &dyn Stream, server: &dyn Strea
     idle.set(patience);
     let began = session.attempts.last().map_or(0, |a| a.began);
     let mut first_byte = None;
+    let mut was_delayed = false;
     let end = poll_fn(|cx| {
         let (Ok(moved_up), Ok(moved_down)) =
             (up.poll(cx, client, server), down.poll(cx, server, client))
@@ -112,10 +107,12 @@ pub async fn copy(session: &mut Session, client: &dyn Stream, server: &dyn Strea
         } else if down_over {
             return Poll::Ready(End::Upstream);
         }
-        if up.rate.is_delayed() || down.rate.is_delayed() {
+        let is_delayed = up.rate.is_delayed() || down.rate.is_delayed();
+        let resumes = std::mem::replace(&mut was_delayed, is_delayed) && !is_delayed;
+        if is_delayed {
             // As in nginx, a session that waits for its rate does not time out.
             idle.clear();
-        } else if moved_up || moved_down {
+        } else if moved_up || moved_down || resumes {
             idle.set(patience);
         }
         idle.poll_over(cx).map(|()| End::TimedOut)

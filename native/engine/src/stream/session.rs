@@ -48,7 +48,8 @@ impl Session {
         let server = conn.endpoint.hosts.default.clone();
         let session = Session::of(worker, conn, server);
         let (id, source, at) = (session.conn.id, session.source(), session.at());
-        let line = format!("*{id} client {source} connected to {at}");
+        let udp = session.udp();
+        let line = format!("*{id} {udp}client {source} connected to {at}");
         session.write_log(Level::Info, &line);
         session
     }
@@ -155,6 +156,14 @@ impl Session {
         (source, self.conn.local())
     }
 
+    /// The word of the error log for clients of UDP.
+    fn udp(&self) -> &'static str {
+        match self.conn.endpoint.udp {
+            true => "udp ",
+            false => "",
+        }
+    }
+
     fn source(&self) -> String {
         match self.ends().0 {
             Some(addr) => addr.to_string(),
@@ -190,6 +199,7 @@ impl Session {
         match variable {
             B::BytesReceived => show(out, &self.received),
             B::BytesSent => show(out, &self.sent),
+            B::Protocol if self.conn.endpoint.udp => some(out, Some(b"UDP")),
             B::Protocol => some(out, Some(b"TCP")),
             B::SessionTime => {
                 let ms = now_ms().saturating_sub(self.started);
@@ -261,7 +271,8 @@ impl Scope for Session {
     fn log(&self, level: Level, message: &str) {
         let client = self.client.map_or("unix:".to_string(), |ip| ip.to_string());
         let (id, at) = (self.conn.id, self.at());
-        let mut line = format!("*{id} {message}, client: {client}, server: {at}");
+        let udp = self.udp();
+        let mut line = format!("*{id} {message}, {udp}client: {client}, server: {at}");
         if let Some(attempt) = self.attempts.last() {
             let _ = std::fmt::Write::write_fmt(
                 &mut line,

@@ -17,9 +17,10 @@ use crate::template;
 use crate::worker::Worker;
 use gallop_conf::model::{items, next, AppProtocol, Level, PeerAddr, ProxyPass, UpConf};
 use gallop_conf::parser::os_error;
-use gallop_runtime::{connect, deadline, now_ms, timeout, ConnectTo, Deadline, Sock};
+use gallop_runtime::{connect, deadline, now_ms, timeout, ConnectTo, DatagramSock, Deadline, Sock};
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
@@ -261,35 +262,56 @@ fn unsent(kind: u32, message: String) -> Failure {
     }
 }
 
+fn not_connected(e: &io::Error) -> Failure {
+    let message = format!(
+        "connect() failed ({}) while connecting to upstream",
+        os_error(e)
+    );
+    unsent(next::ERROR, message)
+}
+
+fn destination(chosen: &Chosen) -> ConnectTo {
+    match &chosen.peer().addr {
+        PeerAddr::Inet(a) => ConnectTo::Inet(*a),
+        PeerAddr::Unix(p) => ConnectTo::Unix(p.clone()),
+    }
+}
+
+/// The value of `proxy_bind`.
+fn local_address<S: Scope + ?Sized>(scope: &S, conf: &UpConf) -> Option<SocketAddr> {
+    let addr = conf.bind.as_ref()?.addr.as_ref()?;
+    let text = String::from_utf8_lossy(&template::eval(scope, addr)).into_owned();
+    let alone = || text.parse().ok().map(|ip| SocketAddr::new(ip, 0));
+    text.parse().ok().or_else(alone)
+}
+
+/// A datagram socket for a server.
+pub(crate) fn datagrams_to<S: Scope + ?Sized>(
+    scope: &S,
+    conf: &UpConf,
+    chosen: &Chosen,
+) -> Result<DatagramSock, Failure> {
+    let connected = DatagramSock::connect(&destination(chosen), local_address(scope, conf));
+    connected.map_err(|e| match e.raw_os_error() {
+        // Clients that use up this process's descriptors must not make servers count as failed.
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => own_failure(format!(
+            "socket() failed ({}) while connecting to upstream",
+            os_error(&e)
+        )),
+        _ => not_connected(&e),
+    })
+}
+
 /// Connect to a server without TLS.
 pub(crate) async fn connect_to<S: Scope + ?Sized>(
     scope: &S,
     conf: &UpConf,
     chosen: &Chosen,
 ) -> Result<Sock, Failure> {
-    let to = match &chosen.peer().addr {
-        PeerAddr::Inet(a) => ConnectTo::Inet(*a),
-        PeerAddr::Unix(p) => ConnectTo::Unix(p.clone()),
-    };
-    let bind = conf
-        .bind
-        .as_ref()
-        .and_then(|b| b.addr.as_ref())
-        .and_then(|t| {
-            let text = String::from_utf8_lossy(&template::eval(scope, t)).into_owned();
-            text.parse()
-                .ok()
-                .or_else(|| text.parse().ok().map(|ip| std::net::SocketAddr::new(ip, 0)))
-        });
+    let (to, bind) = (destination(chosen), local_address(scope, conf));
     match timeout(conf.connect_ms(), connect(&to, bind)).await {
         Ok(Ok(sock)) => Ok(sock),
-        Ok(Err(e)) => {
-            let message = format!(
-                "connect() failed ({}) while connecting to upstream",
-                os_error(&e)
-            );
-            Err(unsent(next::ERROR, message))
-        }
+        Ok(Err(e)) => Err(not_connected(&e)),
         Err(_) => {
             let message =
                 "upstream timed out (110: Connection timed out) while connecting to upstream";

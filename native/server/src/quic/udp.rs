@@ -61,6 +61,8 @@ pub struct Receiver {
     /// next long one is dropped (it may be an MTU probe); the long ones after it are received
     /// completely again.
     short_run: usize,
+    /// No datagram may be dropped for its length.
+    takes_long: bool,
     batch: Box<Batch>,
     /// The memory that the messages point at, whether this includes the overflow, and how many
     /// messages the last call filled.
@@ -74,6 +76,7 @@ impl Default for Receiver {
             arena: BytesMut::new(),
             overflow: Vec::with_capacity(BATCH * OVERFLOW),
             short_run: 0,
+            takes_long: false,
             batch: Batch::new(),
             described: (0, false),
             filled: 0,
@@ -82,6 +85,14 @@ impl Default for Receiver {
 }
 
 impl Receiver {
+    /// Offer room for long datagrams always.
+    pub fn taking_long(self) -> Self {
+        Self {
+            takes_long: true,
+            ..self
+        }
+    }
+
     /// Receive up to [`BATCH`] waiting datagrams and pass each to `each`. Returns their number.
     ///
     /// # Errors
@@ -151,7 +162,7 @@ impl Receiver {
     fn describe(&mut self) {
         let base: *mut u8 = self.arena.spare_capacity_mut().as_mut_ptr().cast();
         let overflow = self.overflow.as_mut_ptr();
-        let takes_long = self.short_run < SHORT_RUN;
+        let takes_long = self.takes_long || self.short_run < SHORT_RUN;
         let memory = (base.addr(), takes_long);
         let known = std::mem::replace(&mut self.described, memory) == memory;
         let batch = &mut *self.batch;
