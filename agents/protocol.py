@@ -248,8 +248,8 @@ class TestbedRequest:
     Events: {"state": "files" | "network" | "server" | "up", ...}; "up" has {"folder", "servers": {name: {"pid"}},
     "network": the link's measurements, "namespaces": the test bed's kernel namespaces, "tick": its time by the host's
     clock, "boot": the host's boot}. Result: {"left": remaining parts, usually none, "logs": {server: its last output}}.
-    `left` asks the same after an agent was lost: {"namespaces", "tick", "boot"} -> {"left", "boot": the current one,
-    "removed": deleted folders}. `watch` samples {"trees", "hz"} until `watched` is requested.
+    The action `left` reports on a test bed whose agent died: {"namespaces", "tick", "boot"} -> {"left", "boot": the
+    current one, "removed": deleted folders}. `watch` samples {"trees", "hz"} until `watched` is requested.
     """
 
     id: str

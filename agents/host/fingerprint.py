@@ -59,7 +59,7 @@ def _output(argv: List[str]) -> str:
 
 
 def version(binary: str, name: str) -> str:
-    """Version that the tool prints; of its Debian package if it has no option for that; "" if unknown."""
+    """Version that the tool prints, or that of its Debian package if the tool has no such option; "" if unknown."""
     known = LOAD_TOOLS[name].version
     if known is None:
         return _package_version(os.path.realpath(binary))

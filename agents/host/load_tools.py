@@ -14,9 +14,9 @@ SWITCH, VALUE, FILE = "switch", "value", "file"
 
 @dataclass(frozen=True)
 class LoadTool:
-    """`version`: the option that prints the version, and a pattern with the version as its group; None: ask the package
-    manager. `connects_to_url`: the tool connects to the address in its URLs; otherwise an option or the agent's script
-    names the listener. `reads_urls`: the tool reads URLs from the run's file `urls`.
+    """Properties of a load tool. `version`: the option that prints the version, and a pattern with the version as its
+    group; None: ask the package manager. `connects_to_url`: the tool connects to the address in its URLs; otherwise an
+    option or the agent's script names the listener. `reads_urls`: the tool reads URLs from the run's file `urls`.
     """
 
     options: Dict[str, str]

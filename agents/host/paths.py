@@ -71,7 +71,7 @@ def true_folder(path: str) -> str:
 
 
 def _walked(path: str) -> str:
-    """Resolve part by part. A missing part cannot be a link."""
+    """`path` with its links resolved part by part; a missing part and those after it stay as they are."""
     descriptor, true, parts, links = os.open("/", os.O_PATH | os.O_DIRECTORY), "", path.split("/")[::-1], 0
     try:
         while parts:

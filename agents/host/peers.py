@@ -64,7 +64,7 @@ def _number(args: Dict[str, Any], name: str, low: int, high: int) -> int:
 
 
 class Servers(link.Link):
-    """The servers' side: one namespace with the tunnel, where the word is sent."""
+    """The servers' side of the tunnel: one namespace that sends the peer's word to the load generator."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer

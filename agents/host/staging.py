@@ -63,7 +63,7 @@ class Stage:
         return self._folders[path]
 
     def _write_draft(self, change: Change) -> None:
-        """Write the new file's draft, and the second name of the old file, synced together."""
+        """Write the new file under a hidden name, and give the old file a second name. `write` syncs both names."""
         wanted, folder = change.wanted, self._folder(change.wanted.folder)
         if change.found.kind != "absent":
             self._keep(change)

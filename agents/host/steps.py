@@ -34,8 +34,8 @@ class Step:
 
 
 class Outbox:
-    """Buffer for events. Most steps end quickly and every line wakes the agent, sshd and the panel, so neither the
-    start of a finished step nor data of the result is sent.
+    """Buffer for events that are sent to the panel, because each message wakes the agent, sshd, and the panel. An event
+    that says a step ended replaces the event that says it began.
     """
 
     HOLD_S = 0.4
@@ -100,7 +100,7 @@ class Steps:
 
     def streamed(self) -> Streamed:
         """Context of the whole operation. Events that are still buffered at its end are sent only if it failed, because
-        a result contains every step.
+        the result of a success contains every step.
         """
         return Streamed(self._outbox)
 

@@ -78,7 +78,7 @@ class Server:
 
     @contextlib.contextmanager
     def _at_home(self) -> Iterator[int]:
-        """Descriptor of its configuration folder, which only the agent's account may write."""
+        """Descriptor of the server's configuration folder, which only the agent's account may write."""
         descriptor = paths.open_folder(self.home)
         try:
             safe.require_own(descriptor, self.home)

@@ -56,7 +56,7 @@ def limit_of(path: str) -> int:
 
 def words(limit: int) -> str:
     size = f"{limit // MIB} MiB" if limit >= MIB else f"{limit // 1024} KiB"
-    return _("This request sends more than the %s that are taken here. Nothing was done.") % size
+    return _("The request body is larger than %s, the limit for this URL. Nothing was changed.") % size
 
 
 def refusal(path: str, kind: str, detail: str) -> HttpResponse:

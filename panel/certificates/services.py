@@ -122,7 +122,7 @@ def certificate_revoke(*, actor: User, site: Site, reason: str, order_new: bool 
     if automatic is None or automatic.certificate is None:
         raise Conflict(f"{site} has no certificate that Paddock ordered.")
     if automatic.certificate.revoked_at is not None:
-        raise Conflict(f"{automatic.certificate} is revoked already.")
+        raise Conflict(f"{automatic.certificate} is already revoked.")
     if automatic.orders.filter(status__in=UNDER_WAY).exists():
         raise Conflict(f"A certificate for {site} is being ordered. Try again when the order has ended.")
     leaf = x509.load_pem_x509_certificates(automatic.certificate.certificate_pem.encode())[0]

@@ -1,4 +1,4 @@
-"""Addresses of automatic certificates."""
+"""URLs of automatic certificates."""
 
 from __future__ import annotations
 

@@ -98,7 +98,9 @@ def load_from_log(
     duration_s: int = 10,
     rounds: int = 3,
 ) -> Chosen:
-    """Load from the log. Raises the errors of `replay_read`, and ValidationError for invalid values."""
+    """Load that replays the site's access log. Raises the errors of `replay_read`, and ValidationError for invalid
+    values.
+    """
     found = replay_read(actor=actor, site=site, queries=queries, other_methods=other_methods)
     revision = _live(site)
     tls = any(listen.tls for block in spec_of(revision).blocks for listen in block.listens)

@@ -90,7 +90,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart. `label` describes it in one sentence for screen readers."""
+    """A chart and its data. `label` describes it in one sentence for screen readers."""
 
     name: str
     title: str

@@ -9,8 +9,8 @@ from django.urls import NoReverseMatch
 
 
 def shell(request: HttpRequest) -> dict[str, str]:
-    """`login_path`: URL of the sign-in page; an htmx response from there means that the session has ended. `command`:
-    the command of management commands on this installation.
+    """Variables of every page. `login_path`: URL of the sign-in page; an htmx response from there means that the
+    session has ended. `command`: the start of a management command on this installation.
     """
     try:
         login_path = resolve_url(settings.LOGIN_URL)

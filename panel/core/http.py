@@ -20,7 +20,7 @@ class Request(HttpRequest):
 
 
 def is_foreign(request: HttpRequest) -> bool:
-    """Return whether another site's page opened the stream: EventSource sends cookies and names its origin."""
+    """Return whether a page of another site sent the request; browsers send cookies with EventSource requests too."""
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
         return True
     origin = request.headers.get("Origin")

@@ -317,7 +317,7 @@ class WebServerState(models.Model):
 
 
 class PinnedFile(BaseModel):
-    """An adopted edit: every later rendering of the site keeps this text at `path`, until it is released."""
+    """An adopted edit: every later rendering of the site keeps this text at `path`, until `pin_release`."""
 
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="pinned_files")
     web_server = models.ForeignKey(WebServer, on_delete=models.CASCADE, related_name="+")

@@ -85,7 +85,7 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
         ]
 
     def get_observation(self, deployment: Deployment) -> str:
-        """Its words name sites."""
+        """The observation, "" for a reader who may not see all sites, because the text names them."""
         seen = self.context.get("team_ids")
         whole = seen is None or all(item.site.team_id in seen for item in deployment.items.all())
         return deployment.observation if whole else ""

@@ -42,7 +42,9 @@ def enrollment_create(
     tags: Iterable[str] = (),
     teams: Collection[Team] = (),
 ) -> tuple[Enrollment, str]:
-    """A new enrollment and its token, which is known only now. Raises PermissionDenied, ValidationError by field."""
+    """A new enrollment and its token, of which only the digest is stored. Raises PermissionDenied, ValidationError by
+    field.
+    """
     require(actor, Action.ADMINISTER)
     if not dt.timedelta() < valid_for <= LONGEST:
         raise ValidationError({"hours": _("Enter a time of at most %d days.") % LONGEST.days})

@@ -70,7 +70,7 @@ class VirtualAddressSerializer(serializers.ModelSerializer[VirtualAddress]):
 
 
 class VirtualAddressInput(StrictModelSerializer):
-    """`hosts`: at least two, in the order in which they take the address."""
+    """Fields of a virtual address. `hosts`: at least two, in the order in which they take the address."""
 
     hosts = MemberSerializer(many=True)
 

@@ -1,4 +1,4 @@
-"""Addresses of the pages of virtual addresses."""
+"""URLs of virtual addresses (failover)."""
 
 from __future__ import annotations
 

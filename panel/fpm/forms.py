@@ -37,7 +37,9 @@ class FpmPoolForm(PartForm[FpmPool]):
         }
 
     def __init__(self, *args: Any, offer: Offer, taken: Iterable[str] = (), **kwargs: Any) -> None:
-        """`offer`: what the host has; `taken`: accounts that this site cannot use."""
+        """Fill the choices. `offer`: PHP versions and accounts of the host; `taken`: accounts that this site cannot
+        use.
+        """
         super().__init__(*args, **kwargs)
         versions, accounts = list(offer.versions), [name for name in offer.accounts if name not in set(taken)]
         if self.instance.pk:

@@ -1,4 +1,4 @@
-"""Addresses of the pages of PHP-FPM pools, below those of sites."""
+"""URLs of PHP-FPM pools, below those of sites."""
 
 from __future__ import annotations
 

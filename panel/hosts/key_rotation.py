@@ -66,7 +66,7 @@ def _store(job: HostJob, host: Host, old: str, new: str) -> None:
 
 @transaction.atomic
 def _prepared(host: Host) -> str:
-    """A new key, stored before it is used."""
+    """The host's next private key. A new one is stored before its first use."""
     row = Host.objects.select_for_update().get(pk=host.pk)
     row.next_private_key = row.next_private_key or new_private_key()
     row.save(update_fields=["next_private_key"])

@@ -24,7 +24,7 @@ from panel.hosts.services.jobs import SERVICE_ACTIONS
 
 
 class HostSerializer(serializers.ModelSerializer[Host]):
-    """A host. `host_key_fingerprint` is the trusted key, `offered_fingerprint` one that must be confirmed."""
+    """A host as JSON. `host_key_fingerprint` is the trusted key, `offered_fingerprint` one that must be confirmed."""
 
     site_roots = serializers.ListField(child=serializers.CharField(), read_only=True)
     tags = TagsListField(read_only=True)
@@ -107,7 +107,7 @@ class HostSerializer(serializers.ModelSerializer[Host]):
 
 
 class SshAuthoritySerializer(serializers.ModelSerializer[SshAuthority]):
-    """A certificate authority of SSH. The private key of one that signs Paddock in is never sent."""
+    """An SSH certificate authority. The API never returns its private key."""
 
     class Meta:
         model = SshAuthority

@@ -1,4 +1,4 @@
-"""Addresses of placements. The page of one site is in websites/urls.py."""
+"""URLs of placements. The page of one site is in websites/urls.py."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def private(spec: SiteSpec, ports: Mapping[Listener, int], place: str) -> SiteSp
 
 
 def _block(block: ServerBlock, ports: Mapping[Listener, int], place: str, taken: set[int]) -> ServerBlock:
-    """`taken`: private ports that already have their default server."""
+    """The private copy of a server block. `taken`: private ports that already have their default server."""
     listens: dict[int, Listen] = {}
     for item in block.listens:
         port = ports[Listener.of(item)]

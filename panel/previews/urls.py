@@ -1,4 +1,4 @@
-"""Addresses of previews."""
+"""URLs of previews."""
 
 from __future__ import annotations
 

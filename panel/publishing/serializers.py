@@ -123,7 +123,7 @@ class PublicationInput(StrictSerializer):
         required=False,
         allow_null=True,
         min_value=1,
-        help_text="Publish only on the host of this web server, to which the site is to be moved.",
+        help_text="ID of a web server. Publish only on its host, before you move the site there.",
     )
     replace = serializers.BooleanField(
         required=False, default=False, help_text="Replace also files that Paddock did not publish."

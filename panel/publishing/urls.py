@@ -1,4 +1,4 @@
-"""Addresses of content."""
+"""URLs of content."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def _sources() -> dict[str, bytes]:
 
 
 def _write_archive(folder: Path, sources: dict[str, bytes], file: IO[bytes]) -> None:
-    """Stored, not deflated: a host inflates nothing to start the agent."""
+    """Write the agent's archive without compression, so that hosts start the agent faster."""
     for name, source in sources.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(source)

@@ -9,8 +9,8 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Target:
-    """A target. `name` is for messages. Secrets are excluded from the representation, so that logs and traces do not
-    contain them.
+    """Place where an agent runs, with the keys and passwords to reach it. `name` is for messages. The representation
+    leaves out secrets, so that logs and traces do not contain them.
 
     local: the agent is a child process; its file is in `folder`, its journal in `folder`/state. ssh: `host_key` is the
     pinned key line ("ssh-ed25519 AAAA..."); "" means that nothing may be sent yet, unless one of `authorities`, which

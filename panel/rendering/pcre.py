@@ -170,7 +170,7 @@ class Pattern:
             if result == _ERROR_NO_MATCH:
                 return None
             if result < 0:
-                raise Unusable(self.pattern, f"“{self.pattern}” cannot be evaluated here: {self._words(result)}")
+                raise Unusable(self.pattern, f"PCRE2 cannot evaluate “{self.pattern}”: {self._words(result)}")
             ends, count = library.pcre2_get_ovector_pointer_8(data), library.pcre2_get_ovector_count_8(data)
             pairs = [(ends[2 * number], ends[2 * number + 1]) for number in range(count)]
         finally:

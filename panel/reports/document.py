@@ -26,7 +26,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table. The first `names` cells of each row identify the row."""
+    """A table of a report. The first `names` cells of each row identify the row."""
 
     title: str
     head: list[str]

@@ -59,9 +59,9 @@ class ScheduleForm(SitesForm):
         label=_("If the previous run is still in progress"), choices=Overlap.choices, initial=Overlap.SKIP
     )
     grace_minutes = forms.IntegerField(
-        label=_("Latest start (minutes late)"),
+        label=_("Latest start (minutes after the date)"),
         initial=60,
-        help_text=_("Applies after downtime of the panel or while the host is busy. Later runs are skipped."),
+        help_text=_("If a run cannot start by then, for example because the host is busy, it is reported as missed."),
     )
     notify = forms.ChoiceField(label=_("Notify about"), choices=Notify.choices, initial=Notify.ALWAYS)
     recipients = LinesField(

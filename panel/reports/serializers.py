@@ -25,7 +25,7 @@ class SiteNames(serializers.ListField):
 
 
 class ScheduleSerializer(StrictModelSerializer):
-    """A schedule. `kind` scenario needs `scenario` and `sites`, the first of which is the baseline; suite needs
+    """A schedule as JSON. `kind` scenario needs `scenario` and `sites`, the first of which is the baseline; suite needs
     `suite`, `preset` and `host`, and accepts `chosen`, a part of the suite. The secret is write-only.
     """
 

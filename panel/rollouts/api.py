@@ -19,7 +19,7 @@ from panel.rollouts.serializers import RolloutInput, RolloutSerializer
 
 
 class Rollouts(Resource):
-    """A rollout carries out a plan for several hosts in waves. A wave that fails a check undoes all of them."""
+    """A rollout deploys a plan for several hosts in waves. If a wave fails a check, Paddock rolls back all waves."""
 
     model = Rollout
     serializer_class = RolloutSerializer
@@ -46,7 +46,7 @@ class Rollouts(Resource):
         for `soak_s` seconds: their responses to health checks, 5xx responses in their access logs (at most
         `most_errors` percentage points more than before and than on unchanged hosts), the 99th percentile of the
         response times (at most `most_slower` percent more), then the hook (a 2xx response) and a person's approval. If
-        one of them fails, all waves are undone.
+        one of them fails, Paddock rolls back all waves.
         """
         values = self.body(RolloutInput)
         plan = one(deployments_visible(self.actor), "uuid", values.pop("deployment"), "/deployment")

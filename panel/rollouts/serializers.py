@@ -20,7 +20,7 @@ class GateFindingSerializer(serializers.Serializer[dict[str, object]]):
 
 
 class PartSerializer(serializers.ModelSerializer[Part]):
-    """One host of a wave: the deployment, the one that undid it, and the reason if it was not undone."""
+    """One host of a wave: its deployment, the rollback of that deployment, and why a host was not rolled back."""
 
     host = serializers.CharField(source="deployment.host.name", read_only=True)
     deployment = serializers.UUIDField(source="deployment.uuid", read_only=True)

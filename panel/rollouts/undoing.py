@@ -31,7 +31,7 @@ def _parts(rollout: Rollout) -> list[Part]:
 
 
 def step(rollout: Rollout) -> bool | None:
-    """Take the next step. Return None while hosts have to be waited for, then whether every host was undone."""
+    """Take the next step. Return None while hosts are at work, and at the end whether every host was rolled back."""
     _cancel_waiting(rollout)
     parts = _parts(rollout)
     to_undo = [

@@ -1,4 +1,4 @@
-"""Addresses of rollouts."""
+"""URLs of rollouts."""
 
 from __future__ import annotations
 

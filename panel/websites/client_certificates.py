@@ -60,7 +60,9 @@ def revocations_check(authorities: list[x509.Certificate], lists: list[x509.Cert
         own = [item for item in lists if item.issuer == authority.subject]
         name = authority.subject.rfc4514_string()
         if not own:
-            words = _("The list of %s is missing. With lists, each authority needs one, or every client is refused.")
+            words = _(
+                "The revocation list of %s is missing. Paste one for each authority, so that clients are not refused."
+            )
             raise ValidationError(words % name)
         for item in own:
             if not _is_signed_by(item, authority):

@@ -31,7 +31,7 @@ class HeaderData(TypedDict, total=False):
 
 
 class ErrorPageData(TypedDict):
-    """`response`: the status that is sent instead, None for the original one."""
+    """Error page. `response`: the status sent with the page; None keeps the original status."""
 
     codes: list[int]
     uri: str

@@ -193,10 +193,13 @@ PRESETS: Mapping[str, Preset] = {
     ),
     "php": Preset(_("PHP"), _("Another PHP application"), ("root", "php_address"), _php),
     "django": Preset(
-        _("Django"), _("Folder with static and media, and an ASGI or WSGI server"), ("root", "upstream"), _django
+        _("Django"),
+        _("The folder that contains static and media, and an ASGI or WSGI server"),
+        ("root", "upstream"),
+        _django,
     ),
     "rails": Preset(_("Ruby on Rails"), _("The public folder, and Puma"), ("root", "upstream"), _rails),
-    "node": Preset(_("Node.js"), _("With WebSocket"), ("upstream",), _proxy),
+    "node": Preset(_("Node.js"), _("An application that may use WebSocket"), ("upstream",), _proxy),
     "proxy": Preset(_("Proxy"), _("An application that listens on a port or socket"), ("upstream",), _proxy),
     "redirect": Preset(_("Redirect"), _("Redirects all requests to another address"), ("redirect_to",), _redirect),
 }

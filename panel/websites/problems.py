@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem. `where` is the place in the site's definition (blocks/0/listens), `message` the problem and its
-    solution.
+    """One fault in a site's definition. `where` is its place (blocks/0/listens), `message` says what is wrong and what
+    to do.
     """
 
     where: str

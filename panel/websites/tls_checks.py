@@ -44,7 +44,9 @@ def _client_problems(where: str, block: ServerBlock, tls: bool) -> Iterable[Prob
         )
     end = revocations_end(block.client_crl) if block.client_crl else None
     if end is not None and end <= timezone.now():
-        words = _("A revocation list expired on %s, so every client would be refused. Paste the current list.")
+        words = _(
+            "A revocation list expired on %s, so the web server would refuse every client. Paste the current list."
+        )
         yield Problem(f"{where}/client_crl", words % f"{end:%Y-%m-%d %H:%M} UTC")
 
 

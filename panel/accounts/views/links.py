@@ -23,7 +23,7 @@ from panel.core.messages import Task, task_send
 @login_not_required
 @require_http_methods(["GET", "POST"])
 def forgotten(request: HttpRequest) -> HttpResponse:
-    """Ask for a link. The response is the same whether or not the account exists."""
+    """Request a link to set a new password. The response is the same whether or not the account exists."""
     form = ForgottenForm(request.POST or None)
     is_sent = request.method == "POST" and form.is_valid() and links.can_mail()
     if is_sent:

@@ -24,8 +24,8 @@ _SEED = 20140118
 
 @dataclass(frozen=True)
 class ChangePoint:
-    """A change. From value `index` on, the median is `ratio` times the median since the previous change; infinity if
-    that was zero.
+    """A lasting change in a series. From value `index` on, the median is `ratio` times the median since the previous
+    change; infinity if that was zero.
 
     `chance`: probability of at least this difference in random order.
     """

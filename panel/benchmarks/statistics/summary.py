@@ -17,7 +17,9 @@ from panel.benchmarks.statistics import intervals
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure. `better`: the good direction, "" if neither is. `compared`: whether ratios are computed."""
+    """A figure of a run, for example throughput. `better`: the good direction, "" if neither is. `compared`: whether
+    ratios are computed.
+    """
 
     name: str
     label: str

@@ -26,7 +26,8 @@ from panel.core.errors import ApplicationError
 
 @dataclass(frozen=True)
 class Choice:
-    """A choice. `cases` are published ids (`small-multiplexed`), their rows (`small-multiplexed-0`) or single cases.
+    """The chosen parts of a suite. `cases` are published ids (`small-multiplexed`), their rows (`small-multiplexed-0`)
+    or single cases.
 
     `paths` replace the application's own list. `network` replaces the cases' own links. `link` is their implementation:
     links.CARRIERS. `load_from` is the name of the load generator's host.

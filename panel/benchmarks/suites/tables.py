@@ -35,7 +35,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table. The first `names` cells of each row identify the row."""
+    """A table of a suite's results. The first `names` cells of each row identify the row."""
 
     name: str
     title: str

@@ -67,14 +67,16 @@ PROVIDERS: dict[str, Provider] = {
     DnsKind.RFC2136: Provider(
         (
             Setting("server", _("Server"), _("Name or address, with :port if it is not 53."), is_address=True),
-            Setting("key_name", _("Key name"), _("As the server's configuration calls the TSIG key.")),
+            Setting("key_name", _("Key name"), _("Name of the TSIG key in the DNS server's configuration.")),
             Setting("algorithm", _("Algorithm"), default="hmac-sha256", choices=ALGORITHMS),
             Setting("secret", _("Key"), _("Base64, as tsig-keygen prints it."), is_secret=True),
         )
     ),
     DnsKind.ACME_DNS: Provider(
         (
-            Setting("url", _("URL"), _("Of the acme-dns API, for example https://auth.acme-dns.io."), is_address=True),
+            Setting(
+                "url", _("URL"), _("URL of the acme-dns API, for example `https://auth.acme-dns.io`."), is_address=True
+            ),
             Setting("username", _("User name"), _("From the registration.")),
             Setting("password", _("Password"), is_secret=True),
             Setting(
@@ -84,11 +86,11 @@ PROVIDERS: dict[str, Provider] = {
             ),
         )
     ),
-    DnsKind.CLOUDFLARE: _by_token("cloudflare", _("With the permission Zone.DNS:Edit for the zone.")),
-    DnsKind.DESEC: _by_token("desec", _("Of the deSEC account.")),
-    DnsKind.DIGITALOCEAN: _by_token("digitalocean", _("With the scope domain.")),
+    DnsKind.CLOUDFLARE: _by_token("cloudflare", _("A token with the permission Zone.DNS:Edit for the zone.")),
+    DnsKind.DESEC: _by_token("desec", _("A token of the deSEC account.")),
+    DnsKind.DIGITALOCEAN: _by_token("digitalocean", _("A token with the scope “domain”.")),
     DnsKind.GANDI: _by_token("gandi", _("A personal access token that may change domains."), api_protocol="rest"),
-    DnsKind.HETZNER: _by_token("hetzner", _("From the Hetzner console, with read and write access.")),
+    DnsKind.HETZNER: _by_token("hetzner", _("A token from the Hetzner console, with read and write access.")),
     DnsKind.OVH: Provider(
         (
             Setting("entrypoint", _("Region"), default="ovh-eu", choices=("ovh-eu", "ovh-ca", "ovh-us")),

@@ -23,7 +23,7 @@ class Tagged(Protocol):
 
 @dataclass(frozen=True)
 class TagsPage:
-    """Texts of the page. `done` is the message afterwards; `back` is the previous list, with name and URL."""
+    """Texts of the page that sets tags. `done` is the message after saving; `back` is the name and URL of the list."""
 
     title: str
     done: str

@@ -40,7 +40,9 @@ class ChangeWindowSerializer(serializers.ModelSerializer[ChangeWindow]):
 
 
 class ChangeWindowInput(StrictModelSerializer):
-    """`weekdays`: 0 is Monday. A weekly window needs weekdays and times; a freeze its beginning and end."""
+    """Fields of a change window. `weekdays`: 0 is Monday. A weekly window needs weekdays and times; a freeze its
+    beginning and end.
+    """
 
     tags = TagsListField(required=False)
     weekdays = serializers.ListField(

@@ -201,7 +201,9 @@ def deployment_cancel(*, actor: User, deployment: Deployment) -> Deployment:
         sites_lock(batch.values_list("site", flat=True))
         rows = Deployment.objects.filter(batch=deployment.batch, status__in=_CANCELLABLE)
         if not rows.filter(pk=deployment.pk).exists():
-            raise Conflict(f"{deployment} is running or has ended and cannot be cancelled. Roll back instead.")
+            raise Conflict(
+                f"{deployment} has started or ended, so it cannot be cancelled. Roll it back if it succeeded."
+            )
         _take_back_disabling(rows)
         rows.filter(started_at__isnull=False).update(error=UNKNOWN_RESULT)
         rows.update(status=DeploymentStatus.CANCELLED, finished_at=timezone.now())

@@ -19,7 +19,7 @@ _RESERVED = ("example", "example.com", "example.net", "example.org", "invalid", 
 
 
 def names_of(blocks: Iterable[Iterable[str]]) -> list[str]:
-    """Exact names that DNS can know, from the server names of each server block."""
+    """Server names that DNS can resolve: exact names, no IP addresses, and no reserved names."""
     names = [name.lower() for block in blocks for name in block if server_names.kind(name) == "exact"]
     return [name for name in dict.fromkeys(names) if "." in name and not _is_special(name)]
 

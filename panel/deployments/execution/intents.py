@@ -1,4 +1,6 @@
-"""Statuses that a configuration itself asks for at an address: no trouble, however good it was before. Pure."""
+"""Response statuses that a site's configuration asks for, for example 403 for a denied path. A probe that gets one of
+them is no failure, even if the response was better before. Pure functions.
+"""
 
 from __future__ import annotations
 

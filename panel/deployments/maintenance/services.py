@@ -171,7 +171,9 @@ def _confirm(actor: User | None, plans: Sequence[Deployment]) -> None:
 def _revision_with(actor: User | None, site: Site, live: Revision, wanted: spec.Maintenance | None) -> Revision:
     """The live revision with this maintenance page, or none; certificates and other files stay as they are."""
     if PinnedFile.objects.filter(site=site, web_server=live.web_server).exists():
-        raise Conflict(_("%s has files that are kept as edited on the host. Release them first.") % site)
+        raise Conflict(
+            _("%s has adopted files. Let Paddock manage them again first (Deployments, Drift, Manage again).") % site
+        )
     changed = replace(spec_of(live), maintenance=wanted)
     try:
         files = render(changed, web_server_spec_for(site, live.web_server, changed))

@@ -12,9 +12,9 @@ WORDS = "Outdated: another plan has deployed {site}. Plan again."
 
 
 def outdated_plans_cancel(done: Sequence[DeploymentItem]) -> None:
-    """Cancel plans, with their batches, that start from a state of these sites that is no longer current.
+    """Cancel the unconfirmed plans made for an earlier live revision of these sites, and the rest of their batches.
 
-    A plan that starts from the live revision is still valid, for example one made before drift was overwritten.
+    A plan made for the revision that is live now stays, for example one made before drift was overwritten.
     """
     stands = {item.site_id: item.revision_id for item in done}
     waiting = DeploymentItem.objects.filter(

@@ -347,5 +347,5 @@ def _expiry_warning(site: Site, certificate: Certificate) -> PlanWarning:
 
 def _pin_warning(site: Site, pin: PinnedFile) -> PlanWarning:
     text = f"{pin.path} keeps the version adopted from the host on {pin.created_at:%Y-%m-%d}."
-    nearest = "Changes to the draft do not affect this file until you release it on the drift page."
+    nearest = "Changes to the draft do not affect this file. Choose Manage again on the drift page to change that."
     return PlanWarning(site.name, "", text, nearest)

@@ -15,8 +15,8 @@ from panel.hosts.models import Host
 
 @dataclass(frozen=True)
 class Undo:
-    """`plans`: one deployment for each host, not confirmed. `kept`: sites that were changed since, in words, by the id
-    of their deployment; they stay as they are.
+    """Plans that restore what deployments replaced. `plans`: one for each host, not confirmed. `kept`: messages about
+    sites that were changed since and stay as they are, by the id of their deployment.
     """
 
     plans: list[Deployment]

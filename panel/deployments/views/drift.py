@@ -85,7 +85,7 @@ def adopt(request: Request, pk: int) -> HttpResponse:
         return refused(request, error, reverse("deployments:drift-detail", args=[pk]))
     messages.success(
         request,
-        _("Adopted. Deployments keep this version of %s until you release it here.") % drift.path,
+        _("Adopted. Deployments keep this version of %s until you choose Manage again.") % drift.path,
     )
     return redirect("deployments:drift")
 
@@ -101,5 +101,5 @@ def overwrite(request: Request, name: str) -> HttpResponse:
 def release(request: Request, pk: int) -> HttpResponse:
     pin = get_object_or_404(selectors.pins_visible(request.user), pk=pk)
     services.pin_release(actor=request.user, pin=pin)
-    messages.success(request, _("Released. The next deployment of %s writes the file from the draft again.") % pin.site)
+    messages.success(request, _("The next deployment of %s writes the file from the draft again.") % pin.site)
     return redirect("deployments:drift")

@@ -21,8 +21,8 @@ _EVERY_ADDRESS = ("", "*", "0.0.0.0", "::")  # noqa: S104 - compared with, not b
 
 @dataclass(frozen=True)
 class Questions:
-    """`inside`: requests on the host to its own listeners. `outside`: the request from the panel; None if every
-    listener is bound to an address that the panel does not use.
+    """Requests that check a site. `inside`: requests on the host to its own listeners. `outside`: the request from the
+    panel; None if every listener is bound to an address that the panel does not use.
     """
 
     inside: tuple[Probe, ...]

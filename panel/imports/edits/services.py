@@ -72,7 +72,7 @@ def edit_adopt(*, actor: User, drift: Drift) -> Site:
 
 
 def _unpin(edit: _Edit) -> None:
-    """Release the file if an earlier edit was kept as text."""
+    """Let deployments write the file again if an earlier edit was kept as text."""
     revision = edit.found.revision
     PinnedFile.objects.filter(site=edit.found.site, web_server=revision.web_server, path=edit.found.path).delete()
 
@@ -113,12 +113,12 @@ def _refuse_differences(edit: _Edit, rendered: dict[str, str]) -> None:
         missing, further = (wanted_words - given_words, given_words - wanted_words)
         words = [f"no setting gives {_listed(missing)}"] if missing else []
         words += [f"settings would also give {_listed(further)}"] if further else []
-        raise ApplicationError("; ".join(words) or "the order of its directives is another one than settings give")
+        raise ApplicationError("; ".join(words) or "the settings would give its directives in another order")
 
 
 def _listed(found: Counter[str]) -> str:
     shown = [f"“{text}”" for text in list(found)[:_SHOWN]]
-    return ", ".join(shown) + (" and others" if len(found) > _SHOWN else "")
+    return ", ".join(shown) + (" and more" if len(found) > _SHOWN else "")
 
 
 def _reason(error: ApplicationError | ValidationError) -> str:

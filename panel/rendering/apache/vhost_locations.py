@@ -92,7 +92,7 @@ def _with_rules_of_block(one: _Block, rules: list[Directive]) -> list[Directive]
 
 
 def _with_first_rules(one: _Block, rules: list[Directive]) -> list[Directive]:
-    """The rules after those that come before any other: challenges, line breaks and maintenance."""
+    """The rules, preceded by those for challenges, line breaks, and maintenance."""
     spec, source = one.scope.spec, one.source
     rules = [*_maintenance_rules(spec), *rules]
     first = rewriting.challenges_first(spec) if rules else []

@@ -230,7 +230,8 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
                 "responses"),
     ),
     "Location.php_pool": (
-        differs("a virtual host can use one PHP pool", "the first location's pool runs all scripts", _several_pools),
+        differs("a virtual host can use only one PHP pool", "the first location's pool runs all scripts",
+                _several_pools),
     ),
     "Location.pattern": (
         missing("a virtual host recognizes scripts by their suffix, and this expression has none",
@@ -242,7 +243,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
                 lambda context: context.owner.handler == "php" and not context.owner.split_path_info),
     ),
     "Location.upstream": (
-        differs("OpenLiteSpeed sets the headers about the visitor itself",
+        differs("OpenLiteSpeed sends a fixed set of X-Forwarded headers",
                 "X-Forwarded-Host, X-Forwarded-For (except for requests from the host itself), and "
                         "X-Forwarded-Proto for HTTPS; no X-Real-IP", lambda context: context.owner.handler == "proxy"),
     ),

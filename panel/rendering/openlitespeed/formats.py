@@ -108,7 +108,9 @@ def in_own_words(rules: list[Directive], source: ServerBlock) -> list[Directive]
 
 
 def _absolute(rule: Directive, source: ServerBlock) -> Directive:
-    """A redirect to a path with the listener's port, as nginx has it; OpenLiteSpeed repeats that of the Host header."""
+    """A redirect to a path, made absolute with the listener's port, as nginx does; OpenLiteSpeed would use the port of
+    the Host header.
+    """
     found = _TO_PATH.match(rule.args[1]) if rule.name == "RewriteRule" and len(rule.args) > 2 else None
     if found is None or not _REDIRECTS.search(rule.args[2]) or (port := _port(source)) is None:
         return rule

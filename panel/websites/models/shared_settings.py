@@ -57,7 +57,9 @@ class HeaderSet(SharedSetting):
 
 
 class DirectiveSet(SharedSetting):
-    """Raw directives that other raw directives name by a line of their own; administrators only."""
+    """Raw directives under a name, which the raw directives of sites include by that name. Only administrators edit
+    them.
+    """
 
     slug = "directive-set"
 

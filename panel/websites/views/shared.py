@@ -33,7 +33,7 @@ form_page = require_http_methods(["GET", "HEAD", "POST"])
 
 @dataclass(frozen=True)
 class Kind:
-    """The differences between the pages of the kinds. `title`: of the list."""
+    """Texts and classes of the pages of one kind of shared setting. `title` is the heading of the list."""
 
     model: type[SharedSetting]
     form: type[SharedSettingForm[Any]]
