@@ -239,7 +239,7 @@ SECURE_HSTS_PRELOAD = HTTPS and env.read.bool("PADDOCK_HSTS_PRELOAD", False)
 if SECURE_HSTS_PRELOAD and not (SECURE_HSTS_INCLUDE_SUBDOMAINS and SECURE_HSTS_SECONDS >= 31_536_000):
     raise ImproperlyConfigured(
         "PADDOCK_HSTS_PRELOAD needs PADDOCK_HSTS_SUBDOMAINS=1 and PADDOCK_HSTS_SECONDS of at least 31536000: browsers' "
-        "lists take no other sites."
+        "preload lists accept no other sites."
     )
 # `check --deploy` warns about both; they are deliberate choices here.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]

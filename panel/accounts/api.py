@@ -204,7 +204,7 @@ class Users(Resource):
 
         Earlier links of the user end.
         """
-        require_sudo(request, "create a link for a password")
+        require_sudo(request, "create a link to set a password")
         made = links.link_create(actor=self.actor, user=self.get_object())
         values = {"url": request.build_absolute_uri(made.path), "expires_at": made.link.expires_at}
         return Response(LinkSerializer({**values, "mailed": made.is_sent, "detail": made.sent}).data)

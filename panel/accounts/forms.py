@@ -212,7 +212,7 @@ class MailServerForm(Form):
         strip=False,
         max_length=1024,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text=_("Empty: the stored password, unless server, port or user name change."),
+        help_text=_("Leave empty to keep the stored password, unless you change the server, port, or user name."),
     )
     sender = forms.CharField(
         label=_("Sender"), max_length=200, help_text=_("For example: Paddock <paddock@example.com>")

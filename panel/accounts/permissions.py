@@ -77,7 +77,7 @@ def require(user: User, action: Action, team: Team | None = None) -> None:
 def require_writing(user: User) -> None:
     """Check write access to the caller's own data: a token with only the read scope changes nothing."""
     if user.scopes is not None and not set(user.scopes) - {Scope.READ}:
-        raise PermissionDenied("This token may only read. Make one that has another scope under Settings, API tokens.")
+        raise PermissionDenied("This token can only read. Create one with another scope under Settings, API tokens.")
 
 
 def require_each(user: User, action: Action, teams: Iterable[Team | None]) -> None:

@@ -89,7 +89,7 @@ class UserInput(StrictSerializer):
         trim_whitespace=False,
         write_only=True,
         required=False,
-        help_text="Without one, create a link with `link/`, by which the user sets it.",
+        help_text="Without a password, create a link with `link/`; the user sets the password with it.",
     )
 
 
@@ -207,7 +207,7 @@ class MailServerInput(StrictSerializer):
         required=False,
         allow_blank=True,
         default="",
-        help_text="Empty: the stored one, unless host, port or user name change.",
+        help_text="Empty keeps the stored password, unless host, port, or user name change.",
     )
     sender = serializers.CharField(max_length=200, help_text="For example: Paddock <paddock@example.com>")
 

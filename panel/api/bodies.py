@@ -122,7 +122,7 @@ class BodyLimit:
         except _TooLarge:
             await _send(send, refusal(path, "too-large", words(limit)))
         except _Unknown:
-            await _send(send, refusal(path, "unauthenticated", _("Sign in before you send so much.")))
+            await _send(send, refusal(path, "unauthenticated", _("Sign in before you send a body of this size.")))
 
 
 class _Unknown(Exception):

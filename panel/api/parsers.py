@@ -21,5 +21,7 @@ class StrictJSONParser(JSONParser):
         except RecursionError as error:
             raise ParseError("The JSON in this body is nested too deeply.") from error
         except UnicodeEncodeError as error:
-            raise ParseError("This body holds half of a surrogate pair, which is no text. Remove it.") from error
+            raise ParseError(
+                "The body contains half of a surrogate pair, which is not valid text. Remove it."
+            ) from error
         return found

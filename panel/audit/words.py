@@ -180,7 +180,7 @@ ACTIONS: dict[str, str | Promise] = {
     "upstream.update": _("Upstream changed"),
     "user.create": _("Account added"),
     "user.delete": _("Account deleted"),
-    "user.link": _("Link for a password created"),
+    "user.link": _("Link to set a password created"),
     "user.password": _("Password changed"),
     "user.profile": _("Own profile changed"),
     "user.setup": _("First account created"),

@@ -157,7 +157,7 @@ class AutomaticHttps(Resource):
         return self._accepted(site)
 
     def destroy(self, request: Request, site: str = "") -> Response:
-        """Turn automatic HTTPS off. The present certificate stays in use until it expires."""
+        """Turn automatic HTTPS off. The current certificate stays in use until it expires."""
         services.automatic_disable(actor=self.actor, site=self.get_object().site)
         return Response(status=204)
 

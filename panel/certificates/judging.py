@@ -26,11 +26,11 @@ def problem_of(
     The faults of the deployed certificate itself have alerts of their own, and so has its end.
     """
     if not chain:
-        return _("No certificate is presented.")
+        return _("Visitors get no certificate.")
     try:
         return " ".join(_problems(chain, deployed, name, now))
     except (ValueError, UnsupportedAlgorithm):  # it is not ours, so it may be anything
-        return _("Another certificate than the deployed one is presented, which cannot be read.")
+        return _("Visitors get a different certificate than the deployed one, and Paddock cannot read it.")
 
 
 def _problems(
@@ -40,12 +40,12 @@ def _problems(
     problems = []
     if deployed and leaf != deployed[0]:
         names = ", ".join(names_of(leaf)[:MOST_NAMES])[:MOST_LETTERS] or _("no domain name")
-        words = _("Another certificate than the deployed one is presented: for %(names)s, valid until %(end)s.")
+        words = _("Visitors get a different certificate than the deployed one: for %(names)s, valid until %(end)s.")
         problems.append(words % {"names": names, "end": f"{leaf.not_valid_after_utc:%Y-%m-%d}"})
     elif deployed and list(chain) != list(deployed):
         problems.append(_chain_words(len(chain) - 1, len(deployed) - 1))
     if not covers(names_of(leaf), name):
-        problems.append(_("The presented certificate is not valid for this name."))
+        problems.append(_("Visitors get a certificate that is not valid for this name."))
     if not deployed or leaf != deployed[0]:
         if leaf.not_valid_after_utc <= now:
             problems.append(_("It has expired."))
@@ -55,10 +55,10 @@ def _problems(
 
 def _chain_words(presented: int, deployed: int) -> str:
     if presented == deployed:
-        return _("The certificate is presented with other certificates of issuers than the deployed ones.")
+        return _("Visitors get the certificate with a different chain than the deployed one.")
     words = ngettext(
-        "The certificate is presented with %(presented)d certificate of an issuer, and %(deployed)d is deployed.",
-        "The certificate is presented with %(presented)d certificates of issuers, and %(deployed)d are deployed.",
+        "Visitors get the certificate with %(presented)d chain certificate, but %(deployed)d is deployed.",
+        "Visitors get the certificate with %(presented)d chain certificates, but %(deployed)d are deployed.",
         presented,
     )
     return words % {"presented": presented, "deployed": deployed}

@@ -80,7 +80,8 @@ def kinds_of(order: Order) -> set[LimitKind]:
 def wait_of(account: AcmeAccount, order: Order) -> tuple[str, dt.datetime] | None:
     """Reason and end of the longest wait of the order for a limit; None if it can be placed now."""
     found = [
-        (f"{item.words} They are used up.", item.opens_at) for item in usages(account, order.names, kinds_of(order))
+        (f"{item.words} This limit is reached.", item.opens_at)
+        for item in usages(account, order.names, kinds_of(order))
     ]
     if account.paused_until is not None:
         found.append((_("The certificate authority limits orders at the moment."), account.paused_until))

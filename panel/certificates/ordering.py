@@ -314,7 +314,7 @@ class Course:
             case "valid" if body.certificate:
                 return authority.download(body.certificate)
             case "invalid":
-                raise AcmeProblem(str(body.error or "The certificate authority gave the order up."), code="invalid")
+                raise AcmeProblem(str(body.error or "The certificate authority abandoned the order."), code="invalid")
         return None
 
     def deploy(self) -> None:

@@ -154,7 +154,7 @@ def _refuse_names(site: Site, dns: DnsAccount | None) -> None:
         raise ApplicationError(message, field="names")
     addresses = [name for name in exact_names(tuple(names)) if is_address(name)]
     if dns and addresses:
-        message = f"An address is proven by HTTP-01 only, and {site} has {addresses[0]}. Choose no DNS account."
+        message = f"IP addresses can only be proven by HTTP-01, and {site} has {addresses[0]}. Choose no DNS account."
         raise ApplicationError(message, field="dns")
     if not names:
         raise ApplicationError(f"{site} has no domain name. Add one to a server block first.", field="names")
@@ -237,7 +237,7 @@ def automatic_disable(*, actor: User, site: Site) -> None:
     require(actor, Action.CHANGE, site.team)
     automatic = AutomaticCertificate.objects.filter(site=site).first()
     if automatic is None:
-        raise Conflict(f"Automatic HTTPS of {site} is off already.")
+        raise Conflict(f"Automatic HTTPS of {site} is already off.")
     if automatic.orders.filter(status=JobStatus.RUNNING).exists():
         raise Conflict(f"An order for {site} is running. Try again when it has ended.")
     audit_record(actor=actor, action="automatic_https.disable", target=site)
@@ -259,12 +259,12 @@ def certificate_order(*, actor: User, site: Site) -> Order:
 
 def _order(actor: User, automatic: AutomaticCertificate) -> Order:
     if automatic.orders.filter(status__in=UNDER_WAY).exists():
-        raise Conflict(f"A certificate for {automatic.site} is being ordered already.")
+        raise Conflict(f"A certificate for {automatic.site} is already being ordered.")
     AutomaticCertificate.objects.filter(pk=automatic.pk).update(next_at=None)
     try:
         with transaction.atomic():
             order = Order.objects.create(automatic=automatic, requested_by=actor, replaces=replaces_of(automatic))
     except IntegrityError as error:
-        raise Conflict(f"A certificate for {automatic.site} is being ordered already.") from error
+        raise Conflict(f"A certificate for {automatic.site} is already being ordered.") from error
     task_send_on_commit(Task.CERTIFICATE_ORDER, str(order.uuid))
     return order

@@ -192,7 +192,7 @@ def disable(request: Request, name: str) -> HttpResponse:
     row = site_get(request, name, Action.CHANGE)
     try:
         services.automatic_disable(actor=request.user, site=row)
-        messages.success(request, _("Automatic HTTPS is off. The present certificate stays in use until it expires."))
+        messages.success(request, _("Automatic HTTPS is off. The current certificate stays in use until it expires."))
     except ApplicationError as error:
         messages.error(request, error.message)
     return redirect("certificates:site", row.name)

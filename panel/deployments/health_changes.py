@@ -31,8 +31,8 @@ class HealthChange(models.Model):
 
     class Meta:
         indexes = [models.Index(fields=["site", "-id"], name="health_changes_of_site")]
-        verbose_name = _("health change")
-        verbose_name_plural = _("health changes")
+        verbose_name = _("change of health")
+        verbose_name_plural = _("changes of health")
 
     def __str__(self) -> str:
         return f"{self.site}: {self.get_health_display()} at {self.at}"

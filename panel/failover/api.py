@@ -28,7 +28,7 @@ from panel.hosts.api import queued
 from panel.hosts.selectors import hosts_visible
 from panel.hosts.serializers import HostJobSerializer
 
-FORGET = OpenApiParameter("forget", bool, description="Delete it although its hosts go on using it.")
+FORGET = OpenApiParameter("forget", bool, description="Delete it even if hosts still use it.")
 
 
 class VirtualAddresses(Resource):

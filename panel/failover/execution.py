@@ -146,7 +146,7 @@ def _taken(change: Change, found: Mapping[Host, Observation]) -> list[str]:
         text = change.texts[host]
         if text and change.spec.ip in seen.addresses and seen.digest == digest(text):
             return []
-    words = _("Another host in the network has %(address)s already (%(hardware)s).")
+    words = _("Another host in the network already has %(address)s (%(hardware)s).")
     return [
         f"{host.name}: {words % {'address': address, 'hardware': hardware}}"
         for host, seen in found.items()
@@ -185,7 +185,7 @@ def _require_passing_check(change: Change, found: Mapping[Host, Observation], pr
     failing = {host.name: seen.checks[url] for host, seen in found.items() if change.uses(host) and seen.checks[url]}
     if failing and len(failing) == len(change.draft.peers):
         told = "; ".join(f"{name}: {problem}" for name, problem in failing.items())
-        problems.append(_("The check %(url)s passes on no host. %(hosts)s") % {"url": url, "hosts": told})
+        problems.append(_("The check %(url)s fails on every host. %(hosts)s") % {"url": url, "hosts": told})
 
 
 def _each(change: Change, work: Callable[[Change, Host], None]) -> None:

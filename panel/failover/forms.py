@@ -23,7 +23,7 @@ def _from_text(text: str) -> list[tuple[str, str]]:
     for line in lines_of(text):
         host, *rest = line.split()
         if len(rest) > 1:
-            raise ValidationError(_("“%s” is not of the form: host address.") % line)
+            raise ValidationError(_("“%s” does not have the form: host address.") % line)
         pairs.append((host, rest[0] if rest else ""))
     return pairs
 

@@ -83,7 +83,7 @@ def _left_over(row: VirtualAddress, spec: AddressSpec | None, texts: Mapping[str
 
 def _state(spec: AddressSpec | None, current: Mapping[str, Observation], left_over: list[str]) -> Verdict:
     if left_over:
-        words = _("These hosts have its configuration still. Once they respond, apply or withdraw it again: %s.")
+        words = _("These hosts still have its configuration. Once they respond, apply or withdraw it again: %s.")
         return Verdict("unsure", _("Left on a host"), words % ", ".join(left_over))
     if spec is None:
         return Verdict("planned", _("Not applied"), _("No host has the address before you apply it."))

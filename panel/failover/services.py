@@ -110,7 +110,9 @@ def _free_router_id() -> int:
     used = set(VirtualAddress.objects.values_list("router_id", flat=True))
     free = next((number for number in range(1, MAX_ROUTER_ID + 1) if number not in used), None)
     if free is None:
-        raise ApplicationError(_("There are %d virtual addresses already, the most possible.") % MAX_ROUTER_ID)
+        raise ApplicationError(
+            _("There are already %d virtual addresses, the maximum. Delete one first.") % MAX_ROUTER_ID
+        )
     return free
 
 

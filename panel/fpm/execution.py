@@ -41,7 +41,7 @@ def _applied(pool: FpmPool, agent: Session, *, replace: bool) -> dict[str, objec
         raise ApplicationError(words % {"site": pool.site.name, "host": pool.host.name})
     owner, group = server_of(pools_read(agent, [pool], server.paths["pid_file"]))
     if not owner and not pool.owner:
-        words = _("%s does not run, so its account is not known. Start the web server, then apply the pool again.")
+        words = _("%s is not running, so its account is not known. Start the web server, then apply the pool again.")
         raise ApplicationError(words % server)
     if owner:
         pool.owner, pool.group = owner, group

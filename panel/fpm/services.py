@@ -37,7 +37,7 @@ def fpm_pool_create(*, actor: User, site: Site, **values: Any) -> HostJob:
     if is_being_deleted(site):
         raise Conflict(_("A deployment that deletes %s is planned or running. Cancel it first.") % site.name)
     if FpmPool.objects.filter(site=site).exists():
-        raise Conflict(_("%s has a PHP-FPM pool already. Change that pool.") % site.name)
+        raise Conflict(_("%s already has a PHP-FPM pool. Change that pool.") % site.name)
     pool = FpmPool(site=site, host=site.web_server.host, name=f"paddock-{site.name}", **values)
     pool.full_clean()
     pool.save()

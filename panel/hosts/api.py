@@ -311,7 +311,7 @@ class HostJobs(Resource):
 
 
 class SshAuthorities(Resource):
-    """SSH certificate authorities, which vouch for hosts or sign Paddock in. Administrators only."""
+    """SSH certificate authorities, which sign host keys or Paddock's keys. Administrators only."""
 
     model = SshAuthority
     serializer_class = SshAuthoritySerializer

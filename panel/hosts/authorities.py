@@ -46,7 +46,7 @@ def authorities_once() -> Iterator[None]:
 
 
 def host_authorities() -> tuple[str, ...]:
-    """Public keys of the authorities that vouch for hosts, in a fixed order."""
+    """Public keys of the authorities that sign host keys, in a fixed order."""
     known = _once.get()
     if known is None:
         return _host_authorities()

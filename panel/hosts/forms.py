@@ -106,8 +106,8 @@ class AuthorityForm(Form):
         required=False,
         widget=forms.Textarea(attrs={"rows": 3, "class": "lines", "spellcheck": "false"}),
         help_text=_(
-            "For an authority that vouches for hosts: its line from known_hosts or its .pub file, for example "
-            "ssh-ed25519 AAAA... Paddock creates the key of an authority that signs it in."
+            "For an authority that signs host keys: its line from known_hosts or its .pub file, for example "
+            "ssh-ed25519 AAAA... Paddock creates the key of an authority that signs Paddock's keys."
         ),
     )
 

@@ -59,13 +59,13 @@ class Control(models.TextChoices):
 
 
 class AuthorityKind(models.TextChoices):
-    HOST = "host", _("Vouches for hosts")  # the panel trusts keys of hosts that it signed
-    USER = "user", _("Signs Paddock in")  # hosts let in keys that the panel signs with it
+    HOST = "host", _("Signs host keys")  # the panel trusts keys of hosts that it signed
+    USER = "user", _("Signs Paddock's keys")  # hosts accept keys that the panel signs with it
 
 
 class SshAuthority(BaseModel):
-    """A certificate authority of SSH. The panel has the private key of those that sign it in, and the public key of
-    those that vouch for hosts.
+    """An SSH certificate authority. The panel has the private key of authorities that sign Paddock's keys, and the
+    public key of authorities that sign host keys.
     """
 
     name = models.SlugField(max_length=63, unique=True, validators=[validate_name])

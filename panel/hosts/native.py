@@ -92,7 +92,7 @@ def _applied(host: Host, agent: Session, paths: dict[str, str], control: EngineC
     result = agent.call("apply", plain(request), timeout=UPLOAD_TIMEOUT_S)
     if result["outcome"] not in ("applied", "unchanged"):
         name = Engine(control.engine).label
-        raise ApplicationError(f"{name} does not run on {host.name}: {result['error']}", code="install_failed")
+        raise ApplicationError(f"{name} is not running on {host.name}: {result['error']}", code="install_failed")
     return result
 
 

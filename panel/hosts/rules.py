@@ -64,7 +64,7 @@ def _check_way_in(host: Host, faults: dict[str, str]) -> None:
     if host.sudo_password and not host.use_sudo:
         faults["sudo_password"] = _("This field needs “Use sudo”. Turn on “Use sudo”, or leave this field empty.")
     if host.authority is not None and host.authority.kind != "user":
-        faults["authority"] = _("%s vouches for hosts. Choose an authority that signs Paddock in.") % host.authority
+        faults["authority"] = _("%s signs host keys. Choose an authority that signs Paddock's keys.") % host.authority
     if host.private_key:
         try:
             load_private_keys(host.private_key)

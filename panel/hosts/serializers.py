@@ -35,7 +35,7 @@ class HostSerializer(serializers.ModelSerializer[Host]):
         help_text="Name of the host that passes SSH connections on to this one; null for none. Administrators only."
     )
     authority = serializers.SerializerMethodField(
-        help_text="Name of the SSH certificate authority that signs Paddock in; null for none. Administrators only."
+        help_text="Name of the SSH certificate authority that signs Paddock's keys; null for none. Administrators only."
     )
     facts = serializers.DictField(read_only=True)
     host_key_fingerprint = serializers.SerializerMethodField()
@@ -138,7 +138,7 @@ class HostInput(StrictModelSerializer):
         queryset=user_authorities(),
         required=False,
         allow_null=True,
-        help_text="Name of the SSH certificate authority that signs Paddock in; null for none.",
+        help_text="Name of the SSH certificate authority that signs Paddock's keys; null for none.",
     )
     tags = TagsListField(required=False)
     teams = TeamField(many=True, required=False, help_text="Only these teams see and use the host; none: every team.")

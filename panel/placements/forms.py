@@ -12,7 +12,7 @@ from panel.placements.values import from_text, to_text
 class PlacementForm(InWords, forms.Form):
     tags = TagsFormField(label=_("Tags of the hosts"), required=True)
     values = LinesField(
-        label=_("Values of single hosts"),
+        label=_("Values for individual hosts"),
         required=False,
         rows=5,
         to_text=to_text,

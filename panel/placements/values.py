@@ -31,7 +31,7 @@ def check_values(values: Any) -> None:
             if parts[0] or len(parts) < 2:
                 raise ValidationError({"values": _("“%s” is not a place such as /blocks/0/root.") % pointer})
             if parts[1] in _FIXED:
-                raise ValidationError({"values": _("“%s” is the same for every copy.") % pointer})
+                raise ValidationError({"values": _("“%s” must be the same for every copy.") % pointer})
 
 
 def with_values(definition: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, object]:
@@ -67,7 +67,7 @@ def from_text(text: str) -> dict[str, dict[str, object]]:
     for line in filter(None, map(str.strip, text.replace("\r\n", "\n").split("\n"))):
         parts = _LINE.match(line)
         if parts is None:
-            raise ValidationError(_("“%s” is not of the form: host /place = value.") % line)
+            raise ValidationError(_("“%s” does not have the form: host /place = value.") % line)
         found.setdefault(parts["host"], {})[parts["pointer"]] = _value(parts["value"])
     return found
 

@@ -131,7 +131,7 @@ def _of_site(actor: User, item: DeploymentItem, ident: str, check: Check) -> Sit
 def _versions(item: DeploymentItem) -> tuple[Version, Version]:
     """The live version and the one that the plan deploys."""
     if item.revision is None:
-        raise ApplicationError(_("The plan takes the site off its host."))
+        raise ApplicationError(_("The plan removes the site from its host."))
     if item.previous is None:
         raise ApplicationError(_("The site is not deployed on this host yet, so there is nothing to compare with."))
     if PinnedFile.objects.filter(site=item.site).exists():

@@ -28,7 +28,7 @@ def _words(preview: Preview) -> str:
     if preview.status == JobStatus.QUEUED:
         return _("Waiting for a free worker.")
     if preview.status == JobStatus.RUNNING:
-        return _("Private copies of the live version and the draft are asked the same requests.")
+        return _("Private copies of the live version and the draft receive the same requests.")
     return ""
 
 

@@ -171,7 +171,9 @@ def _plain(name: str) -> str:
     parts = [part for part in name.split("/") if part not in ("", ".")]
     is_bad = name.startswith("/") or ".." in parts or len(parts) > MAX_DEPTH
     if is_bad or any(ord(character) < 32 or 0xD800 <= ord(character) < 0xE000 for character in name):
-        raise refused(_("contains an entry that leads outside or has a strange name: %s") % repr(name[:100]))
+        raise refused(
+            _("contains an entry that points outside the archive or has an invalid name: %s") % repr(name[:100])
+        )
     if any(len(part.encode()) > 255 for part in parts) or len(name.encode()) > 2000:
         raise refused(_("contains a name that is too long: %s") % repr(name[:100]))
     return "/".join(parts)
@@ -184,7 +186,7 @@ def _check_link(name: str, target: str) -> None:
         if depth < 0:
             break
     if depth < 0 or target.startswith("/") or not target.isprintable() or len(target) > 1000:
-        raise refused(_("contains a link that leads outside: %s") % repr(name[:100]))
+        raise refused(_("contains a link that points outside the archive: %s") % repr(name[:100]))
 
 
 def _prefix(entries: dict[str, Entry], folder: str) -> str:

@@ -107,7 +107,7 @@ class PublicationInput(StrictSerializer):
         required=False, max_length=500, write_only=True, help_text="For a private repository; not stored."
     )
     folder = serializers.CharField(
-        required=False, max_length=300, allow_blank=True, default="", help_text="Of the archive or repository."
+        required=False, max_length=300, allow_blank=True, default="", help_text="Folder in the archive or repository."
     )
     above = serializers.IntegerField(
         required=False,
@@ -126,7 +126,7 @@ class PublicationInput(StrictSerializer):
         help_text="ID of a web server. Publish only on its host, before you move the site there.",
     )
     replace = serializers.BooleanField(
-        required=False, default=False, help_text="Replace also files that Paddock did not publish."
+        required=False, default=False, help_text="Also replace files that Paddock did not publish."
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:

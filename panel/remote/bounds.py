@@ -51,7 +51,7 @@ class _BoundedPipe(BufferedPipe):  # type: ignore[type-arg]
 
     def feed(self, data: Any) -> None:
         if len(self) + len(data) > self.limit:
-            raise TooMuch("it sent more on a channel than it was told that it may")
+            raise TooMuch("it sent more data on a channel than the panel allowed")
         super().feed(data)
 
 

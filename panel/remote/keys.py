@@ -52,7 +52,7 @@ def load_private_keys(text: str) -> list[paramiko.PKey]:
     """All private keys of a text, each as load_private_key reads it; InvalidKey for an unreadable one, or too many."""
     parts = re.findall(r"-----BEGIN [^-]*PRIVATE KEY-----.*?-----END [^-]*PRIVATE KEY-----", text, re.DOTALL)
     if len(parts) > MOST_KEYS:
-        raise InvalidKey(f"Enter {MOST_KEYS} private keys at most: sshd ends a connection after more attempts.")
+        raise InvalidKey(f"Enter at most {MOST_KEYS} private keys: sshd ends a connection after more attempts.")
     return [load_private_key(part) for part in parts or [text]]
 
 

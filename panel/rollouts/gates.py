@@ -72,7 +72,7 @@ def answers(wave: Wave, deployments: Sequence[Deployment]) -> Finding:
     unknown = [row for row in states if row.health == Health.UNKNOWN]
     if unknown:
         names = ", ".join(str(row.site) for row in unknown[:5])
-        return Finding("answers", None, f"Could not be asked: {names}.")
+        return Finding("answers", None, f"Paddock could not request the health pages of {names}.")
     return Finding("answers", True, f"{len(states)} of {len(states)} sites respond as expected.")
 
 

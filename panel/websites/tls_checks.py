@@ -40,7 +40,7 @@ def _client_problems(where: str, block: ServerBlock, tls: bool) -> Iterable[Prob
     if is_plain and block.client_verify == ClientVerify.REQUIRED and not block.redirect_to_https:
         yield Problem(
             f"{where}/client_verify",
-            _("Visitors of the addresses without TLS would need no certificate. Redirect HTTP to HTTPS."),
+            _("At the addresses without TLS, visitors need no certificate. Redirect HTTP to HTTPS."),
         )
     end = revocations_end(block.client_crl) if block.client_crl else None
     if end is not None and end <= timezone.now():

@@ -82,8 +82,8 @@ def test_certificate_that_somebody_replaced_on_the_host_raises_an_alert_until_it
     ((label, detail),) = told(world)
     end = f"{timezone.now() - dt.timedelta(days=10):%Y-%m-%d}"
     assert label == "Wrong certificate" and detail == (
-        f"shop.example (TCP *:{world.https_port}): Another certificate than the deployed one is presented: for "
-        f"other.example, valid until {end}. The presented certificate is not valid for this name. It has expired."
+        f"shop.example (TCP *:{world.https_port}): Visitors get a different certificate than the deployed one: for "
+        f"other.example, valid until {end}. Visitors get a certificate that is not valid for this name. It has expired."
     )
     page = signed_in(world.people.admin).get(reverse("websites:tls", args=[site.name])).content.decode()
     assert "Visitors do not get the deployed certificate." in page and "for other.example" in page
@@ -106,7 +106,9 @@ def test_certificate_that_cannot_be_read_stops_no_round(world: World) -> None:
     pkcs8 = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     replaced(world, leaf.public_bytes(Encoding.PEM).decode(), pkcs8.decode())
     assert eventually(lambda: bool(look() and told(world)))
-    assert told(world)[0][1].endswith("Another certificate than the deployed one is presented, which cannot be read.")
+    assert told(world)[0][1].endswith(
+        "Visitors get a different certificate than the deployed one, and Paddock cannot read it."
+    )
 
 
 def test_chain_without_its_issuer_raises_an_alert(world: World) -> None:
@@ -144,7 +146,7 @@ def test_certificate_that_was_renewed_on_the_host_without_a_reload_raises_an_ale
     Path(paths[1]).write_text(second.private_key_pem)
     assert websites.certificate_observed(row, second.certificate_pem)
     look()
-    assert "Another certificate than the deployed one is presented: for shop.example" in told(world)[0][1]
+    assert "Visitors get a different certificate than the deployed one: for shop.example" in told(world)[0][1]
     world.server.run("-s", "reload")
     assert eventually(lambda: bool(look()) and told(world) == [])
 

@@ -178,7 +178,7 @@ def test_old_reading_says_nothing_about_the_present(host: Host) -> None:
     admin = User.objects.create_user("admin", role=Role.ADMIN)
     assert selectors.troubles(admin) == [] and selectors.host_troubles(host) == []
     page = signed_in(user("vera", Role.VIEWER)).get("/hosts/web-1/resources/").content.decode()
-    assert "too long ago to tell the present state" in page
+    assert "too old to show the current state" in page
 
 
 def test_history_keeps_means_and_highest_values_for_fourteen_days(host: Host) -> None:

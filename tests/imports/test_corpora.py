@@ -64,7 +64,7 @@ def test_lines_for_apache_are_counted_with_reasons_for_general_rules(tmp_path: P
     found = lines_of(corpus("nginx"), tmp_path, who)
     assert (found.sites, found.refused, found.rewriting, found.before) == (2, [], 2, 6 + 9)
     assert [line.partition(":")[0] for line in found.general] == ["general.conf"]
-    assert found.reasons == {"the new path can be one of a location with another folder": 1}
+    assert found.reasons == {"the new path can belong to a location with another folder": 1}
 
 
 def test_corpus_downloads_are_pinned() -> None:

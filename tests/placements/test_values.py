@@ -1,4 +1,4 @@
-"""Values of single hosts: places in a definition, and their text form."""
+"""Values for individual hosts: places in a definition, and their text form."""
 
 from __future__ import annotations
 

@@ -98,8 +98,8 @@ def test_rewrite_is_one_rule_where_exact(name: str) -> None:
 
 
 BLOG = (Rewrite("^/blog/(.*)$", "/news/$1"),)
-LEADS_TO = "the new path can be one of a location with"
-COMES_FROM = "the original path can be one of a location with"
+LEADS_TO = "the new path can belong to a location with"
+COMES_FROM = "the original path can belong to a location with"
 GENERAL = [
     (f"{LEADS_TO} another folder", site(Location("", "/news/", "static", root="/srv/b"), rewrites=BLOG)),
     (f"{LEADS_TO} another folder", site(Location("", "/news/", "static", alias="/srv/b/"), rewrites=BLOG)),

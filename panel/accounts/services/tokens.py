@@ -66,7 +66,8 @@ def token_revoke(*, actor: User, token: ApiToken) -> ApiToken:
     if actor.scopes is not None and Scope.ADMIN not in actor.scopes and not set(token.scopes) <= actor.scopes:
         more = ", ".join(sorted(set(token.scopes) - actor.scopes))
         raise PermissionDenied(
-            f"This token cannot revoke one that reaches further ({more}). Revoke it in the panel, under API tokens."
+            f"This token cannot revoke a token with more permissions ({more}). "
+            "Revoke that token in the panel, under API tokens."
         )
     if token.revoked_at is None:
         with transaction.atomic():

@@ -68,7 +68,7 @@ def zone_of(name: str) -> Zone:
     except dns.exception.DNSException as error:
         raise unknown(name, error) from error
     if str(zone) == ".":
-        raise ApplicationError(f"{name} is in no zone that DNS knows. Check the domain name.", retry=True)
+        raise ApplicationError(f"DNS has no zone for {name}. Check the domain name.", retry=True)
     found = [Server(server, address) for server in sorted(servers) for address in _addresses(asking, server)]
     if not found:
         raise ApplicationError(f"The authoritative servers of {zone} have no address.", retry=True)

@@ -116,7 +116,7 @@ PROVIDERS: dict[str, Provider] = {
     ),
     DnsKind.POWERDNS: Provider(
         (
-            Setting("url", _("URL"), _("Of the API, for example https://dns.example:8081."), is_address=True),
+            Setting("url", _("URL"), _("URL of the API, for example `https://dns.example:8081`."), is_address=True),
             Setting("token", _("API key"), is_secret=True),
             Setting("server_id", _("Server ID"), default="localhost"),
         ),

@@ -107,7 +107,7 @@ def dns_account_delete(*, actor: User, account: DnsAccount, expected_version: in
         )
     except ProtectedError as error:
         if records.leftover(account):
-            words = f"Records that were written by {account} are still to be removed. Try again in some minutes."
+            words = f"Paddock still has to remove DNS records that it wrote with {account}. Try again in a few minutes."
         else:
             words = f"{account} is used by sites. Turn automatic HTTPS off there first."
         raise ApplicationError(words, code="in_use") from error

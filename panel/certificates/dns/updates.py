@@ -109,7 +109,7 @@ def _rfc2136(action: str, values: Mapping[str, str], record: Record) -> None:
         text = f"The DNS server {host} does not respond: {error or type(error).__name__}"
         raise ApplicationError(text, retry=True) from error
     if answer.rcode() == dns.rcode.SERVFAIL:
-        raise ApplicationError(f"The DNS server {host} could not carry the change out (SERVFAIL).", retry=True)
+        raise ApplicationError(f"The DNS server {host} could not make the change (SERVFAIL).", retry=True)
     if answer.rcode() != dns.rcode.NOERROR:
         code = dns.rcode.to_text(answer.rcode())
         raise ApplicationError(
@@ -121,7 +121,7 @@ def _rfc2136(action: str, values: Mapping[str, str], record: Record) -> None:
 def _tsig(error: Exception) -> str:
     known = {
         dns.tsig.PeerBadKey: "it does not know the key",
-        dns.tsig.PeerBadSignature: "the key or the algorithm is another one there",
+        dns.tsig.PeerBadSignature: "the key or the algorithm differs from the server's",
         dns.tsig.PeerBadTime: "its clock differs from the panel's",
     }
     return next((words for kind, words in known.items() if isinstance(error, kind)), type(error).__name__)
@@ -187,7 +187,7 @@ def hook_path(name: str) -> Path:
             "Programs are not allowed. The panel's operator can name a folder in PADDOCK_DNS_HOOKS.", field="program"
         )
     if not _PROGRAM.match(name):
-        raise ApplicationError("The program is the name of a file, without a folder.", field="program")
+        raise ApplicationError("Enter the program as a file name, without a folder.", field="program")
     path = Path(folder) / name
     for place in (Path(folder), path):
         try:

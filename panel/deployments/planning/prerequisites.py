@@ -125,8 +125,8 @@ def _words(needs: SiteNeeds, missing: Missing) -> tuple[str, str] | None:
         return _service_words(needs, missing)
     return (
         f"Port {missing.name} on {needs.server.host} is in use by {missing.detail}.",
-        f"Stop that program, or choose another port. Otherwise {needs.server} cannot listen there, and the deployment "
-        "is undone.",
+        f"Stop that program, or choose another port. Otherwise {needs.server} cannot listen there, and Paddock rolls "
+        "back the deployment.",
     )
 
 

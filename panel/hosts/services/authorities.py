@@ -19,15 +19,15 @@ from panel.remote.keys import key_line, load_private_key, new_private_key
 
 
 def authority_create(*, actor: User, name: str, kind: str, public_key: str = "") -> SshAuthority:
-    """Add an authority. One that vouches for hosts is given by its public key; for one that signs Paddock in, a private
-    key is created, which never leaves the panel.
+    """Add an authority. An authority that signs host keys needs its public key. For an authority that signs Paddock's
+    keys, create a private key, which never leaves the panel.
 
     Raises PermissionDenied, ValidationError.
     """
     row = SshAuthority()
     if kind == AuthorityKind.USER:
         if public_key:
-            message = _("Leave this empty: Paddock creates the key of an authority that signs it in.")
+            message = _("Leave this empty: Paddock creates the key of an authority that signs Paddock's keys.")
             raise ValidationError({"public_key": message})
         row.private_key = new_private_key()
         public_key = key_line(load_private_key(row.private_key))

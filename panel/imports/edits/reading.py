@@ -68,7 +68,7 @@ def tree(engine: str, text: str) -> tuple[object, ...]:
     except Unreadable as error:
         raise ApplicationError(f"line {error.line}: {error.message}") from error
     except RecursionError as error:
-        raise ApplicationError("its blocks are nested too deep") from error
+        raise ApplicationError("its blocks are nested too deeply") from error
 
 
 def _bare(nodes: Iterable[Read], is_sorted: bool) -> tuple[object, ...]:

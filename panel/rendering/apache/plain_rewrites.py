@@ -133,7 +133,7 @@ class _Judge:
         if _stays_in_segment(item.pattern):
             places = [place for place in places if place.is_regex or "/" not in place.pattern[len(start) :]]
         reasons = (
-            f"the original path can be one of a location with {why}" for why in map(self._other_files, places) if why
+            f"the original path can belong to a location with {why}" for why in map(self._other_files, places) if why
         )
         return next(reasons, "")
 
@@ -148,7 +148,7 @@ class _Judge:
         if places is None:
             return "the location of the new path is not known in advance"
         needs = (self._needs(place, item) for place in places if place is not None)
-        return next((f"the new path can be one of a location with {need}" for need in needs if need), "")
+        return next((f"the new path can belong to a location with {need}" for need in needs if need), "")
 
     def _other_files(self, place: Place) -> str:
         """Setting that maps the location's paths elsewhere than to the server block's folder, or ""."""

@@ -169,7 +169,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     "ServerBlock.gzip_types": (missing(_SERVER_WIDE, "the web server's list (compressibleTypes)"),),
     "ServerBlock.client_max_body_mb": (missing(_SERVER_WIDE, "the web server's limit (maxReqBodySize)"),),
     "ServerBlock.client_certificates": (
-        missing("On OpenLiteSpeed, a TLS session of another site goes around the check of clients' certificates",
+        missing("On OpenLiteSpeed, a TLS session of another site bypasses the check of client certificates",
                 "no deployment until this is off"),
     ),
     "ServerBlock.hsts_max_age_s": (

@@ -122,7 +122,8 @@ def _tls(source: ServerBlock, at: str) -> list[Node]:
         return []
     if source.client_certificates is not None:
         message = (
-            "On OpenLiteSpeed, a TLS session of another site goes around client certificates; choose another web server"
+            "On OpenLiteSpeed, a TLS session of another site bypasses the check of client certificates; "
+            "choose another web server"
         )
         raise NotExpressible(f"{at}/client_certificates", message)
     return [block("vhssl", body=tls_keys(source, at))]

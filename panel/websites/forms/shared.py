@@ -73,7 +73,7 @@ class DirectiveSetForm(SharedSettingForm[DirectiveSet], RawDirectivesForm[Direct
         fields = ("name", "team", "engine", "text")
         labels = {**_LABELS, "engine": _("Web server"), "text": _("Directives")}
         help_texts = {
-            "name": _("Raw directives name the set by a line of its own, for example `@cors`."),
+            "name": _("To use the set, write its name on a line of the raw directives, for example `@cors`."),
             "text": _("Written in the web server's own syntax. They are checked where a site uses them."),
         }
         widgets = {"text": forms.Textarea(attrs={"rows": 8, "class": "lines", "spellcheck": "false"})}

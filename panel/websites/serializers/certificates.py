@@ -12,9 +12,13 @@ class CertificateSerializer(serializers.ModelSerializer[Certificate]):
     team = serializers.CharField(source="team.slug", read_only=True)
     names = serializers.ListField(child=serializers.CharField(), read_only=True)
     host = serializers.CharField(
-        source="host.name", read_only=True, allow_null=True, default=None, help_text="Host of the file, if it is one"
+        source="host.name",
+        read_only=True,
+        allow_null=True,
+        default=None,
+        help_text="Host with the certificate file; null without a file on a host",
     )
-    certificate_path = serializers.CharField(read_only=True, help_text="Path of that file on the host")
+    certificate_path = serializers.CharField(read_only=True, help_text="Path of the certificate file on the host")
     faults = serializers.ListField(
         source="fault_words",
         child=serializers.CharField(),

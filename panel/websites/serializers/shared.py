@@ -19,7 +19,7 @@ _FIELDS = ["id", "name", "team", "sites", "created_at", "updated_at"]
 
 class _SharedSettingSerializer(serializers.ModelSerializer[Any]):
     team = serializers.CharField(source="team.slug", read_only=True)
-    sites = serializers.SerializerMethodField(help_text="Names of the sites that name the setting.")
+    sites = serializers.SerializerMethodField(help_text="Names of the sites that use the setting.")
 
     def get_sites(self, row: SharedSetting) -> list[str]:
         return [site.name for site in self._sites[row.name]]

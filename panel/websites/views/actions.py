@@ -83,7 +83,7 @@ def delete(request: Request, name: str) -> HttpResponse:
         return planned(request, work, reverse("websites:list"), _("The site %s was deleted.") % site.name)
     text = _("Its document root on the host is kept.")
     if site_is_there(site):
-        text += " " + _("You review the plan that removes the site from its host first.")
+        text += " " + _("You first review the plan that removes the site from its host.")
     context = {
         "form": form,
         "title": _("Delete the site %s?") % site.name,

@@ -158,7 +158,9 @@ def export(request: Request, name: str) -> HttpResponse:
         )
         if made is not None:
             return _download(made, f"{row.name}.p12", "application/x-pkcs12")
-    lead = _("A PKCS #12 file with the certificate, its chain and its private key. The download is recorded.")
+    lead = _(
+        "A PKCS #12 file with the certificate, its chain, and its private key. The audit log records the download."
+    )
     return _form_page(request, form, _("Download %s with its key") % row.name, lead, _("Download"))
 
 

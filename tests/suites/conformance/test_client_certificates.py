@@ -250,5 +250,5 @@ def test_http3_of_gallop_has_the_same_check(server_root: Path, people: People) -
 def test_openlitespeed_refuses_the_site_instead_of_serving_it_without_the_check(people: People) -> None:
     clients = ClientCertificates(True, people.authority.pem, "/etc/paddock/ca.pem")
     site = _site("required", 443, 80, Path("/etc/paddock"), clients)
-    with pytest.raises(NotExpressible, match="goes around client certificates"):
+    with pytest.raises(NotExpressible, match="bypasses the check of client certificates"):
         render(site, WEB_SERVERS["openlitespeed"])

@@ -150,7 +150,7 @@ def fpm_pool(site: Site) -> list[str]:
 
 
 def authorities(host: Host) -> list[str]:
-    """An authority that vouches for hosts, and one that signs Paddock in to `host`; returns their pages."""
+    """An authority that signs host keys, and one that signs Paddock's keys for `host`; returns their pages."""
     SshAuthority.objects.create(name="hosts-of-the-second-datacenter-2026", kind="host", public_key=_public_key())
     signs = SshAuthority.objects.create(name="paddock", kind=AuthorityKind.USER, public_key=_public_key())
     Host.objects.filter(pk=host.pk).update(authority=signs)
