@@ -116,7 +116,7 @@ def test_chain_without_its_issuer_raises_an_alert(world: World) -> None:
     leaf = Certificate.objects.get().certificate_pem.split("-----END CERTIFICATE-----")[0]
     replaced(world, f"{leaf}-----END CERTIFICATE-----\n")
     assert eventually(lambda: bool(look() and told(world)))
-    assert "presented with 0 certificates of issuers, and 1 are deployed" in told(world)[0][1]
+    assert "the certificate with 0 chain certificates, but 1 are deployed" in told(world)[0][1]
 
 
 def test_certificate_that_was_renewed_on_the_host_without_a_reload_raises_an_alert(world: World) -> None:

@@ -240,7 +240,7 @@ def test_drift_is_adopted_by_administrators_only(people: Cast) -> None:
     assert signed_in(people.owner).post(url("drift-adopt", row.pk)).status_code == 403
     assert not PinnedFile.objects.exists()
     answer = signed_in(people.admin).post(url("drift-adopt", row.pk), follow=True)
-    assert "until you release it" in answer.content.decode()
+    assert "until you choose Manage again" in answer.content.decode()
     state = SiteState.objects.get()
     assert state.status == SiteStatus.LIVE
     assert state.revision is not None

@@ -229,7 +229,7 @@ def test_pages_add_list_and_delete_an_authority(admin: User) -> None:
     assert made.status_code == 302
     row = SshAuthority.objects.get()
     page = browser.get(reverse("hosts:authorities")).content.decode()
-    assert row.public_key in page and "Signs Paddock's keys" in page
+    assert row.public_key in page and "Signs Paddock&#x27;s keys" in page
     assert "PRIVATE KEY" not in page
     wrong = browser.post(reverse("hosts:authority_add"), {"name": "ca", "kind": "host", "public_key": "nonsense"})
     assert wrong.status_code == 422 and "as a line such as" in wrong.content.decode()

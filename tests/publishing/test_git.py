@@ -117,7 +117,7 @@ def test_links_of_a_repository_that_lead_outside_are_refused(shop: Published, re
     (repository.work / "secret").symlink_to("../../../etc/passwd")
     repository.commit({"index.html": "x"})
     done = published(shop, repository.url)
-    assert done.status == JobStatus.FAILED and "link that leads outside" in done.error
+    assert done.status == JobStatus.FAILED and "link that points outside" in done.error
     assert shop.get() == "this is shop"
 
 

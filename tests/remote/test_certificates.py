@@ -284,7 +284,7 @@ def test_second_of_two_keys_signs_in(sshd: SshServer, target: Target, tmp_path: 
 
 def test_more_keys_than_sshd_allows_attempts_are_refused(tmp_path: Path) -> None:
     keys = "".join(new_private_key() for _ in range(6))
-    with pytest.raises(InvalidKey, match="5 private keys at most"):
+    with pytest.raises(InvalidKey, match="at most 5 private keys"):
         load_private_keys(keys)
 
 

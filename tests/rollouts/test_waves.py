@@ -176,7 +176,7 @@ def test_undo_keeps_a_site_that_was_changed_since_and_says_so(fleet: Fleet) -> N
     rollout_undo(actor=fleet.owner, rollout=rollout)
     fleet.go_on(rollout)
     assert fleet.texts() == [*OLD[:3], "newer", OLD[4]]
-    assert rollout.status == "failed" and "node-3: site-3 was changed since" in rollout.error
+    assert rollout.status == "failed" and "node-3: site-3 has changed since then" in rollout.error
 
 
 def test_plan_that_became_stale_pauses_the_rollout(fleet: Fleet) -> None:

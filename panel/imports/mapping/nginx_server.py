@@ -186,9 +186,7 @@ def _known(values: Sequence[str]) -> bool:
 
 
 def _try_files(made: Server, node: Node) -> str:
-    """Map try_files of a server block. nginx applies it to requests that match no location; in the panel's model they
-    belong to location /.
-    """
+    """Map try_files of a server block: nginx applies it if no location matches, the panel in location /."""
     if why := fits(shapes.validate_try_files, list(node.args)):
         return why
     if not _known(node.args):

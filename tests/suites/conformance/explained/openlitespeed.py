@@ -223,7 +223,7 @@ ROWS = (
         "headers for an upstream",
         "",
         upstreams.told_of_the_visitor,
-        "OpenLiteSpeed sets the headers about the",
+        "OpenLiteSpeed sends a fixed set of X-Forwarded headers",
     ),
     Departs("rewritten paths for an upstream", "", upstreams.letters, "OpenLiteSpeed decodes a rewritten path before"),
     Departs(
