@@ -1,4 +1,5 @@
-"""Certificates in files of this host: those that configurations of its web servers name, and those in usual folders.
+"""Certificates in files of this host: those that configurations of its web servers name, and those in the usual
+folders.
 
 Only the first certificate of a file leaves the host. Private keys in the same file or folder do not.
 """

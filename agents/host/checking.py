@@ -118,7 +118,7 @@ def _row(check: dict[str, Any], seen: dict[str, Any] | None, now: dict[str, Any]
 
 
 def problems(rows: list[dict[str, Any]], *, anyway: bool) -> list[str]:
-    """Reasons to roll the change back. `anyway`: its own sites may get worse, other sites never."""
+    """Reasons to roll the change back. `anyway`: the change's own sites may respond worse, other sites may not."""
     found = []
     for row in rows:
         if row["verdict"] != verdict.WORSE:

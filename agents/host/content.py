@@ -208,7 +208,7 @@ def _forget_upload(source: str) -> None:
 
 
 def _owner(site: _Site) -> Tuple[Tuple[int, int] | None, int]:
-    """Owner and mode of the present folder; without an owner if the agent cannot give files to another account."""
+    """Owner and mode of the current folder; without an owner if the agent cannot give files to another account."""
     tree = site.opened()
     if tree is None:
         return None, 0o755
@@ -244,7 +244,7 @@ def _is_own(tree: int, path: str, own: Dict[str, Any]) -> bool:
 
 
 def _switch(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
-    """An interrupted switch continues, also that of the release before this one."""
+    """Exchange the folders. Continue an interrupted switch, even that of the release before this one."""
     release, keep, atomic = _release(args), _keep(args), True
     current = site.current()
     if current != release:
@@ -261,7 +261,7 @@ def _switch(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _finish(site: _Site, release: str, keep: List[str]) -> None:
-    """Complete an exchange: until then, the former folder has the name of the present release in the store."""
+    """Complete an exchange: until then, the former folder has the name of the current release in the store."""
     if release not in os.listdir(site.store):
         return
     former = site.identified(release)
@@ -311,7 +311,9 @@ def _carry_back(site: _Site, former: str, path: str) -> None:
 
 
 def _return(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
-    """Kept paths move first: until the exchange, an interrupted return can be asked for again."""
+    """Restore the former folder. Kept paths move first, so that an interrupted return can be repeated until the
+    exchange.
+    """
     release, keep = _release(args), _keep(args)
     if site.current() != release:
         raise Refusal("refused", "the folder no longer contains %s" % release, path=site.path)

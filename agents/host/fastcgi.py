@@ -12,7 +12,7 @@ _BEGIN, _PARAMS, _STDIN, _STDOUT, _END = 1, 4, 5, 6, 3
 
 
 def get(path: str, script: str, timeout_s: float = TIMEOUT_S) -> bytes:
-    """Body of the response of the pool at the socket `path` to a GET request for `script`. OSError without one."""
+    """Body of the pool's response at the socket `path` to a GET request for `script`. OSError without a response."""
     params = {"REQUEST_METHOD": "GET", "SCRIPT_NAME": script, "SCRIPT_FILENAME": script, "QUERY_STRING": ""}
     content = b"".join(_pair(name.encode("ascii"), value.encode("utf-8")) for name, value in params.items())
     request = _record(_BEGIN, struct.pack(">HB5x", 1, 0)) + _record(_PARAMS, content)

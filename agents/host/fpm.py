@@ -340,7 +340,7 @@ def _problem(pool: Pool, content: Optional[bytes]) -> str:
 
 
 def _undone(pool: Pool, former: Optional[bytes]) -> str:
-    """Let php-fpm follow the restored file, and start it if it ended. Returns a sentence about the result."""
+    """Reload php-fpm with the restored file, and start it if it ended. Returns a sentence about the result."""
     try:
         if not pool.master():
             unit = detect.unit_of(_unit(pool) + ".service")

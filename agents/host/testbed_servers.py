@@ -139,7 +139,7 @@ class Server:
         return self.process is not None and self.process.poll() is None
 
     def words(self) -> str:
-        """Its output and error log."""
+        """Output and error log of the server."""
         texts = [_written(path, -_LOG_TAIL).strip() for path in self._logs()]
         return "\n".join(text for text in texts if text)
 

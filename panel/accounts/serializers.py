@@ -115,7 +115,7 @@ class MeSerializer(UserSerializer):
 
 
 class ProfileInput(StrictSerializer):
-    """Input to change the own profile; all fields are optional."""
+    """Input to change the caller's own profile; all fields are optional."""
 
     email = serializers.EmailField(required=False, allow_blank=True)
     timezone = serializers.CharField(max_length=64, required=False)

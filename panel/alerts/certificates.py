@@ -1,4 +1,4 @@
-"""Alerts about certificates: orders that failed, and what sites present that expires or is revoked."""
+"""Alerts about certificates: failed orders, and certificates of sites that expire, are revoked, or are wrong."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def live_alerts(user: User, most: int) -> list[Alert]:
 
 
 def revocation_alerts(user: User, most: int) -> list[Alert]:
-    """Live sites that refuse all clients soon, or already, because a revocation list of clients' certificates ends."""
+    """Live sites that refuse all clients, now or soon, because a list of revoked client certificates expires."""
     now = timezone.now()
     limit = now + REVOCATIONS_NOTICE
     live = SiteState.objects.filter(status__in=DEPLOYED)

@@ -265,7 +265,7 @@ _ROLLOUT_LABELS: dict[str, Text] = {
 
 
 def _rollouts(user: User, most: int) -> list[Alert]:
-    """Rollouts that wait for a person, and those of the last days that were undone because a wave failed."""
+    """Rollouts that wait for a person, and those of the last days that were rolled back because a wave failed."""
     since = timezone.now() - RECENT
     rows = rollouts_visible(user).filter(
         Q(status__in=(RolloutStatus.WAITING, RolloutStatus.PAUSED))

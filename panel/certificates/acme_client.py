@@ -103,7 +103,7 @@ class _NewOrder(messages.NewOrder):
 
 
 class _Network(client.ClientNetwork):
-    """`Retry-After` of a refusal is kept, and a refused nonce is replaced as often as it takes (RFC 8555, 6.5)."""
+    """Keep `Retry-After` of a refusal, and replace a rejected nonce as often as necessary (RFC 8555, 6.5)."""
 
     retry_after: str = ""
 
@@ -242,7 +242,7 @@ class Authority:
         return self._told(call)
 
     def challenges(self, url: str, kind: ChallengeKind) -> list[Challenge]:
-        """The challenges of the order that wait for an answer. AcmeProblem where an authorization failed."""
+        """The pending challenges of the order. AcmeProblem if an authorization failed."""
 
         def call() -> list[Challenge]:
             order = messages.Order.from_json(self._post(url, None).json())
@@ -277,7 +277,7 @@ class Authority:
         return content, tls_file(tls_name(name)) if kind == ChallengeKind.TLS else token
 
     def answer(self, challenge: Challenge) -> None:
-        """Say that the file or the record is in place. The message is the same for all kinds."""
+        """Tell the authority that the file or record is in place. The message is the same for all kinds."""
         self._told(lambda: self._post(challenge.url, challenges.HTTP01Response()))
 
     def finalize(self, url: str, request: x509.CertificateSigningRequest) -> None:
@@ -375,7 +375,7 @@ def _jwk(key_pem: str) -> tuple[Any, Any]:
 
 @contextmanager
 def session(endpoint: Endpoint) -> Iterator[Authority]:
-    """Speak to an authority with an account's key."""
+    """Open a session with an authority, with an account's key."""
     jwk, algorithm = _jwk(endpoint.key_pem)
     network = _Network(jwk, alg=algorithm, user_agent=USER_AGENT, timeout=TIMEOUT_S)
     with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:

@@ -1,4 +1,4 @@
-"""Files of challenges on a host, through its agent; and whether the site's own web server answers with them."""
+"""Files of challenges on a host, through its agent; and whether the site's own web server serves them."""
 
 from __future__ import annotations
 

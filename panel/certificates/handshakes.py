@@ -130,7 +130,7 @@ def connected(address: str, port: int, through: Target | None) -> socket.socket 
 
 
 def _shake(connection: SSL.Connection, stream: socket.socket | Stream) -> None:
-    """The handshake with an end: a server that sends a byte now and then must not hold the check up."""
+    """Complete the handshake within a time limit: a server that sends a byte now and then must not block the check."""
     deadline = time.monotonic() + TIMEOUT_S
     while True:
         is_done = False

@@ -23,7 +23,9 @@ RENEWED_BELOW = ("/etc/letsencrypt",)  # links of its folder `live` lead to `arc
 
 
 def look() -> int:
-    """Read every such file once; return the number of certificates that were renewed. A silent host is skipped."""
+    """Read every certificate file of a host once; return the number of certificates that were renewed. A silent host is
+    skipped.
+    """
     by_host = certificates_on_hosts()
     with ThreadPoolExecutor(HOSTS_AT_ONCE) as threads:
         found = list(threads.map(_texts, by_host, by_host.values()))

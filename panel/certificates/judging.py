@@ -1,4 +1,4 @@
-"""Judge the certificates that a listener presents, ours or not. Pure."""
+"""Compare the certificates that a listener presents with the deployed ones. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts of what an authority limits: read before an order is placed, increased when an order used some."""
+"""Counters of the rate limits of authorities: read before an order is placed, and increased by it."""
 
 from __future__ import annotations
 
@@ -123,5 +123,5 @@ def of_site(automatic: AutomaticCertificate) -> list[Usage]:
 
 
 def forget() -> None:
-    """Remove full buckets, which say nothing."""
+    """Delete full buckets, which limit nothing."""
     RateLimit.objects.filter(full_at__lte=timezone.now()).delete()

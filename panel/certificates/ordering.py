@@ -57,7 +57,7 @@ class Lost(Exception):
 
 
 def order_execute(uuid: UUID) -> Attempt:
-    """Claim and carry out a queued order, as far as it comes now."""
+    """Claim a queued order, and carry it out as far as possible now."""
     if Order.objects.filter(uuid=uuid, retry_at__gt=timezone.now()).exists():
         return Attempt.BUSY
     claim = Claim(Order)
@@ -352,7 +352,7 @@ class Course:
             self.automatic.certificate = kept
 
     def check(self) -> None:
-        """Done means seen: each listener presents the new leaf and chain for each name, or the old state returns."""
+        """Check that each listener presents the new leaf and chain for each name; else restore the previous state."""
         seen = acme_client.wait_until(self._seen, timeout_s=20.0) or self.order.seen
         bad = switching.wrong(seen)
         if not bad:

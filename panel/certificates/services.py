@@ -32,8 +32,8 @@ from panel.websites.services.base import remove, store
 
 
 def account_create(*, actor: User, team: Team, name: str, **values: Any) -> AcmeAccount:
-    """Keep what an account is registered with; it is registered by its first order. The team agrees to the terms of
-    service of the certificate authority by this.
+    """Save an account, which its first order registers. By this the team agrees to the terms of service of the
+    certificate authority.
 
     Another directory than the listed ones is reached from the panel's own machine, so only administrators name one.
     """
@@ -140,7 +140,9 @@ def certificate_revoke(*, actor: User, site: Site, reason: str, order_new: bool 
 
 
 def _refuse_names(site: Site, dns: DnsAccount | None) -> None:
-    """HTTP-01 proves exact names only (RFC 8555 section 8.3), DNS-01 wildcard names too."""
+    """Reject names that cannot be proven: HTTP-01 proves only exact names (RFC 8555 section 8.3), DNS-01 wildcard names
+    too.
+    """
     names = [name.name for block in site.blocks.all() for name in block.names.all()]
     provable = ("exact", "leading", "dot") if dns else ("exact",)
     others = [name for name in names if server_names.kind(name) not in provable]

@@ -1,4 +1,4 @@
-"""Other sites that have to do with the certificate of one: those that serve its names on other hosts, and those that
+"""Other sites that share names or the certificate of a site: those that serve its names on other hosts, and those that
 use its certificate.
 
 All hosts of a name serve a challenge, because the authority may ask any of them (DNS with several addresses, or a

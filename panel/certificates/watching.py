@@ -115,7 +115,7 @@ def _asked(questions: Sequence[Question]) -> dict[Question, str]:
 
 
 def _problem(question: Question) -> str:
-    """A listener that cannot be reached has no problem here: the watch of sites tells."""
+    """Problem of a listener; "" if it cannot be reached, because the watch of sites reports that."""
     try:
         chain = handshakes.presented(question.listener, question.through)
     except handshakes.HandshakeFailed as error:

@@ -1,4 +1,4 @@
-"""The cache in Redis, without which pages and tasks go on, and a look at Redis itself."""
+"""The cache in Redis, which pages and tasks can do without, and a check of Redis itself."""
 
 from __future__ import annotations
 

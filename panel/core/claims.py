@@ -36,7 +36,7 @@ class Locks(Protocol):
     """Locks of hosts that a worker holds beside its rows (hosts.locks.HeldLocks)."""
 
     def extend(self) -> None:
-        """Keep them for longer. ApplicationError when one was lost."""
+        """Keep the locks for longer. ApplicationError if one was lost."""
 
 
 class Attempt(StrEnum):

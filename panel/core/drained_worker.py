@@ -41,7 +41,9 @@ class LeaveMessages(bootsteps.StartStopStep):
     shutdown = stop
 
     def _follow(self, consumer: Any) -> None:
-        """A message that arrives meanwhile goes back to the queue: kombu finds no consumer for it."""
+        """Take messages or stop taking them, as the machine is drained or not. A message that arrives in between
+        returns to the queue, because kombu finds no consumer for it.
+        """
         if is_draining() == self._leaves:
             return
         self._leaves = not self._leaves

@@ -124,7 +124,7 @@ def job_found(user: object, uuid: UUID) -> tuple[JobKind, Any] | None:
 
 
 def job_loaded(uuid: UUID) -> tuple[JobKind, Any] | None:
-    """The same without asking for permission."""
+    """The job with its kind, without a check of permission; None if there is none."""
     for kind in KINDS.values():
         row = kind.load(uuid)
         if row is not None:

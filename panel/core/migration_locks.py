@@ -65,7 +65,7 @@ class MigrationLocks:
         self.opened.__exit__(type(error), error, error.__traceback__)
 
     def _lock_all(self) -> str:
-        """The table that another process holds; "" if all are locked."""
+        """Lock every table. Return a table that another process holds, "" if all are locked."""
         with ExitStack() as opened:
             opened.enter_context(transaction.atomic(using=self.connection.alias))
             cursor = opened.enter_context(self.connection.cursor())
@@ -81,7 +81,7 @@ class MigrationLocks:
         return ""
 
     def _wait_for(self, table: str) -> None:
-        """Wait with no other lock. PostgreSQL then ends a vacuum of its own of the table, after one second."""
+        """Wait for the table without other locks. After one second PostgreSQL cancels its own vacuum of the table."""
         with transaction.atomic(using=self.connection.alias):
             self._has_locked(table, VACUUM_TIMEOUT)
             transaction.set_rollback(True, using=self.connection.alias)

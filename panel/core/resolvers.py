@@ -1,4 +1,4 @@
-"""Questions to DNS resolvers."""
+"""DNS resolvers of the panel, and queries to them."""
 
 from __future__ import annotations
 

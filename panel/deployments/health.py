@@ -41,7 +41,7 @@ def healths(checks: Mapping[Deployment, Sequence[Mapping[str, Any]]]) -> dict[tu
 
 
 def of_checks(rows: Iterable[Mapping[str, Any]]) -> dict[str, Observed]:
-    """By the name of the site."""
+    """Observed health of each site, from the checks of a deployment, by the site's name."""
     found: dict[str, Observed] = {}
     for row in rows:
         if row["kind"] != "health":
@@ -61,7 +61,7 @@ def since(sites: Sequence[int]) -> dict[int, tuple[str, dt.datetime | None]]:
 def noted(
     found: Observed | None, before: tuple[str, dt.datetime | None] | None, now: dt.datetime
 ) -> tuple[str, str, dt.datetime | None, dt.datetime | None]:
-    """The values of COLUMNS."""
+    """The observation as values of COLUMNS."""
     if found is None:
         return Health.UNKNOWN, "", None, None
     is_as_before = before is not None and before[0] == found.health and before[1] is not None

@@ -169,8 +169,8 @@ def answers(host: Host, questions: Sequence[dict[str, object]]) -> list[dict[str
 def preflight_ask(
     host: Host, logs: Sequence[str], *, roots: Collection[str], needs: Message | None
 ) -> Callable[[], Preflight]:
-    """The addresses that are asked for most in each of these access logs, and `needs` (agents/host/prerequisites.py)
-    that the host does not meet. In two parts as above.
+    """The most requested addresses in each of these access logs, and `needs` (agents/host/prerequisites.py) that the
+    host does not meet. Two steps, as in `differing_ask`.
     """
     rows = [{"path": path, "roots": sorted(roots), "most": BUSIEST} for path in logs[:LOGS_AT_ONCE]]
     with pool.session(target_for(host)) as session:
@@ -184,7 +184,7 @@ def preflight_ask(
 
 
 def preflight(host: Host, logs: Sequence[str], *, roots: Collection[str]) -> Preflight:
-    """The addresses that are asked for most in each of these access logs."""
+    """The most requested addresses in each of these access logs."""
     return preflight_ask(host, logs, roots=roots, needs=None)()
 
 

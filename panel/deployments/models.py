@@ -192,8 +192,7 @@ class Deployment(Job):
 
     @property
     def status_words(self) -> str:
-        """For a reader: a plan that a newer one took the place of was cancelled by nobody, and a deployment is verified
-        only if its sites were observed to be right."""
+        """Status for people: *Replaced* if a newer plan replaced this one, *Verified* after good observations."""
         if self.superseded_by_id:
             return gettext("Replaced")
         if self.status == DeploymentStatus.PLANNED and self.confirmed_at is not None:

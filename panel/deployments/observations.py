@@ -19,7 +19,7 @@ _HEALTH = "health"
 
 
 def observed_record(rows: Iterable[tuple[Deployment, Sequence[Check]]]) -> None:
-    """Store what the sites of these deployments were asked, and what that comes to."""
+    """Store the requests to the sites of these deployments, and the result of the observations."""
     found = []
     for deployment, checks in rows:
         deployment.checks = list(checks)
@@ -40,7 +40,7 @@ def is_verified(checks: Sequence[Check], sites: Iterable[str]) -> bool:
 
 
 def observation(checks: Sequence[Check]) -> str:
-    """The trouble that was observed, one sentence for each site; "" where nothing was."""
+    """The observed problems, one sentence for each site; "" if there are none."""
     told: dict[str, str] = {}
     for check in sorted(checks, key=lambda item: item["kind"] != _HEALTH):
         if check["verdict"] not in WELL and check["kind"] != "other":
@@ -49,7 +49,7 @@ def observation(checks: Sequence[Check]) -> str:
 
 
 def sentence(check: Check) -> str:
-    """The health page answers 502, as before."""
+    """One sentence about a check, such as `The health page responds with 502, as before.`"""
     values = {"site": check["site"], "url": check["url"], "words": check["words"]}
     if check["kind"] == _HEALTH:
         return _("%(site)s: the health page %(url)s %(words)s.") % values

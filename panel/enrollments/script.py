@@ -1,4 +1,4 @@
-"""The shell script that adds a host, and the commands that start it. Pure.
+"""Shell script that adds a host, and the commands that start it. Pure.
 
 The script is POSIX sh. It runs whole or not at all: its work is in a function that is called in the last line.
 """

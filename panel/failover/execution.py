@@ -1,4 +1,5 @@
-"""Carries out a change of a virtual address: every host is looked at and tests its file first, then all use theirs.
+"""Carry out a change of a virtual address: check every host and let it test its file first, then let all hosts use
+their files.
 
 If a host refuses its file, or no host has the address afterwards, every host gets its former file back.
 """
@@ -215,7 +216,9 @@ def _put(change: Change, host: Host) -> None:
 
 
 def _await_holder(change: Change, host: Host) -> None:
-    """Let the first host take a new address before the others could. It goes on without it if its check fails."""
+    """Let the first host take a new address before the others can. Continue without that if the check fails on the
+    first host.
+    """
     deadline = time.monotonic() + FIRST_S
     while time.monotonic() < deadline and change.spec.ip not in _observed(change, host).addresses:
         time.sleep(POLL_S)
@@ -230,7 +233,7 @@ def _sent(host: Host, action: str, text: str, expected: list[str] | None) -> Non
 
 
 def _verified(change: Change, locks: HeldLocks) -> str:
-    """Name of the host that has the address, "" once it is withdrawn. ApplicationError if that is not so in time."""
+    """Name of the host that has the address, "" once it is withdrawn. ApplicationError if that takes too long."""
     deadline = time.monotonic() + SETTLE_S
     while True:
         locks.extend()

@@ -1,4 +1,4 @@
-"""Reads the state of keepalived on a host, and records it."""
+"""Read the state of keepalived on a host, and record it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pure: what the hosts of a virtual address reported, judged."""
+"""Judge the reports of the hosts of a virtual address. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Carries out a change of a PHP-FPM pool on its host."""
+"""Carry out a change of a PHP-FPM pool on its host."""
 
 from __future__ import annotations
 

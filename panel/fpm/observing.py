@@ -1,4 +1,4 @@
-"""Reads the PHP-FPM versions, accounts and pools of a host, and records the state of its pools."""
+"""Read the PHP-FPM versions, accounts and pools of a host, and record the state of its pools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pure: what a host reported of its PHP-FPM pools, judged."""
+"""Judge a host's report on its PHP-FPM pools. Pure."""
 
 from __future__ import annotations
 

@@ -15,13 +15,13 @@ from panel.remote.keys import authority_line
 
 
 def authorities_visible(user: User) -> QuerySet[SshAuthority]:
-    """All of them for administrators, none for others."""
+    """SSH certificate authorities: all for administrators, none for other users."""
     rows = SshAuthority.objects.defer("private_key").prefetch_related("sign_ins")
     return rows if user.is_admin else rows.none()
 
 
 def user_authorities() -> QuerySet[SshAuthority]:
-    """Authorities that sign the panel in to hosts."""
+    """Authorities that sign the panel's keys."""
     return SshAuthority.objects.filter(kind=AuthorityKind.USER)
 
 
@@ -56,8 +56,8 @@ def host_authorities() -> tuple[str, ...]:
 
 
 def _host_authorities() -> tuple[str, ...]:
-    """Read them. Threads that otherwise use no database ask for this, so a connection that was opened for it is closed
-    again.
+    """Read the public keys. Close a database connection that was opened for this, because threads without other queries
+    call it.
     """
     was_closed = connection.connection is None
     rows = SshAuthority.objects.filter(kind=AuthorityKind.HOST).order_by("pk")

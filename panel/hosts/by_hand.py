@@ -1,4 +1,4 @@
-"""Lines of shell that an administrator pastes on a host which does not reach the panel. Pure.
+"""Shell lines that an administrator pastes on a host that cannot reach the panel. Pure.
 
 They are POSIX sh. A line that is pasted again changes nothing.
 """

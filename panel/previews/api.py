@@ -17,7 +17,7 @@ from panel.previews.serializers import PreviewInput, PreviewSerializer
 
 
 class Previews(Resource):
-    """A preview asks the live version and the draft of a plan's sites the same requests, on private copies."""
+    """A preview sends the same requests to private copies of the live version and the draft of a plan's sites."""
 
     model = Preview
     serializer_class = PreviewSerializer

@@ -1,4 +1,4 @@
-"""Execution of a queued preview: private copies of each site's live version and draft are asked the same requests.
+"""Execution of a queued preview: private copies of each site's live version and draft receive the same requests.
 
 The private servers are a test bed of the host's agent (benchmarks.testbeds): they end with the request that holds them,
 also when this worker or the connection ends. A preview of a dead worker starts again.
@@ -161,7 +161,7 @@ def _log_lines(actor: User, site: Site) -> tuple[list[str], list[str]]:
 
 
 class _Copies:
-    """Private servers with both versions of a site, for as long as they are asked."""
+    """Private servers with both versions of a site, for the duration of the requests."""
 
     def __init__(self, target: Target, before: Version, after: Version) -> None:
         self._target = target

@@ -29,7 +29,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Difference:
-    """A request that the two versions answer differently."""
+    """A request to which the two versions respond differently."""
 
     method: str
     url: str

@@ -24,7 +24,7 @@ from panel.previews.selectors import previews_visible
 
 @require_POST
 def request_preview(request: Request, uuid: UUID) -> HttpResponse:
-    """Ask the live versions and the drafts of a plan's sites the same requests."""
+    """Start a preview: the same requests to the live versions and the drafts of a plan's sites."""
     plan = get_object_or_404(deployments_visible(request.user), uuid=uuid)
     if not is_whole_visible(request.user, plan):
         raise Http404

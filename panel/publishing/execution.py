@@ -321,7 +321,7 @@ class _HostWork:
         self.work.record()
 
     def back(self) -> None:
-        """Restore the former files, also where the response to the exchange was lost."""
+        """Restore the former files, even if the response to the exchange was lost."""
         try:
             self._call("return")
         except OperationRefused as error:

@@ -52,7 +52,7 @@ class Stream:
 
     @property
     def _closed(self) -> bool:
-        """Paramiko asks its sockets for this."""
+        """Return whether the stream is closed; Paramiko reads this attribute of its sockets."""
         return self._give_back is None
 
     def shutdown(self, _how: int) -> None:

@@ -56,7 +56,7 @@ def excepts(spec: SiteSpec, address: str) -> bool:
 
 
 def instead(spec: SiteSpec) -> SiteSpec:
-    """The site with a status in place of its content, for a server without directives for a page: OpenLiteSpeed.
+    """The site with a status instead of its content, for OpenLiteSpeed, which has no directives for a page.
 
     Raises NotExpressible if some addresses are to see the site.
     """

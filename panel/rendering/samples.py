@@ -1,4 +1,4 @@
-"""Addresses that a location handles, made from its pattern: to ask it, and to find out which location wins. Pure.
+"""Addresses that a location handles, made from its pattern, for requests and for finding the location that wins. Pure.
 
 What `of_pattern` makes is a guess at what a regular expression matches, so that `reaching` tries each on the very rules
 by which servers choose (choice.py).

@@ -257,7 +257,9 @@ def note(wave: Wave, found: Finding) -> None:
 
 @transaction.atomic
 def _fail(rollout: Rollout, wave: Wave, found: Finding) -> Next:
-    """Undo every wave, because a gate failed. Written together: a wave never fails without its undo."""
+    """Undo every wave, because a gate failed. One transaction records both, so that a wave never fails without its
+    undo.
+    """
     note(wave, found)
     wave.status, wave.finished_at = WaveStatus.FAILED, timezone.now()
     wave.save(update_fields=["status", "finished_at", "evidence"])

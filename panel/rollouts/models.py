@@ -27,8 +27,8 @@ def check_hook(value: str) -> None:
 class Rollout(Job):
     """The deployments of `batch` in waves.
 
-    `next_at` is the time of the worker's next look. `error` is the reason of a failed gate or of a pause, or what
-    could not be undone.
+    `next_at` is the time of the worker's next look. `error` is the reason of a failed gate or of a pause, or the hosts
+    that could not be rolled back.
     """
 
     batch = models.UUIDField(unique=True, editable=False)

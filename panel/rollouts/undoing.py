@@ -1,4 +1,4 @@
-"""Undo a rollout: cancel deployments that have not begun, and undo the others, newest wave first."""
+"""Undo a rollout: cancel deployments that have not begun, and roll back the others, newest wave first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BAD = TERMINAL - {DeploymentStatus.SUCCEEDED}
 
 
 def begin(rollout: Rollout) -> None:
-    """Mark the rollout; parts whose undo failed are tried again."""
+    """Mark the rollout as being undone. Parts whose rollback failed are tried again."""
     rollout.is_undoing = True
     parts = _parts(rollout)
     Part.objects.filter(pk__in=[part.pk for part in parts if part.undo and part.undo.status in _BAD]).update(undo=None)
@@ -61,7 +61,7 @@ def _cancel_waiting(rollout: Rollout) -> None:
 
 
 def _plan(parts: Sequence[Part]) -> None:
-    """Plan the undo of these parts together. A part that cannot be undone keeps the reason."""
+    """Plan the rollback of these parts together. A part that cannot be rolled back keeps the reason."""
     try:
         undo = undo_plan([part.deployment for part in parts])
     except ApplicationError as error:
@@ -88,7 +88,7 @@ def _confirm(parts: Sequence[Part]) -> None:
 
 
 def _alone_or_kept(parts: Sequence[Part], work: Callable[[Sequence[Part]], None], error: ApplicationError) -> None:
-    """One host must not keep the others from being undone."""
+    """Run `work` for each part alone, so that one host does not block the others. A single part records the error."""
     if len(parts) > 1:
         for part in parts:
             work([part])

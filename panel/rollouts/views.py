@@ -107,7 +107,7 @@ def _offers(rollout: Rollout) -> list[str]:
 
 
 def _acting(work: Callable[..., Rollout]) -> Callable[[Request, UUID], HttpResponse]:
-    """View that does this with a rollout and shows it again."""
+    """View that runs an action on a rollout, and then shows the rollout."""
 
     def act(request: Request, uuid: UUID) -> HttpResponse:
         rollout = get_object_or_404(rollouts_visible(request.user), uuid=uuid)

@@ -248,8 +248,9 @@ def check_snippet(snippet: RawSnippet) -> None:
 
 
 def _check_directives(snippet: RawSnippet, faults: _Faults) -> None:
-    """By the grammar and policy of its server. Written for another server than the site's, its paths are judged when
-    the site is planned there."""
+    """Check raw directives by the grammar and policy of their web server. Paths for a web server other than the site's
+    are checked when the site is planned there.
+    """
     try:
         lines = list(shared.directive_lines(snippet.text, snippet.directive_sets()))
     except ApplicationError as error:

@@ -38,7 +38,7 @@ def _named(items: Any, member: str) -> set[str]:
 def rules_expanded(rules: Iterable[Mapping[str, str]], lists: Mapping[str, Sequence[str]]) -> tuple[AccessRule, ...]:
     """The rules in their order, with the addresses of lists in place of the lists' names.
 
-    ApplicationError for a list that does not exist: without it, visitors might get in.
+    ApplicationError for a list that does not exist, because visitors might get access without it.
     """
     found: list[AccessRule] = []
     for rule in rules:

@@ -32,7 +32,7 @@ def tls_problems(where: str, block: ServerBlock, tls: bool, names: list[str]) ->
 
 
 def _client_problems(where: str, block: ServerBlock, tls: bool) -> Iterable[Problem]:
-    """Addresses that would go around the check of clients' certificates, and lists that refuse everybody."""
+    """Addresses that would bypass the check of client certificates, and revocation lists that refuse every client."""
     if not tls:
         words = _("Client certificates need TLS. Add a TLS address, or turn the certificates off.")
         yield Problem(f"{where}/client_verify", words)

@@ -1,4 +1,4 @@
-"""Pages of the own account: profile, password, two-factor authentication, tokens."""
+"""Pages of the user's own account: profile, password, two-factor authentication, tokens."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def user_new(request: HttpRequest) -> HttpResponse:
 
 
 def _user_made(request: HttpRequest, data: Mapping[str, Any]) -> User | links.NewLink:
-    """The account with its password, or a link by which the user sets one."""
+    """Create the account, with its password or with a link to set one."""
     if data["password"]:
         return users.user_create(actor=actor_of(request), **data)
     values = {name: value for name, value in data.items() if name != "password"}

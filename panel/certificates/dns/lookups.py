@@ -1,4 +1,4 @@
-"""Questions to DNS: the zone of a name, its authoritative servers, and the records that each of them answers with."""
+"""Questions to DNS: the zone of a name, its authoritative servers, and the records of each server."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _problem(server: Server, name: str, values: Sequence[str]) -> str:
 
 
 def texts_at(address: str, name: str) -> list[str]:
-    """TXT values of a name as one authoritative server answers, without recursion. Raises DNSException, OSError."""
+    """TXT values of a name from one authoritative server, without recursion. Raises DNSException, OSError."""
     question = dns.message.make_query(name, dns.rdatatype.TXT, flags=0)
     answer, _is_tcp = dns.query.udp_with_fallback(
         question, address, timeout=TIMEOUT_S, port=settings.DNS_PORT, ignore_unexpected=True

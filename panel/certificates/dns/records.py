@@ -38,7 +38,9 @@ def put(order: Order | None, dns: DnsAccount, values: Mapping[str, Sequence[str]
 
 
 def unseen(rows: Iterable[ChallengeRecord]) -> list[str]:
-    """Wait until every authoritative server answers with the records; return those that do not in time, in words."""
+    """Wait until every authoritative server responds with the records; return, in words, the servers that do not in
+    time.
+    """
     by_name: dict[str, list[str]] = {}
     for row in rows:
         by_name.setdefault(row.name, []).append(row.value)

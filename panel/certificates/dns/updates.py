@@ -206,7 +206,9 @@ def hook_path(name: str) -> Path:
 
 
 def _library(action: str, kind: str, values: Mapping[str, str], record: Record) -> None:
-    """The library sets no time limit for its requests; a process can be ended."""
+    """Write or remove a record by the library, in a process that can be ended: the library has no time limit for
+    requests.
+    """
     provider = PROVIDERS[kind]
     for setting in provider.settings:
         if setting.is_address:

@@ -70,7 +70,7 @@ def host_certificates_visible(user: User) -> QuerySet[HostCertificate]:
 
 
 def certificates_of_host(user: User, host: Host) -> QuerySet[HostCertificate]:
-    """Those of one host, the first to expire first."""
+    """Certificates on the disk of one host, the first to expire first."""
     return host_certificates_visible(user).filter(host=host).order_by("not_after", "path")
 
 
@@ -86,7 +86,7 @@ def reading_of_host(user: User, host: Host) -> CertificateReading | None:
 
 
 def lines(rows: Iterable[HostCertificate]) -> list[Line]:
-    """With their keepers, in at most four queries."""
+    """The certificates with their keepers, in at most four queries."""
     rows = list(rows)
     if not rows:
         return []

@@ -97,7 +97,7 @@ class Maintenances(Resource):
     @extend_schema(request=MaintenanceEnd, responses=_QUEUED)
     @action(detail=False, methods=["post"], pagination_class=None, filter_backends=[])
     def end(self, request: Request) -> Response:
-        """Show the sites again, as they were live. 204 if none of them is in maintenance."""
+        """End the maintenance: the sites respond as before. 204 if none of them is in maintenance."""
         sites = named_sites(sites_visible(self.actor), self.body(MaintenanceEnd))
         return self._queued(services.maintenance_end(actor=self.actor, sites=sites))
 

@@ -23,7 +23,7 @@ from panel.websites.models import Certificate, Site
 
 
 def revision_renewed(site: Site, live: Revision, *certificates: Certificate) -> Revision:
-    """The live revision with the present files of these certificates in place of those that it has."""
+    """The live revision with the current files of these certificates instead of its own."""
     files = []
     for certificate in certificates:
         paths = freeze.tls_files(site, live.web_server, certificate)
@@ -55,7 +55,7 @@ def certificates_deploy(host: Host, renewed: Sequence[tuple[Site, Certificate]])
 
 
 def revision_restore(site: Site, revision: Revision) -> Deployment | None:
-    """Queue the return to a revision that was live before; None when it still is."""
+    """Queue the return to an earlier live revision; None if it is still live."""
     live = live_revision(site)
     if live is None or live.pk == revision.pk:
         return None

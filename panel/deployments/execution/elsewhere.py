@@ -70,7 +70,7 @@ def _busiest(place: Elsewhere) -> list[Probe]:
 
 
 def _there(probe: Probe) -> Probe:
-    """The request as the old host is asked."""
+    """The request in the form in which the old host receives it."""
     if not probe.was:
         return probe
     address, port = probe.was

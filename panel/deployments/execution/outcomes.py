@@ -73,7 +73,7 @@ def end_of(
     web_server_files: Mapping[int, list[FileRecord]],
     comparison: dict[str, object] | None = None,
 ) -> End:
-    """The agent's outcome."""
+    """Result of a deployment, from the agent's outcome."""
     status = STATUS_OF[result.outcome]
     return End(deployment, status, result.error, result.steps, web_server_files, comparison, result.checks)
 
@@ -247,7 +247,7 @@ def _states_set(
 
 
 def _status(item: DeploymentItem, kind: str) -> SiteStatus:
-    """Status of a site after its deployment: a draft if its first deployment was undone."""
+    """Status of a site after its deployment: a draft if its first deployment was rolled back."""
     if item.revision_id:
         return SiteStatus.LIVE
     is_undone = kind == DeploymentKind.ROLLBACK and not item.disabled_after_id

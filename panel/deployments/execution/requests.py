@@ -174,7 +174,7 @@ def busiest_of(plan: Plan) -> dict[str, dict[str, list[str]]]:
 
 
 def _moves(deployments: Sequence[Deployment]) -> dict[int, dict[int, Revision]]:
-    """By deployment, of each site that moves to its host from another one the revision that is live there."""
+    """Live revision, on the old host, of each site that moves to the host of a deployment; by deployment."""
     if not any(deployment.kind == DeploymentKind.MOVE for deployment in deployments):
         return {}
     rows = DeploymentItem.objects.filter(deployment__waits_for__in=deployments, previous__isnull=False)

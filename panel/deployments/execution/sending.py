@@ -51,7 +51,7 @@ class Dispatch:
 
     @property
     def deployment(self) -> Deployment:
-        """The first one, which stands for all of them."""
+        """The first deployment, which represents all of them."""
         return self.group[0]
 
     @property

@@ -1,6 +1,6 @@
-"""Maintenance: the live revision with a page instead of the site, and back, without anything of the draft.
+"""Maintenance: deploy the live revision with a page instead of the site, and later without it, never the draft.
 
-Both directions are one deployment per host that is confirmed at once. It is undone like any other if a web server
+Both directions are one deployment per host that is confirmed at once. It is rolled back like any other if a web server
 refuses it, or if a site responds neither with the page nor as before.
 """
 

@@ -46,7 +46,7 @@ def without(text: str, parts: Iterable[Mapping[str, Any]]) -> str:
 
 
 def says_nothing(text: str, engine: str) -> bool:
-    """Return whether only comments are left."""
+    """Return whether the text contains only comments."""
     try:
         return not READERS[engine](text)
     except Unreadable:
@@ -54,7 +54,7 @@ def says_nothing(text: str, engine: str) -> bool:
 
 
 def _going(row: ReplacedFile, sites: Collection[int]) -> list[dict[str, object]]:
-    """Parts whose sites are all in `sites`."""
+    """Parts of the file to remove: those whose sites are all in `sites`."""
     return [part for part in row.parts if set(part["sites"]) <= set(sites)]
 
 

@@ -69,5 +69,5 @@ def expired(seen: Message) -> str:
 
 
 def asked(probe: Probe) -> Message:
-    """The response to this process, as the agent's `observe` returns it."""
+    """Send the request from this process; the response is in the format of the agent's `observe`."""
     return asking.observe(request.check_probe(plain(probe)))

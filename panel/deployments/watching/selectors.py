@@ -30,7 +30,9 @@ def spec_of(revision: int) -> dict[str, Any]:
 
 
 def same_revision(states: list[SiteState]) -> list[SiteState]:
-    """Those of these states whose live revision is still the same; a deployment observes its sites itself."""
+    """States whose live revision is still the same. Others are left out, because a deployment observes its sites
+    itself.
+    """
     rows = SiteState.objects.filter(pk__in=[state.pk for state in states]).values_list("pk", "revision")
     now = dict(rows)
     return [state for state in states if now.get(state.pk) == state.revision_id]

@@ -48,7 +48,7 @@ KINDS = ("disk", "inodes", "read_only", *_LIMITS)
 
 
 def judged(reading: Reading, before: Reading | None) -> Reading:
-    """With its problems, given the reading before."""
+    """The reading with its problems, which also depend on the reading before."""
     old = set(before.problems) if before else set()
     seen = [*chain.from_iterable(_of_disk(disk, old, before) for disk in reading.disks), *_of_limits(reading, old)]
     known = old | (set(before.suspected) if before else set())

@@ -123,7 +123,7 @@ def reading_of(data: Mapping[str, Any], *, asked_at: float, received_at: float) 
 
 
 def since(reading: Reading, before: Reading | None) -> Reading:
-    """With the share of the processors' time since an earlier reading of the same boot."""
+    """The reading with the busy share of the processors since an earlier reading of the same boot."""
     numbers = (reading.cpu_busy, reading.cpu_total)
     earlier = (before.cpu_busy, before.cpu_total) if before else (None, None)
     if None in numbers or None in earlier:

@@ -64,7 +64,7 @@ def _to_history(host: Host, reading: Reading, now: dt.datetime) -> None:
 
 
 def _mean(mean: float | None, value: float | None, count: int) -> float | None:
-    """The mean of `count` values, and one more."""
+    """New mean after one more value; `count` is the number of values before."""
     if mean is None or value is None:
         return value if mean is None else mean
     return mean + (value - mean) / (count + 1)

@@ -64,7 +64,7 @@ def _check_key(line: str) -> None:
 
 
 def host_enrolled_check(host: Host) -> None:
-    """Look at the host now that it lets the panel sign in."""
+    """Check the host, which now lets the panel sign in."""
     host_job_request(actor=None, host=host, kind=HostJobKind.CHECK)
 
 
@@ -75,7 +75,7 @@ def _free_name(wanted: str) -> str:
 
 
 def _refuse_known(host: Host) -> None:
-    """A second row for one machine would deploy to it twice."""
+    """Reject a host that is already in the panel: with two rows, Paddock would deploy to one machine twice."""
     known = Host.objects.filter(address=host.address, port=host.port, host_key=host.host_key).first()
     if known is not None:
         words = _("This host is already in the panel as %s. Delete that host first to enroll it again.")

@@ -22,9 +22,9 @@ class Drifts(DeployedDrifts):
     @extend_schema(request=EmptySerializer, responses=SiteSerializer)
     @action(detail=True, methods=["post"], url_path="adopt-settings")
     def adopt_settings(self, request: Request, pk: str = "") -> Response:
-        """Change the settings of the site as the file was edited. Administrators only.
+        """Change the settings of the site to match the edited file. Administrators only.
 
-        Refused if the settings would not give exactly the edited directives; `adopt` then keeps the text.
+        Refused if the settings would not produce exactly the edited directives; `adopt` then keeps the text.
         """
         drift = self.get_object()
         if request.auth is None:

@@ -37,7 +37,7 @@ _MOST_RAW_LINES = 2000  # a comparison takes time with the square of their numbe
 
 @dataclass
 class Parts:
-    """The members of a definition that files express."""
+    """Fields of a definition that files express."""
 
     upstreams: list[Any] = field(default_factory=list)
     php_pools: list[Any] = field(default_factory=list)

@@ -43,10 +43,10 @@ class _Edit:
 
 @transaction.atomic
 def edit_adopt(*, actor: User, drift: Drift) -> Site:
-    """Change the settings of the site as the file was edited on its host, in the live version and in the draft, which
+    """Change the settings of the site to match the file edited on its host, in the live version and in the draft, which
     keeps its other changes.
 
-    It is done only if the settings give exactly the edited directives, and no other file changes. Raises
+    Nothing changes unless the settings produce exactly the edited directives and no other file changes. Raises
     ApplicationError, Conflict, PermissionDenied.
     """
     require(actor, Action.ADMINISTER)

@@ -49,7 +49,7 @@ def flags(source: ServerBlock) -> str:
 
 
 def pages_are_unmarked(source: ServerBlock) -> list[Directive]:
-    """An error page answers the refused request, so the page must not be refused."""
+    """Rule that excludes error pages from refusals, because an error page is the response to a refused request."""
     pages = dict.fromkeys(page.uri.partition("?")[0] for page in source.error_pages if page.uri.startswith("/"))
     if not pages or not are_marked(source):
         return []

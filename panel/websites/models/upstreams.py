@@ -1,4 +1,4 @@
-"""Upstreams of a site, and their servers."""
+"""Upstreams of a site, with their servers."""
 
 from __future__ import annotations
 

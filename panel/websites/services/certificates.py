@@ -95,7 +95,7 @@ def certificate_refer(
 
 @transaction.atomic
 def certificate_observed(certificate: Certificate, certificate_pem: str) -> bool:
-    """Record the present content of a file on a host; return whether it was renewed since. Plans stay valid."""
+    """Record the current content of a file on a host; return whether it was renewed. Plans stay valid."""
     bundle = certificates.public_read(certificate_pem)
     if bundle.fingerprint == certificate.fingerprint:
         return False
@@ -122,7 +122,7 @@ def certificate_revoked(*, actor: User, certificate: Certificate, reason: str) -
 def certificate_issue(
     *, actor: User | None, team: Team, name: str, certificate: Certificate | None, chain: str, key: str
 ) -> Certificate:
-    """Keep what a certificate authority issued: a new certificate, or the renewal of `certificate`.
+    """Store a certificate that a certificate authority issued: a new one, or the renewal of `certificate`.
 
     A renewal has no actor: permission was checked when the automatic certificate was enabled.
     """
