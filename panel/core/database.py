@@ -52,8 +52,8 @@ def wait_briefly() -> None:
 def once_it_responds(work: Callable[[], object], what: str) -> None:
     """Run `work`. If the database is unavailable, repeat it in a thread until it is back, and return at once.
 
-    For writes that hand something back: without them others would wait for a worker that has given up. `what` completes
-    "later: ..." in the log.
+    For writes that release a claim or a lock, for which others would wait otherwise. `what` completes "later: ..." in
+    the log.
     """
     try:
         work()

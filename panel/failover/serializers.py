@@ -80,7 +80,7 @@ class VirtualAddressInput(StrictModelSerializer):
 
 
 class VirtualAddressChange(VirtualAddressInput):
-    """Everything but the name."""
+    """Fields of a virtual address that can change: all except the name."""
 
     class Meta(VirtualAddressInput.Meta):
         fields = ["address", "check_url", "returns", "hosts"]

@@ -53,7 +53,7 @@ class FpmPoolInput(StrictModelSerializer):
 
 
 class FpmPoolChange(StrictModelSerializer):
-    """Everything but the site and the PHP version."""
+    """Fields of a pool that can change: all except the site and the PHP version."""
 
     class Meta:
         model = FpmPool

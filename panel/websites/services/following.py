@@ -49,8 +49,8 @@ def _is_current(upstream: Upstream, hosts: Sequence[Host]) -> bool:
 
 
 def _locked(pk: int, site: int) -> Upstream | None:
-    """The upstream with its site, both locked; None if somebody deletes or edits it just now, which counts as a change
-    anyway. Not to wait for the upstream avoids deadlocks with edits, some of which lock it before the site.
+    """The upstream with its site, both locked; None if somebody deletes or edits the upstream just now, which counts as
+    a change anyway. Waiting for it could deadlock with edits that lock the upstream before the site.
     """
     if not Site.objects.select_for_update(no_key=True).filter(pk=site).values_list("pk"):
         return None
