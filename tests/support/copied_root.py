@@ -10,15 +10,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.support.isolated import OVERLAY, Isolated, children_of
 from tests.support.process import tool
 from tests.support.waiting import eventually
 
 # Mounts the copy at "$1" and then stays as the first process of its namespaces.
-START = """
-set -e
-mount -t tmpfs tmpfs "$1"
-mkdir "$1/upper" "$1/work" "$1/root"
-mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
+START = f"""{OVERLAY}
 mount --rbind /dev "$1/root/dev"
 mount -t proc proc "$1/root/proc"
 mount -t tmpfs tmpfs "$1/root/run"
@@ -31,7 +28,7 @@ exec sleep infinity
 """
 
 
-class CopiedRoot:
+class CopiedRoot(Isolated):
     """The copy; `packages` is a folder that it sees as /tmp/packages. With `own_network` false it uses this machine's
     network, or that of the process `network`.
     """
@@ -67,31 +64,18 @@ class CopiedRoot:
         self._first.kill()  # and so every process of the copy
         self._first.wait()
 
-    def _inside(self) -> list[str]:
+    def _namespaces_of_copy(self) -> list[str]:
         """The command that enters the copy's namespaces: those of the child of `unshare`."""
-        children = Path(f"/proc/{self._first.pid}/task/{self._first.pid}/children").read_text().split()
+        children = children_of(self._first.pid)
         assert children, "the copy of the file system was not made"
         return [*self._outside, tool("nsenter"), "-t", children[0], *self._namespaces]
 
+    def _enter(self) -> list[str]:
+        return [*self._namespaces_of_copy(), "chroot", f"{self._mount}/root"]
+
     def _is_ready(self) -> bool:
         assert self._first.poll() is None, "the copy of the file system could not be mounted"
-        try:
-            inside = self._inside()
-        except (AssertionError, FileNotFoundError):
+        if not children_of(self._first.pid):
             return False
-        return subprocess.run([*inside, "test", "-e", f"{self._mount}/root/run/ready"]).returncode == 0
-
-    def start(self, *argv: str) -> subprocess.Popen[str]:
-        """A process inside; its output, errors included, can be read from `stdout`."""
-        return subprocess.Popen(
-            [*self._inside(), "chroot", f"{self._mount}/root", "env", "-i", "DEBIAN_FRONTEND=noninteractive",
-             "PATH=/usr/sbin:/usr/bin:/sbin:/bin", *argv],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
-
-    def run(self, *argv: str, code: int = 0) -> str:
-        """What the command prints. AssertionError when it ends with another code."""
-        process = self.start(*argv)
-        said, _ = process.communicate(timeout=300)
-        assert process.returncode == code, f"{' '.join(argv)} ended with {process.returncode}:\n{said}"
-        return said
+        ready = [*self._namespaces_of_copy(), "test", "-e", f"{self._mount}/root/run/ready"]
+        return subprocess.run(ready).returncode == 0
