@@ -34,8 +34,8 @@ class Step:
 
 
 class Outbox:
-    """Buffer for events that are sent to the panel, because each message wakes the agent, sshd, and the panel. An event
-    that says a step ended replaces the event that says it began.
+    """Buffer for events that are sent to the panel, because each message wakes the agent, sshd, and the panel. The
+    event at the end of a step replaces the event at its beginning.
     """
 
     HOLD_S = 0.4

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Problem:
-    """One fault in a site's definition. `where` is its place (blocks/0/listens), `message` says what is wrong and what
-    to do.
+    """One fault in a site's definition. `where` is its place (blocks/0/listens), `message` names the fault and the
+    solution.
     """
 
     where: str

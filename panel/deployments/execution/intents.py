@@ -1,5 +1,5 @@
-"""Response statuses that a site's configuration asks for, for example 403 for a denied path. A probe that gets one of
-them is no failure, even if the response was better before. Pure functions.
+"""Response statuses that a site's configuration asks for, for example 403 for a denied path. Such a response never
+counts as a failure, even if the response was better before. Pure functions.
 """
 
 from __future__ import annotations
