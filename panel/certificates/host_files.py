@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from panel.certificates.selectors import certificates_on_hosts
 from panel.core.errors import ApplicationError
+from panel.hosts.authorities import with_authorities
 from panel.hosts.models import Host
 from panel.hosts.targets import target_for
 from panel.remote import pool
@@ -28,7 +29,7 @@ def look() -> int:
     """
     by_host = certificates_on_hosts()
     with ThreadPoolExecutor(HOSTS_AT_ONCE) as threads:
-        found = list(threads.map(_texts, by_host, by_host.values()))
+        found = list(threads.map(with_authorities(_texts), by_host.items()))
     renewed = 0
     for texts, rows in zip(found, by_host.values(), strict=True):
         for row in rows:
@@ -37,8 +38,11 @@ def look() -> int:
     return renewed
 
 
-def _texts(host: Host, rows: Sequence[Certificate]) -> dict[str, str]:
-    """Contents by path. Makes no query, because each thread would open its own database connection."""
+def _texts(asked: tuple[Host, Sequence[Certificate]]) -> dict[str, str]:
+    """Contents by path. Makes no query (`with_authorities`), because each thread would open its own database
+    connection.
+    """
+    host, rows = asked
     try:
         with pool.session(target_for(host)) as agent:
             paths = sorted({row.certificate_path for row in rows})

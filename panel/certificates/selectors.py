@@ -31,7 +31,9 @@ def dns_accounts_visible(user: User) -> QuerySet[DnsAccount]:
 def certificates_on_hosts() -> dict[Host, list[Certificate]]:
     """Certificates that are files of a host, by the host."""
     found: dict[Host, list[Certificate]] = {}
-    for row in Certificate.objects.filter(host__isnull=False).select_related("host"):
+    for row in Certificate.objects.filter(host__isnull=False).select_related(
+        "host__authority", "host__bastion__authority"
+    ):
         assert row.host is not None
         found.setdefault(row.host, []).append(row)
     return found

@@ -9,13 +9,12 @@ from celery import shared_task
 from panel.core.claims import Attempt
 from panel.core.messages import busy_retry
 from panel.deployments.domain_names import watching as name_watching
-from panel.deployments.drift import services as drift
+from panel.deployments.drift import sweep as drift
 from panel.deployments.execution import services as execution
 from panel.deployments.maintenance import services as maintenance
 from panel.deployments.retention import services as retention
 from panel.deployments.waking import deployments_wake
 from panel.deployments.watching import services as watching
-from panel.hosts.models import Host, HostStatus
 from panel.websites.services import upstreams_follow
 
 
@@ -62,10 +61,9 @@ def watch_names() -> None:
 
 @shared_task
 def check_drift() -> None:
-    for pk in Host.objects.filter(status=HostStatus.READY, is_paused=False).values_list("pk", flat=True):
-        check_host_drift.delay(pk)
+    drift.hosts_check()
 
 
 @shared_task
 def check_host_drift(host: int) -> None:
-    drift.drift_check_quietly(Host.objects.get(pk=host))
+    drift.host_check(host)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TypeVar
 
 from django.db import connection
 from django.db.models import QuerySet
@@ -25,6 +26,8 @@ def user_authorities() -> QuerySet[SshAuthority]:
     return SshAuthority.objects.filter(kind=AuthorityKind.USER)
 
 
+T = TypeVar("T")
+R = TypeVar("R")
 _once: ContextVar[list[tuple[str, ...]] | None] = ContextVar("authorities of a loop over hosts", default=None)
 
 
@@ -33,7 +36,7 @@ def authorities_once() -> Iterator[None]:
     """Read the authorities at most once in this block, for a loop over many hosts.
 
     Changes of the authorities take effect after the block. Threads read for themselves, unless they run in a copy of
-    this context.
+    this context or a function of `with_authorities`.
     """
     if _once.get() is not None:
         yield
@@ -43,6 +46,20 @@ def authorities_once() -> Iterator[None]:
         yield
     finally:
         _once.reset(token)
+
+
+def with_authorities(work: Callable[[T], R]) -> Callable[[T], R]:
+    """`work` for threads that each handle some of many hosts. The authorities are read now, and not by the threads."""
+    known = [host_authorities()]
+
+    def knowing(item: T) -> R:
+        token = _once.set(known)
+        try:
+            return work(item)
+        finally:
+            _once.reset(token)
+
+    return knowing
 
 
 def host_authorities() -> tuple[str, ...]:

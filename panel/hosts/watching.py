@@ -34,7 +34,7 @@ def host_look(pk: int, *, pause: Callable[[float], None] = time.sleep) -> Host |
 
     A host that responded last is asked a second time after a moment before it is recorded as unreachable.
     """
-    host = Host.objects.filter(WATCHED, pk=pk).first()
+    host = Host.objects.select_related("authority", "bastion__authority").filter(WATCHED, pk=pk).first()
     if host is None:  # deleted, paused or no longer trusted
         return None
     attempts = 2 if host.status == HostStatus.READY else 1

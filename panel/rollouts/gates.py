@@ -21,6 +21,7 @@ from panel.deployments.host_agent import Responses
 from panel.deployments.models import Deployment, DeploymentItem, Health, SiteState
 from panel.deployments.revisions.rendered import spec_of
 from panel.deployments.watching.services import sites_watch
+from panel.hosts.authorities import with_authorities
 from panel.hosts.models import Host
 from panel.rollouts.models import Rollout, Wave
 from panel.websites.logs import log_roots
@@ -107,7 +108,7 @@ def counts_of(deployments: Sequence[Deployment], *, live: bool, ago_s: float = 0
         ]
 
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="rollout") as threads:
-        return [found for part in threads.map(ask, deployments) for found in part]
+        return [found for part in threads.map(with_authorities(ask), deployments) for found in part]
 
 
 def _ago_s(deployment: Deployment) -> float:
@@ -209,4 +210,4 @@ def _each_host(hosts: Sequence[Host], work: Callable[[Host], object]) -> None:
             connection.close()
 
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="rollout") as threads:
-        list(threads.map(one, hosts))
+        list(threads.map(with_authorities(one), hosts))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from panel.accounts.models import User
@@ -54,7 +55,7 @@ class _Managed:
 def _managed(host: Host) -> dict[str, _Managed]:
     files: dict[str, _Managed] = {}
     states = SiteState.objects.filter(status__in=DEPLOYED, revision__web_server__host=host)
-    for state in states.select_related("site", "revision__web_server"):
+    for state in states.select_related("site", "revision__web_server").defer("revision__spec"):
         assert state.revision is not None
         for path, record in records_of(state.revision.files).items():
             files[path] = _Managed(state.site, state.revision.web_server, record)
@@ -129,8 +130,7 @@ def _record(host: Host, managed: dict[str, _Managed], found: dict[str, host_agen
             _close(row, DriftResolution.GONE)
     for path, other in found.items():
         _write(known.get(path), managed[path], other, texts)
-    for site in {item.site for item in managed.values() if item.site}:
-        status_refresh(site)
+    statuses_refresh({item.site.pk for item in managed.values() if item.site})
     return drifts_open(host)
 
 
@@ -154,11 +154,12 @@ def _close(row: Drift, resolution: DriftResolution) -> None:
     row.save(update_fields=["resolution", "resolved_at"])
 
 
-def status_refresh(site: Site) -> None:
-    """Set the site's status to live or drifted, depending on open drift."""
-    is_open = Drift.objects.filter(site=site, resolution=DriftResolution.OPEN).exists()
-    status = SiteStatus.DRIFTED if is_open else SiteStatus.LIVE
-    SiteState.objects.filter(site=site, status__in=DEPLOYED).update(status=status)
+def statuses_refresh(sites: Collection[int]) -> None:
+    """Set the status of these sites, by id, to live or drifted, depending on open drift. Other rows are not written."""
+    states = SiteState.objects.filter(site__in=sites)
+    is_open = Exists(Drift.objects.filter(site=OuterRef("site"), resolution=DriftResolution.OPEN))
+    states.filter(is_open, status=SiteStatus.LIVE).update(status=SiteStatus.DRIFTED)
+    states.filter(~is_open, status=SiteStatus.DRIFTED).update(status=SiteStatus.LIVE)
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,7 @@ def adopted(actor: User, drift: Drift, found: Adoptable, spec: dict[str, object]
     SiteState.objects.filter(site=site, disabled_revision=state).update(disabled_revision=revision)
     plans_outdate([site.pk])  # the draft now has the host's text
     _close(drift, DriftResolution.ADOPTED)
-    status_refresh(site)
+    statuses_refresh([site.pk])
     return revision
 
 

@@ -27,6 +27,7 @@ from panel.deployments.models import Health, HealthChange, SiteState
 from panel.deployments.watching import questions, selectors
 from panel.deployments.watching.questions import Questions
 from panel.hosts import watching
+from panel.hosts.authorities import with_authorities
 from panel.hosts.models import Connection, Host, HostStatus
 from panel.remote.client import Message
 from panel.remote.errors import RemoteError
@@ -65,7 +66,7 @@ def round_run(pause: Callable[[float], None] = time.sleep) -> int:
             connection.close()
 
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="watch") as pool:
-        return sum(pool.map(ask, [*healthy, *silent]))
+        return sum(pool.map(with_authorities(ask), [*healthy, *silent]))
 
 
 def host_watch(pk: int, *, pause: Callable[[float], None] = time.sleep) -> bool:

@@ -1,0 +1,54 @@
+"""Check every host for drift, several at once, in threads of the sweep: an unresponsive host delays no other work."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from django.core.cache import cache
+from django.db import connection
+
+from panel.deployments.drift.selectors import host_to_check, hosts_to_check
+from panel.deployments.drift.services import drift_check_quietly
+from panel.hosts.authorities import with_authorities
+
+logger = logging.getLogger(__name__)
+
+EVERY_S = 600.0  # between two sweeps (settings.CELERY_BEAT_SCHEDULE)
+REST_S = 30.0  # a host that was not begun by then before the next sweep waits for it
+AT_ONCE = 4  # hosts: deployments of the same worker need the processor too
+_SWEEP = "deployments:drift-sweep"
+
+
+def hosts_check() -> int:
+    """Check the hosts that respond once; return the number of hosts that were checked.
+
+    Does nothing while another worker does it, or if it was done less than EVERY_S ago.
+    """
+    if not cache.add(_SWEEP, True, timeout=EVERY_S - REST_S):
+        return 0
+    until = time.monotonic() + EVERY_S - REST_S
+    hosts = hosts_to_check()
+    random.shuffle(hosts)  # each gets its turn when there are more than one sweep can check
+
+    def check(pk: int) -> bool:
+        try:
+            return time.monotonic() < until and host_check(pk)
+        except Exception:
+            logger.exception("host %s was not checked for drift", pk)
+            return False
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="drift") as threads:
+        return sum(threads.map(with_authorities(check), hosts))
+
+
+def host_check(pk: int) -> bool:
+    """Check one host; False if it was deleted or paused meanwhile."""
+    host = host_to_check(pk)
+    if host is not None:
+        drift_check_quietly(host)
+    return host is not None
