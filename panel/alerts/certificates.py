@@ -12,7 +12,8 @@ from django.utils.translation import gettext as _
 from panel.accounts.models import User
 from panel.accounts.permissions import visible
 from panel.alerts.kinds import Alert
-from panel.certificates.models import CertificateWatch
+from panel.alerts.presence import found_in
+from panel.certificates.models import AutomaticCertificate, CertificateWatch
 from panel.certificates.selectors import automatic_visible
 from panel.deployments.models import DEPLOYED, SiteState
 from panel.websites.certificates import EXPIRY_STEPS, expiry_step
@@ -24,9 +25,20 @@ _IS_USED = Exists(ServerBlock.objects.filter(certificate=OuterRef("pk")))
 # Programs on hosts, and orders, usually renew 30 days before the end.
 _RENEWED = Q(source=CertificateSource.HOST) | Q(automatic__isnull=False)
 _MOST_DAYS_RENEWED = EXPIRY_STEPS[1]
+EXPIRY_NOTICE = dt.timedelta(days=EXPIRY_STEPS[0])
 REVOCATIONS_NOTICE = dt.timedelta(days=3)  # authorities publish lists for a day to a few weeks
 
 
+def _faulty() -> QuerySet[Certificate]:
+    return Certificate.objects.filter(faults__isnull=False).exclude(faults=[])
+
+
+def _live(**due: dt.datetime) -> QuerySet[SiteState]:
+    """States of live sites whose revision matches."""
+    return SiteState.objects.filter(status__in=DEPLOYED, **due)
+
+
+@found_in(lambda hour: AutomaticCertificate.objects.exclude(problem=""))
 def order_alerts(user: User, most: int) -> list[Alert]:
     """Automatic certificates whose last order failed."""
     failed = automatic_visible(user).exclude(problem="").order_by("site__name")
@@ -45,6 +57,7 @@ def order_alerts(user: User, most: int) -> list[Alert]:
     ]
 
 
+@found_in(lambda hour: Certificate.objects.filter(_due(hour.ends)))
 def certificate_alerts(user: User, most: int) -> list[Alert]:
     """Certificates of sites that expire soon and that nobody renews, once for each of EXPIRY_STEPS."""
     now = timezone.now()
@@ -91,10 +104,10 @@ def expiry_label(days: int) -> str:
     return _("Expires within a day") if days == 1 else _("Expires within %d days") % days
 
 
+@found_in(lambda hour: _faulty())
 def fault_alerts(user: User, most: int) -> list[Alert]:
     """Certificates of sites that browsers refuse although they are valid."""
-    used = Certificate.objects.filter(_IS_USED, faults__isnull=False).exclude(faults=[])
-    rows = visible(used, user).only("name", "faults")
+    rows = visible(_faulty().filter(_IS_USED), user).only("name", "faults")
     return [
         Alert(
             "different",
@@ -108,6 +121,7 @@ def fault_alerts(user: User, most: int) -> list[Alert]:
     ]
 
 
+@found_in(lambda hour: CertificateWatch.objects.filter(problems_since__isnull=False))
 def presented_alerts(user: User, most: int) -> list[Alert]:
     """Live sites that present another certificate than the deployed one, or one that is not valid for a name."""
     rows = _watched(user).filter(problems_since__isnull=False).order_by("problems_since")
@@ -125,6 +139,7 @@ def presented_alerts(user: User, most: int) -> list[Alert]:
     ]
 
 
+@found_in(lambda hour: CertificateWatch.objects.exclude(forbidden=[]))
 def permission_alerts(user: User, most: int) -> list[Alert]:
     """Automatic certificates whose next renewal CAA records forbid."""
     rows = _watched(user).filter(site__automatic__isnull=False).exclude(forbidden=[])
@@ -147,12 +162,11 @@ def _watched(user: User) -> QuerySet[CertificateWatch]:
     return rows.filter(site__state__status__in=DEPLOYED).select_related("site__automatic")
 
 
+@found_in(lambda hour: _live(revision__certificate_ends_at__lt=hour.ends + EXPIRY_NOTICE))
 def live_alerts(user: User, most: int) -> list[Alert]:
     """Live sites whose certificate expires soon although the draft has a later one, which is not deployed yet."""
     now = timezone.now()
-    limit = now + dt.timedelta(days=EXPIRY_STEPS[0])
-    live = SiteState.objects.filter(status__in=DEPLOYED)
-    due = live.filter(revision__certificate_ends_at__lt=limit)
+    due = _live(revision__certificate_ends_at__lt=now + EXPIRY_NOTICE)
     # Automatic renewals are deployed within minutes; their failures have alerts of their own.
     rows = visible(due.exclude(site__automatic__problem=""), user, team_path="site__team")
     # A certificate that the draft uses as well is named by `certificate_alerts`; one that was renewed for another site
@@ -181,12 +195,11 @@ def live_alerts(user: User, most: int) -> list[Alert]:
     return found
 
 
+@found_in(lambda hour: _live(revision__revocations_end_at__lt=hour.ends + REVOCATIONS_NOTICE))
 def revocation_alerts(user: User, most: int) -> list[Alert]:
     """Live sites that refuse all clients, now or soon, because a list of revoked client certificates expires."""
     now = timezone.now()
-    limit = now + REVOCATIONS_NOTICE
-    live = SiteState.objects.filter(status__in=DEPLOYED)
-    due = live.filter(revision__revocations_end_at__lt=limit)
+    due = _live(revision__revocations_end_at__lt=now + REVOCATIONS_NOTICE)
     rows = visible(due, user, team_path="site__team").select_related("site", "revision")
     return [_revocation_alert(state, now) for state in rows.order_by("revision__revocations_end_at")[:most]]
 

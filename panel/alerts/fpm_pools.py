@@ -6,9 +6,12 @@ from django.urls import reverse
 
 from panel.accounts.models import User
 from panel.alerts.kinds import Alert
+from panel.alerts.presence import found_in
+from panel.fpm.models import FpmPool
 from panel.fpm.selectors import pools_visible, state_of
 
 
+@found_in(lambda hour: FpmPool.objects.exclude(text=""))
 def fpm_pool_alerts(user: User, most: int) -> list[Alert]:
     rows = pools_visible(user).exclude(text="").filter(host__is_paused=False)
     rows = rows.select_related(None).select_related("site")

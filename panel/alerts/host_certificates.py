@@ -7,13 +7,16 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from panel.accounts.models import User
-from panel.alerts.certificates import expiry_label
+from panel.alerts.certificates import EXPIRY_NOTICE, expiry_label
 from panel.alerts.kinds import Alert
+from panel.alerts.presence import found_in
+from panel.certificates.models import HostCertificate
 from panel.certificates.on_disk.selectors import Expiring, expiring
 
 SHOWN = 2  # files of one certificate
 
 
+@found_in(lambda hour: HostCertificate.objects.filter(not_after__lt=hour.ends + EXPIRY_NOTICE))
 def host_certificate_alerts(user: User, most: int) -> list[Alert]:
     """One alert for each certificate, in however many files and hosts it is. Administrators only."""
     return [

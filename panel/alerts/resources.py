@@ -9,10 +9,12 @@ from django.utils.translation import gettext as _
 
 from panel.accounts.models import User
 from panel.alerts.kinds import Alert
+from panel.alerts.presence import found_in
 from panel.hosts.models import Host
-from panel.hosts.resources.selectors import reboots_needed, troubles
+from panel.hosts.resources.selectors import CURRENT, reboots_needed, troubles
 
 
+@found_in(lambda hour: Host.objects.filter(resources_at__gt=hour.begins - CURRENT).exclude(resources__problems=[]))
 def trouble_alerts(user: User, most: int) -> list[Alert]:
     return [
         Alert(
@@ -29,6 +31,7 @@ def trouble_alerts(user: User, most: int) -> list[Alert]:
     ]
 
 
+@found_in(lambda hour: Host.objects.filter(resources__reboot_needed=True))
 def reboot_alerts(user: User, most: int) -> list[Alert]:
     words = _("Updated packages take effect after a reboot")
     return [

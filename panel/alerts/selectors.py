@@ -26,10 +26,12 @@ from panel.alerts.fpm_pools import fpm_pool_alerts
 from panel.alerts.host_certificates import host_certificate_alerts
 from panel.alerts.kinds import Alert, Source
 from panel.alerts.models import AlertMail
+from panel.alerts.presence import existing, found_in
 from panel.alerts.resources import reboot_alerts, trouble_alerts
 from panel.alerts.virtual_addresses import virtual_address_alerts
 from panel.benchmarks.models import Run, RunStatus
 from panel.benchmarks.selectors import runs_visible
+from panel.core.pages import unindexed
 from panel.core.ui import Text
 from panel.deployments.models import (
     DEPLOYED,
@@ -44,8 +46,11 @@ from panel.deployments.models import (
 from panel.deployments.selectors import deployments_visible, shared_with_others, states_on_running_servers
 from panel.hosts.models import Host, HostStatus, WebServer
 from panel.hosts.selectors import hosts_visible
+from panel.reports.choices import NOTEWORTHY
+from panel.reports.models import Report
 from panel.reports.selectors import alarming
 from panel.rollouts.choices import RolloutStatus
+from panel.rollouts.models import Rollout
 from panel.rollouts.selectors import rollouts_visible
 from panel.websites.models import Allowance, Site
 from panel.websites.versions import IS_PENDING
@@ -54,6 +59,11 @@ PER_KIND = 6  # on a page
 RECENT = dt.timedelta(days=7)
 _LOGGED = re.compile(r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d (?=\[\w+\])|(?<=\]) \d+#\d+:(?= )")
 
+_LOST = (HostStatus.UNREACHABLE, HostStatus.KEY_CHANGED)
+_FAILS = Q(health=Health.FAILING) | Q(health=Health.ANSWERING, reach=Health.FAILING)
+_BAD_RUNS = (RunStatus.INVALID, RunStatus.FAILED)
+_WAITS = Q(status=DeploymentStatus.PLANNED, confirmed_at=None)
+
 _HOST_ADVICE: dict[str, Text] = {
     HostStatus.NEW: gettext_lazy("Compare the fingerprint of its SSH key and trust the key"),
     HostStatus.KEY_CHANGED: gettext_lazy("Paddock sends nothing to this host until you compare its new key"),
@@ -61,27 +71,31 @@ _HOST_ADVICE: dict[str, Text] = {
 }
 
 
-def alerts(user: User, most: int = PER_KIND) -> list[Alert]:
+def alerts(user: User, most: int = PER_KIND, *, has_changes: bool = True) -> list[Alert]:
     """Alerts, most severe first: hosts, stopped web servers, failed deployments, drift, certificates, invalid runs,
     reports, then items that wait for a decision. At most `most` of each kind.
+
+    `has_changes`: False if no draft of the user's sites changed since its deployment.
     """
     teams_read(user)
-    return [
-        *mailed_alerts(user, most),
-        *_of((_runs, _reports, _new_hosts, _services, _paused, reboot_alerts, _planned, _pending), user, most),
-    ]
+    later = (_runs, _reports, _new_hosts, _services, _paused, reboot_alerts, _planned)
+    return _of((*_mailed(), *later, *((_pending,) if has_changes else ())), user, most)
 
 
 def mailed_alerts(user: User, most: int) -> list[Alert]:
     """Alerts for users who are not looking at the panel. Schedules report their runs separately."""
+    return _of(_mailed(), user, most)
+
+
+def _mailed() -> tuple[Source, ...]:
     hosts = (_hosts, virtual_address_alerts, _stopped, _failing, fpm_pool_alerts, trouble_alerts)
     presented = (presented_alerts, live_alerts, revocation_alerts, fault_alerts)
     certificates = (order_alerts, permission_alerts, certificate_alerts, host_certificate_alerts, *presented)
-    return _of((*hosts, _failures, _rollouts, _drifts, _names, *certificates), user, most)
+    return (*hosts, _failures, _rollouts, _drifts, _names, *certificates)
 
 
 def _of(sources: tuple[Source, ...], user: User, most: int) -> list[Alert]:
-    return [alert for source in sources for alert in source(user, most)]
+    return [alert for source in existing(sources) for alert in source(user, most)]
 
 
 def visible_runs(user: User) -> QuerySet[Run]:
@@ -93,12 +107,14 @@ def visible_deployments(user: User) -> QuerySet[Deployment]:
     return deployments_visible(user)
 
 
+@found_in(lambda hour: Host.objects.filter(status__in=_LOST))
 def _hosts(user: User, most: int) -> list[Alert]:
     expected = {"is_paused": True, "status": HostStatus.UNREACHABLE}  # maintenance
-    lost = hosts_visible(user).filter(status__in=(HostStatus.UNREACHABLE, HostStatus.KEY_CHANGED)).exclude(**expected)
+    lost = hosts_visible(user).filter(status__in=_LOST).exclude(**expected)
     return _of_hosts(lost.order_by("-status", "name"), most)
 
 
+@found_in(lambda hour: Host.objects.filter(status=HostStatus.NEW))
 def _new_hosts(user: User, most: int) -> list[Alert]:
     return _of_hosts(hosts_visible(user).filter(status=HostStatus.NEW).order_by("name"), most)
 
@@ -118,6 +134,7 @@ def _of_hosts(rows: QuerySet[Host], most: int) -> list[Alert]:
     ]
 
 
+@found_in(lambda hour: Allowance.objects.filter(needs_review=True))
 def _services(user: User, most: int) -> list[Alert]:
     """Local services used by several teams before services had to be listed: each team can use the others'."""
     if not may(user, Action.ADMINISTER):
@@ -130,6 +147,7 @@ def _services(user: User, most: int) -> list[Alert]:
     ]
 
 
+@found_in(lambda hour: WebServer.objects.filter(is_running=False))
 def _stopped(user: User, most: int) -> list[Alert]:
     """Stopped web servers with sites of the user, except on unreachable hosts, where their state is unknown."""
     rows = SiteState.objects.filter(
@@ -155,11 +173,11 @@ def _stopped(user: User, most: int) -> list[Alert]:
     ]
 
 
+@found_in(lambda hour: SiteState.objects.filter(_FAILS))
 def _failing(user: User, most: int) -> list[Alert]:
     """Deployed sites whose health page fails, except on stopped web servers and unreachable hosts."""
-    failing = Q(health=Health.FAILING) | Q(health=Health.ANSWERING, reach=Health.FAILING)
-    rows = states_on_running_servers().filter(failing)
-    found = visible(rows, user, team_path="site__team").select_related("site").order_by("site__name")
+    rows = states_on_running_servers().filter(_FAILS)
+    found = visible(rows, user, team_path="site__team").select_related("site").order_by(unindexed("site__name"))
     columns = ("health", "health_words", "health_since", "reach_words", "reach_since", "site__name")
     return [
         Alert(
@@ -175,6 +193,7 @@ def _failing(user: User, most: int) -> list[Alert]:
     ]
 
 
+@found_in(lambda hour: Host.objects.filter(is_paused=True))
 def _paused(user: User, most: int) -> list[Alert]:
     well = (HostStatus.READY, HostStatus.UNREACHABLE)
     names = hosts_visible(user).filter(status__in=well, is_paused=True).order_by("name").values_list("name", flat=True)
@@ -184,6 +203,7 @@ def _paused(user: User, most: int) -> list[Alert]:
     ]
 
 
+@found_in(lambda hour: SiteState.objects.filter(last_failure__isnull=False))
 def _failures(user: User, most: int) -> list[Alert]:
     states = visible(SiteState.objects.filter(last_failure__isnull=False), user, team_path="site__team")
     columns = [f"last_failure__{name}" for name in ("uuid", "status", "error", "finished_at")]
@@ -207,6 +227,7 @@ def _first_line(error: str) -> str:
     return _LOGGED.sub("", error.strip().split("\n")[0])
 
 
+@found_in(lambda hour: NameWatch.objects.filter(gone_since__isnull=False))
 def _names(user: User, most: int) -> list[Alert]:
     """Live sites with names that no longer point to their host: visitors and renewals of certificates miss it."""
     rows = visible(NameWatch.objects.filter(gone_since__isnull=False), user, team_path="site__team")
@@ -225,6 +246,7 @@ def _names(user: User, most: int) -> list[Alert]:
     ]
 
 
+@found_in(lambda hour: Drift.objects.filter(resolution=DriftResolution.OPEN))
 def _drifts(user: User, most: int) -> list[Alert]:
     rows = visible(Drift.objects.filter(resolution=DriftResolution.OPEN), user, team_path="site__team")
     sites = rows.filter(site__isnull=False).order_by("site__name").values_list("site__name").annotate(Count("pk"))
@@ -241,6 +263,7 @@ def _drifts(user: User, most: int) -> list[Alert]:
     ]
 
 
+@found_in(lambda hour: Report.objects.filter(created_at__gt=hour.begins - RECENT, outcome__in=NOTEWORTHY))
 def _reports(user: User, most: int) -> list[Alert]:
     return [
         Alert(
@@ -264,6 +287,7 @@ _ROLLOUT_LABELS: dict[str, Text] = {
 }
 
 
+@found_in(lambda hour: Rollout.objects.filter(status__in=_ROLLOUT_LABELS))
 def _rollouts(user: User, most: int) -> list[Alert]:
     """Rollouts that wait for a person, and those of the last days that were rolled back because a wave failed."""
     since = timezone.now() - RECENT
@@ -285,10 +309,9 @@ def _rollouts(user: User, most: int) -> list[Alert]:
     ]
 
 
+@found_in(lambda hour: Run.objects.filter(status__in=_BAD_RUNS, created_at__gt=hour.begins - RECENT))
 def _runs(user: User, most: int) -> list[Alert]:
-    bad = visible_runs(user).filter(
-        status__in=[RunStatus.INVALID, RunStatus.FAILED], created_at__gt=timezone.now() - RECENT
-    )
+    bad = visible_runs(user).filter(status__in=_BAD_RUNS, created_at__gt=timezone.now() - RECENT)
     columns = ("uuid", "status", "title", "error", "reasons", "finished_at")
     return [
         Alert(
@@ -304,10 +327,9 @@ def _runs(user: User, most: int) -> list[Alert]:
     ]
 
 
+@found_in(lambda hour: Deployment.objects.filter(_WAITS, created_at__gt=hour.begins - RECENT))
 def _planned(user: User, most: int) -> list[Alert]:
-    rows = visible_deployments(user).filter(
-        status=DeploymentStatus.PLANNED, confirmed_at=None, created_at__gt=timezone.now() - RECENT
-    )
+    rows = visible_deployments(user).filter(_WAITS, created_at__gt=timezone.now() - RECENT)
     columns = ("uuid", "status", "created_at", "host__name")
     return [
         Alert(
@@ -324,7 +346,7 @@ def _planned(user: User, most: int) -> list[Alert]:
 
 
 def _pending(user: User, most: int) -> list[Alert]:
-    changed = visible(Site.objects.all(), user).filter(IS_PENDING, enabled=True).order_by("-updated_at")
+    changed = visible(Site.objects.all(), user).filter(IS_PENDING, enabled=True)
     return [
         Alert(
             "pending",
@@ -335,7 +357,9 @@ def _pending(user: User, most: int) -> list[Alert]:
             reverse("websites:detail", args=[name]),
             updated_at,
         )
-        for name, updated_at in changed.values_list("name", "updated_at")[:most]
+        for name, updated_at in changed.order_by(unindexed("updated_at").desc()).values_list("name", "updated_at")[
+            :most
+        ]
     ]
 
 

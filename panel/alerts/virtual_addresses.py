@@ -6,10 +6,12 @@ from django.urls import reverse
 
 from panel.accounts.models import User
 from panel.alerts.kinds import Alert
+from panel.alerts.presence import found_in
 from panel.failover.models import VirtualAddress
 from panel.failover.selectors import states_of, virtual_addresses_visible
 
 
+@found_in(lambda hour: VirtualAddress.objects.all())
 def virtual_address_alerts(user: User, most: int) -> list[Alert]:
     rows = list(virtual_addresses_visible(user))
     found = [

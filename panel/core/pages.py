@@ -7,12 +7,22 @@ from typing import Any
 
 from django.core.paginator import Page, Paginator
 from django.db.models import QuerySet
+from django.db.models.functions import Coalesce
 from django.utils.functional import cached_property
 
 # Rows that the pages of a history show. The API and the exports of the lists have no such limit.
 MOST = 5_000
 # So few rows of a history are found first and sorted then.
 FEW = 1_000
+
+
+def unindexed(field: str) -> Coalesce:
+    """The field as an expression to sort by that no index has.
+
+    For the first few of rows that may be rare: the database expects to meet them early in the index of the order, and
+    reads the index to its end, with a look-up for each row, where there are few or none.
+    """
+    return Coalesce(field, field)
 
 
 class LongListPaginator(Paginator):  # type: ignore[type-arg] # not subscriptable when it runs

@@ -14,6 +14,8 @@ from panel.core.jobs import Job
 from panel.core.models import BaseModel
 from panel.deployments.change_windows import ChangeWindow as ChangeWindow
 from panel.deployments.domain_names.records import NameWatch as NameWatch
+from panel.deployments.drift.records import Drift as Drift
+from panel.deployments.drift.records import DriftResolution as DriftResolution
 from panel.deployments.fields import PlanField
 from panel.deployments.health_changes import Health as Health
 from panel.deployments.health_changes import HealthChange as HealthChange
@@ -298,6 +300,16 @@ class SiteState(models.Model):
     reach_since = models.DateTimeField(null=True)
     last_failure = models.ForeignKey(Deployment, null=True, on_delete=models.SET_NULL, related_name="+")
 
+    class Meta:
+        indexes = [
+            # Without the times of observations, so that the watch, which writes them each minute, changes no index.
+            models.Index(
+                fields=["site"],
+                name="deployments_failing_sites",
+                condition=models.Q(health=Health.FAILING) | models.Q(reach=Health.FAILING),
+            ),
+        ]
+
     def __str__(self) -> str:
         return f"{self.site.name}: {self.get_status_display()}"
 
@@ -356,43 +368,6 @@ class ReplacedFile(models.Model):
         ordering = ["path", "pk"]
         constraints = [
             models.UniqueConstraint(fields=["web_server", "path", "original"], name="deployments_replaced_once")
-        ]
-
-    def __str__(self) -> str:
-        return self.path
-
-
-class DriftResolution(models.TextChoices):
-    OPEN = "", _("Open")
-    ADOPTED = "adopted", _("Adopted")
-    OVERWRITTEN = "overwritten", _("Overwritten")
-    GONE = "gone", _("Restored on the host")
-
-
-class Drift(models.Model):
-    """A managed file whose content differs from the deployed one."""
-
-    site = models.ForeignKey(  # null: a file of the web server itself
-        Site, null=True, on_delete=models.CASCADE, related_name="drifts"
-    )
-    web_server = models.ForeignKey(WebServer, on_delete=models.CASCADE, related_name="drifts")
-    path = models.TextField()
-    expected_sha256 = models.CharField(max_length=64)
-    found_sha256 = models.CharField(max_length=64, blank=True)  # empty: the file is missing
-    found = EncryptedTextField(blank=True, default="")
-    diff = models.TextField(blank=True)
-    detected_at = models.DateTimeField(auto_now_add=True)
-    resolution = models.CharField(
-        max_length=12, choices=DriftResolution.choices, default=DriftResolution.OPEN, blank=True
-    )
-    resolved_at = models.DateTimeField(null=True)
-
-    class Meta:
-        ordering = ["-detected_at"]
-        constraints = [
-            models.UniqueConstraint(
-                fields=["web_server", "path"], condition=models.Q(resolution=""), name="deployments_one_open_drift"
-            )
         ]
 
     def __str__(self) -> str:

@@ -6,10 +6,11 @@ import datetime as dt
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Prefetch, QuerySet
+from django.db.models import Exists, Min, OuterRef, Prefetch, QuerySet
 
 from panel.accounts.models import User
 from panel.accounts.permissions import team_keys, visible
+from panel.core.pages import unindexed
 from panel.deployments.models import (
     DEPLOYED,
     Deployment,
@@ -35,6 +36,19 @@ def deployments_visible(user: User) -> QuerySet[Deployment]:
     if user.is_admin:
         return visible(rows, user)
     items = visible(DeploymentItem.objects.all(), user, team_path="site__team")
+    return rows.filter(pk__in=items.values("deployment"))
+
+
+def deployments_finished(user: User, since: dt.datetime) -> QuerySet[Deployment]:
+    """Deployments with a site of the user's teams that ended after a time.
+
+    Keys grow with time, so of the sites of all deployments those from the first such deployment on are read.
+    """
+    rows = Deployment.objects.filter(finished_at__gt=since)
+    if user.is_admin:
+        return visible(rows, user)
+    first = rows.aggregate(first=Min(unindexed("pk")))["first"] or 0
+    items = visible(DeploymentItem.objects.filter(deployment__gte=first), user, team_path="site__team")
     return rows.filter(pk__in=items.values("deployment"))
 
 

@@ -12,14 +12,15 @@ from django.utils.translation import gettext_lazy
 
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, may, teams_read
-from panel.alerts.selectors import RECENT, alerts, visible_deployments, visible_runs
+from panel.alerts.selectors import RECENT, alerts, visible_runs
 from panel.core.ui import Text
 from panel.deployments.models import DEPLOYED, DeploymentStatus
-from panel.deployments.selectors import deployments_on_page, with_own_sites
+from panel.deployments.selectors import deployments_finished, deployments_on_page, with_own_sites
 from panel.hosts.models import HostStatus
 from panel.hosts.selectors import hosts_visible, web_servers_visible
 from panel.websites.listing import responding
 from panel.websites.selectors import sites_visible
+from panel.websites.versions import IS_PENDING
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def dashboard_context(user: User) -> dict[str, object]:
     teams_read(user)
     figures = _figures(user)
     return {
-        "alerts": alerts(user),
+        "alerts": alerts(user, has_changes=figures["changed"] > 0),
         "figures": figures,
         "first_steps": _first_steps(user, figures),
         "recent": with_own_sites(user, deployments_on_page(user).filter(superseded_by=None)[:8]),
@@ -44,15 +45,18 @@ def dashboard_context(user: User) -> dict[str, object]:
 
 
 def _figures(user: User) -> dict[str, int]:
-    """Counts for the top of the dashboard; two queries for hosts, three for the teams' objects."""
+    """Counts for the top of the dashboard; two queries for hosts, at most four for the teams' objects."""
     sites = sites_visible(user)
     deployed = Q(state__status__in=DEPLOYED)
     counted = sites.aggregate(
-        sites=Count("pk"), deployed=Count("pk", filter=deployed), live=Count("pk", filter=responding())
+        sites=Count("pk"),
+        deployed=Count("pk", filter=deployed),
+        live=Count("pk", filter=responding()),
+        changed=Count("pk", filter=IS_PENDING),
     )
     hosts = hosts_visible(user).aggregate(hosts=Count("pk"), ready=Count("pk", filter=Q(status=HostStatus.READY)))
     since = timezone.now() - RECENT
-    done = visible_deployments(user).filter(finished_at__gt=since).exclude(status=DeploymentStatus.CANCELLED)
+    done = deployments_finished(user, since).exclude(status=DeploymentStatus.CANCELLED)
     week = done.order_by().aggregate(deployments=Count("pk"), verified=Count("pk", filter=Q(is_verified=True)))
     return {
         **counted,
