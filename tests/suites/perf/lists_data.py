@@ -169,11 +169,16 @@ def _spread() -> None:
     run_sql(
         "UPDATE audit_auditentry SET at = %s - hashint8(id)::bigint %% 7776000 * interval '1 s' - interval '90 d'", now
     )
+    run_sql("UPDATE deployments_deployment SET status = CASE id %% 50 WHEN 0 THEN 'failed' ELSE 'succeeded' END")
+    _spread_deployments(now)
+
+
+def _spread_deployments(now: dt.datetime) -> None:
+    """Spread deployments over the last half year in the order of their keys, as they are made."""
     run_sql(
         "UPDATE deployments_deployment SET created_at = at, confirmed_at = at, started_at = at, finished_at = at +"
-        " interval '3 s', status = CASE id %% 50 WHEN 0 THEN 'failed' ELSE 'succeeded' END FROM (SELECT id AS own,"
-        " %s - hashint8(id)::bigint %% 7776000 * interval '1 s' - interval '90 d' AS at FROM deployments_deployment)"
-        " AS times WHERE own = id",
+        " interval '3 s' FROM (SELECT id AS own, %s - (1 - row_number() OVER (ORDER BY id) / count(*) OVER ()::float)"
+        " * interval '180 d' AS at FROM deployments_deployment) AS times WHERE own = id",
         now,
     )
 
@@ -250,6 +255,7 @@ def multiply(times: int) -> None:
     Copies have the keys and names of their originals plus a number: host-0012 becomes host-0112, host-0212, ...
     """
     from django.apps import apps
+    from django.utils import timezone
 
     models = [apps.get_model(name) for name in COPIED]
     for model in models:
@@ -259,6 +265,7 @@ def multiply(times: int) -> None:
         values = ", ".join(_copied(field, models) for field in fields)
         run_sql(f"INSERT INTO {table} ({columns}) SELECT {values} FROM {table}, generate_series(1, {times - 1}) AS k")
         run_sql(f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), (SELECT max(id) FROM {table}))")
+    _spread_deployments(timezone.now())
 
 
 def _copied(field: Any, models: list[Any]) -> str:
