@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from functools import partial
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, F, Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -56,6 +57,7 @@ from panel.websites.models import Allowance, Site
 from panel.websites.versions import IS_PENDING
 
 PER_KIND = 6  # on a page
+MANY = 10  # times as many rows as are shown: the first of them are found soon in the order
 RECENT = dt.timedelta(days=7)
 _LOGGED = re.compile(r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d (?=\[\w+\])|(?<=\]) \d+#\d+:(?= )")
 
@@ -71,15 +73,16 @@ _HOST_ADVICE: dict[str, Text] = {
 }
 
 
-def alerts(user: User, most: int = PER_KIND, *, has_changes: bool = True) -> list[Alert]:
+def alerts(user: User, most: int = PER_KIND, *, changed: int | None = None) -> list[Alert]:
     """Alerts, most severe first: hosts, stopped web servers, failed deployments, drift, certificates, invalid runs,
     reports, then items that wait for a decision. At most `most` of each kind.
 
-    `has_changes`: False if no draft of the user's sites changed since its deployment.
+    `changed`: number of the user's sites whose draft changed since its deployment, if that is known.
     """
     teams_read(user)
     later = (_runs, _reports, _new_hosts, _services, _paused, reboot_alerts, _planned)
-    return _of((*_mailed(), *later, *((_pending,) if has_changes else ())), user, most)
+    pending = partial(_pending, are_many=(changed or 0) > MANY * most)
+    return _of((*_mailed(), *later, *((pending,) if changed != 0 else ())), user, most)
 
 
 def mailed_alerts(user: User, most: int) -> list[Alert]:
@@ -345,8 +348,9 @@ def _planned(user: User, most: int) -> list[Alert]:
     ]
 
 
-def _pending(user: User, most: int) -> list[Alert]:
+def _pending(user: User, most: int, *, are_many: bool) -> list[Alert]:
     changed = visible(Site.objects.all(), user).filter(IS_PENDING, enabled=True)
+    newest = F("updated_at") if are_many else unindexed("updated_at")
     return [
         Alert(
             "pending",
@@ -357,9 +361,7 @@ def _pending(user: User, most: int) -> list[Alert]:
             reverse("websites:detail", args=[name]),
             updated_at,
         )
-        for name, updated_at in changed.order_by(unindexed("updated_at").desc()).values_list("name", "updated_at")[
-            :most
-        ]
+        for name, updated_at in changed.order_by(newest.desc()).values_list("name", "updated_at")[:most]
     ]
 
 

@@ -37,7 +37,7 @@ def dashboard_context(user: User) -> dict[str, object]:
     teams_read(user)
     figures = _figures(user)
     return {
-        "alerts": alerts(user, has_changes=figures["changed"] > 0),
+        "alerts": alerts(user, changed=figures["changed"]),
         "figures": figures,
         "first_steps": _first_steps(user, figures),
         "recent": with_own_sites(user, deployments_on_page(user).filter(superseded_by=None)[:8]),
