@@ -11,12 +11,20 @@ from panel.rendering.spec import Cache, Location, SiteSpec, WebServerSpec
 
 USUAL = (200, 301, 302)  # the default of nginx's `proxy_cache_valid 10m`
 COOKIE = re.compile(r"[A-Za-z0-9_.~-]+\*?\Z")  # subset of RFC 6265 section 4.1.1 that applications use
-KINDS = {"proxy": "proxy", "php": "fastcgi"}  # handler -> directive prefix of its cache in nginx
+KINDS = ("proxy", "fastcgi", "uwsgi")  # directive prefixes of nginx's modules that cache
+_OF_PROTOCOL = {"http": "proxy", "uwsgi": "uwsgi"}
 MIN_KEPT_S = 86400  # responses not requested for this long are deleted, fresh or not
 
 
 def caches(source: Location) -> bool:
-    return source.cache is not None and source.handler in KINDS
+    return source.cache is not None and bool(kind(source))
+
+
+def kind(source: Location) -> str:
+    """Directive prefix of the location's cache in nginx; "" if its handler's responses cannot be cached."""
+    if source.handler == "php":
+        return "fastcgi"
+    return _OF_PROTOCOL.get(source.upstream_protocol, "") if source.handler == "proxy" else ""
 
 
 def check(source: Location, at: str) -> Cache:
@@ -82,8 +90,8 @@ def folders(spec: SiteSpec, web_server: WebServerSpec) -> list[str]:
         return [web_server.cache_dir]
     if not can_be_cleared(web_server.engine):
         return []
-    used = {source.handler for source in locations(spec)}
-    return [folder(spec.name, web_server, kind) for handler, kind in KINDS.items() if handler in used]
+    used = {kind(source) for source in locations(spec)}
+    return [folder(spec.name, web_server, name) for name in KINDS if name in used]
 
 
 def folder(site: str, web_server: WebServerSpec, kind: str) -> str:

@@ -76,7 +76,7 @@ _FILES, _BACKENDS = frozenset({"static", "php"}), frozenset({"php", "proxy"})
 READ_BY: dict[str, frozenset[str]] = {
     **dict.fromkeys(("root", "alias", "index", "autoindex", "try_files"), _FILES),
     **dict.fromkeys(("php_pool", "split_path_info"), frozenset({"php"})),
-    **dict.fromkeys(("upstream", "upstream_tls", "proxy_uri", "websocket"), frozenset({"proxy"})),
+    **dict.fromkeys(("upstream", "upstream_protocol", "upstream_tls", "proxy_uri", "websocket"), frozenset({"proxy"})),
     **dict.fromkeys(("request_headers", "connect_timeout_s", "read_timeout_s", "cache"), _BACKENDS),
     **dict.fromkeys(("return_code", "return_value"), frozenset({"return"})),
     # Fixed responses are sent before access control, and a denied response has no settings of its own.

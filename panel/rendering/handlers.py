@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from panel.rendering import checks, variables
 from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import BasicAuth, Location, PhpPool, SiteSpec, Upstream
 
 URL_PATH = re.compile(r"/[A-Za-z0-9/._~!&'()*+,;=:@%-]*\Z")
+PROTOCOLS = {"http": "HTTP", "grpc": "gRPC", "uwsgi": "uWSGI"}
 REDIRECTS = (301, 302, 303, 307, 308)
 
 
@@ -40,7 +42,24 @@ def _check_return(source: Location, at: str) -> None:
         raise NotExpressible(f"{at}/return_value", "URLs cannot contain spaces; use %20")
 
 
+def protocol_faults(source: Location) -> Iterator[tuple[str, str]]:
+    """Fields of a proxying location that the protocol of its upstream has no use for, and the reasons."""
+    if source.handler != "proxy" or source.upstream_protocol == "http":
+        return
+    name = PROTOCOLS[source.upstream_protocol]
+    if source.proxy_uri:
+        yield "proxy_uri", f"{name} upstreams receive the path of the request; leave this empty"
+    if source.websocket:
+        yield "websocket", f"{name} upstreams do not support WebSocket upgrades; turn this off"
+    if source.upstream_protocol == "uwsgi" and source.upstream_tls:
+        yield "upstream_tls", "uWSGI upstreams are reached without TLS; turn this off"
+    if source.upstream_protocol == "grpc" and source.cache is not None:
+        yield "cache", "gRPC responses cannot be cached; leave response caching off"
+
+
 def _check_proxy(source: Location, at: str) -> None:
+    for field, message in protocol_faults(source):
+        raise NotExpressible(f"{at}/{field}", message)
     if not source.proxy_uri:
         return
     if source.match in ("~", "~*"):

@@ -189,4 +189,5 @@ def _upstream(spec: SiteSpec, place: Place, path: str) -> str:
     _, upstream = handlers.upstream_of(spec, source, place.pointer)
     rest = source.proxy_uri + path[len(place.pattern) :] if source.proxy_uri else path
     servers = ", ".join(server.address for server in upstream.servers if not server.down)
-    return f"{rest} at {upstream.name} ({servers})"
+    how = {"http": "", "grpc": " as a gRPC call", "uwsgi": " by the uwsgi protocol"}[source.upstream_protocol]
+    return f"{rest} at {upstream.name} ({servers}){how}"

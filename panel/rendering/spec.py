@@ -19,6 +19,7 @@ from panel.rendering.targets import LocalServices
 DISTRIBUTION_PORTS = frozenset({80, 443})
 Match = Literal["=", "^~", "~", "~*", ""]
 HandlerKind = Literal["static", "php", "proxy", "return", "deny"]
+UpstreamProtocol = Literal["http", "grpc", "uwsgi"]
 EngineName = Literal["nginx", "apache", "openlitespeed", "native"]
 ENGINE_NAMES: tuple[EngineName, ...] = typing.get_args(EngineName)
 
@@ -164,6 +165,7 @@ class Location:
     php_pool: str = ""
     split_path_info: bool = False
     upstream: str = ""
+    upstream_protocol: UpstreamProtocol = "http"
     upstream_tls: bool = False
     proxy_uri: str = ""
     websocket: bool = False

@@ -111,6 +111,7 @@ class LocationProxy(TypedDict, total=False):
     """`upstream` is a name."""
 
     upstream: str | None
+    upstream_protocol: str
     proxy_uri: str
     upstream_tls: bool
     websocket: bool

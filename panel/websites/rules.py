@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from agents.host import addresses
 from panel.core.errors import ApplicationError
-from panel.rendering import claims, confinement, rewriting, snippets, spec, targets, variables
+from panel.rendering import claims, confinement, handlers, rewriting, snippets, spec, targets, variables
 from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import Rewrite
 from panel.websites import client_certificates, shared, validators, web_server_specs
@@ -196,8 +196,24 @@ def _check_handler(location: Location, faults: _Faults) -> None:
         faults.add("php_pool", _("Choose a PHP pool. If there is none, add one to this site first."))
     if location.handler == "return":
         _check_return(location, faults)
+    for field, message in handlers.protocol_faults(_proxying(location)):
+        faults.add("cache_times" if field == "cache" else field, f"{message[0].upper()}{message[1:]}.")
     if location.proxy_uri and location.match in ("~", "~*"):
         faults.add("proxy_uri", _("A regular expression has no prefix to replace. Leave this empty."))
+
+
+def _proxying(location: Location) -> spec.Location:
+    """The location's settings about the protocol of its upstream."""
+    return spec.Location(
+        match=cast(Any, location.match),
+        pattern=location.pattern,
+        handler=cast(Any, location.handler),
+        upstream_protocol=cast(Any, location.upstream_protocol),
+        upstream_tls=location.upstream_tls,
+        proxy_uri=location.proxy_uri,
+        websocket=location.websocket,
+        cache=spec.Cache(valid=()) if location.cache_times else None,
+    )
 
 
 def _check_return(location: Location, faults: _Faults) -> None:

@@ -100,6 +100,41 @@ def proxy() -> SiteSpec:
     return SiteSpec("proxy", (block,), upstreams=(Upstream("app", (UpstreamServer("127.0.0.1:8080"),)),))
 
 
+def uwsgi() -> SiteSpec:
+    kept = Location(
+        "",
+        "/kept/",
+        "proxy",
+        upstream="app",
+        upstream_protocol="uwsgi",
+        read_timeout_s=30,
+        request_headers=(Header("X-Tenant", "acme"), Header("X-Gone", "")),
+        cache=Cache((CacheTime((200, 301, 302), 60),), status_header=True),
+    )
+    several = Location("", "/several/", "proxy", upstream="several", upstream_protocol="uwsgi")
+    plain = Location("", "/", "proxy", upstream="app", upstream_protocol="uwsgi")
+    block = ServerBlock(HTTP, ("python.example",), locations=(plain, kept, several))
+    servers = (UpstreamServer("127.0.0.1:3031"), UpstreamServer("unix:/run/other.sock"))
+    upstreams = (Upstream("app", (UpstreamServer("unix:/run/app.sock"),)), Upstream("several", servers))
+    return SiteSpec("uwsgi", (block,), upstreams=upstreams)
+
+
+def grpc() -> SiteSpec:
+    orders = Location(
+        "",
+        "/shop.Orders/",
+        "proxy",
+        upstream="app",
+        upstream_protocol="grpc",
+        connect_timeout_s=5,
+        read_timeout_s=3600,
+        request_headers=(Header("X-Tenant", "acme"),),
+    )
+    stock = Location("", "/shop.Stock/", "proxy", upstream="app", upstream_protocol="grpc", upstream_tls=True)
+    block = ServerBlock(HTTPS, ("api.example",), tls=TLS, locations=(Location("", "/", "deny"), orders, stock))
+    return SiteSpec("grpc", (block,), upstreams=(Upstream("app", (UpstreamServer("127.0.0.1:50051"),)),))
+
+
 def balancing() -> SiteSpec:
     pool = (
         UpstreamServer("10.0.0.1:8080", weight=3, max_fails=2, fail_timeout_s=30),
@@ -430,4 +465,5 @@ def maintenance() -> SiteSpec:
 CASES = (
     static, wordpress, path_info, proxy, balancing, redirects, tls, headers, access, limits, error_pages, names, nested,
     hostile, logs, cache, redirecting, rewritten, confined, challenges, maintenance, client_certificates,
+    uwsgi, grpc,
 )  # fmt: skip

@@ -40,6 +40,7 @@ def site(people: Cast, **members: Any) -> Site:
         "team": people.team.slug,
         "web_server": people.nginx.pk,
         "php_pools": [{"name": "php", "address": "127.0.0.1:9000"}],
+        "upstreams": [{"name": "app", "servers": [{"address": "127.0.0.1:50051"}]}],
         "blocks": [block(**members)],
     }
     return site_define(actor=people.admin, data=data)
@@ -108,6 +109,7 @@ MISTAKES: list[tuple[str, str, dict[str, Any]]] = [
 ONLY_A_PERSON = [
     ("name-at-start", L0, raw("proxy_pass http://api.example.com:3000;")),
     ("no-certificate", "blocks/0", {"listens": [{"port": 443, "tls": True, "default_server": True}]}),
+    ("grpc-http2", L0, located(handler="proxy", upstream="app", upstream_protocol="grpc")),
     ("if-misuse", L0, raw('if ($http_x = "1") { add_header X-A 1; }')),
     (
         "response-splitting",

@@ -378,3 +378,29 @@ def test_conflicts_are_found_for_many_sites_at_once(people: Cast, clash: str, dj
     for site in Site.objects.all():
         assert site.web_server is not None
         assert bool(checks.site_clashes(people.admin, site, site.web_server)) == (site.pk in suspects)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "values", "field"),
+    [
+        ("grpc", {"proxy_uri": "/v2/"}, "proxy_uri"),
+        ("uwsgi", {"proxy_uri": "/v2/"}, "proxy_uri"),
+        ("grpc", {"websocket": True}, "websocket"),
+        ("uwsgi", {"websocket": True}, "websocket"),
+        ("uwsgi", {"upstream_tls": True}, "upstream_tls"),
+        ("grpc", {"cache_times": [{"codes": [200], "seconds": 60}]}, "cache_times"),
+        ("ftp", {}, "upstream_protocol"),
+    ],
+)
+def test_settings_without_use_for_the_protocol_are_rejected(
+    people: Cast, protocol: str, values: dict[str, Any], field: str
+) -> None:
+    site = shop(people)
+    app = services.upstream_create(actor=people.owner, site=site, name="app", servers=[{"address": "127.0.0.1:1"}])
+    block = site.blocks.get()
+    with pytest.raises(ValidationError) as caught:
+        services.location_create(
+            actor=people.owner, block=block, pattern="/", handler="proxy", upstream=app, upstream_protocol=protocol,
+            **values,
+        )  # fmt: skip
+    assert list(caught.value.message_dict) == [field]

@@ -1,5 +1,5 @@
-"""Response caching of a location: proxy_cache and fastcgi_cache with related directives, mapped completely or kept raw
-together.
+"""Response caching of a location: proxy_cache, fastcgi_cache and uwsgi_cache with related directives, mapped
+completely or kept raw together.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _COOKIE = re.compile(r"\$cookie_(\w+)\Z")
 
 
 def cached(place: Location, kind: str) -> frozenset[str]:
-    """Names of the mapped directives; `kind` is proxy or fastcgi. Empty if the model cannot express them."""
+    """Names of the mapped directives; `kind` is proxy, fastcgi or uwsgi. Empty if the model cannot express them."""
     own = [node for node in place.own if node.name in {f"{kind}_{word}" for word in WORDS}]
     if not any(node.name == f"{kind}_cache" and node.value != "off" for node in own):
         return frozenset()
@@ -99,7 +99,7 @@ def _key(place: Location, kind: str) -> str | None:
     """ "" for the panel's own key; None for an unsupported one."""
     nodes = place.chain.effective(f"{kind}_cache_key")
     key = nodes[-1].value if nodes else ""
-    if kind == "fastcgi":  # the panel's key always begins with the method
+    if kind != "proxy":  # the panel's key always begins with the method
         key = key.removeprefix("$request_method")
     if key in ("", "$scheme$host$request_uri"):
         return ""

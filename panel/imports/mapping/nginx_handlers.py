@@ -42,7 +42,7 @@ def proxy(place: Location) -> bool:
     uri = (match["uri"] or "").removeprefix(":")
     if uri and (place.is_regex or fits(validators.validate_uri_path, uri)):
         return False
-    upstream = _upstream(place, match["server"], match["scheme"])
+    upstream = upstream_named(place, match["server"], 443 if match["scheme"] == "https" else 80)
     if upstream is None:
         return False
     place.row |= {
@@ -52,8 +52,8 @@ def proxy(place: Location) -> bool:
         "upstream_tls": match["scheme"] == "https",
     }
     place.took(node)
-    _headers(place, match["server"])
-    _proxy_times(place, "proxy")
+    forwarded_headers(place, match["server"], "proxy")
+    timeouts(place, "proxy")
     for item in place.own:
         if item.name == "proxy_http_version":
             is_same = item.value == "1.1"
@@ -65,13 +65,13 @@ def proxy(place: Location) -> bool:
     return True
 
 
-def _upstream(place: Location, server: str, scheme: str) -> str | None:
-    """Name of the site's upstream for `server`; None if the model cannot express it."""
+def upstream_named(place: Location, server: str, port: int) -> str | None:
+    """Name of the site's upstream for `server`; None if the model cannot express it. `port`: the default."""
     block = place.upstreams.get(server.lower())
     if block is not None:
         return _upstream_of(place, server.lower(), block)
     has_port = server.startswith("unix:") or re.search(r":\d+$", server)
-    address = server if has_port else f"{server}:{443 if scheme == 'https' else 80}"
+    address = server if has_port else f"{server}:{port}"
     if fits(validators.validate_upstream_address, address):
         return None
     row: UpstreamData = {"balancing": "round_robin", "keepalive": 0, "servers": [{"address": address}]}
@@ -110,9 +110,9 @@ def _server(node: Node) -> ServerData | None:
     return found
 
 
-def _headers(place: Location, server: str) -> None:
+def forwarded_headers(place: Location, server: str, module: str) -> None:
     """Set the headers that the upstream gets now, so that the panel's rendering sends the same."""
-    own = {item.args[0].lower(): item for item in place.chain.effective("proxy_set_header") if len(item.args) == 2}
+    own = {item.args[0].lower(): item for item in place.chain.effective(f"{module}_set_header") if len(item.args) == 2}
     kept: list[HeaderData] = []
     upgraded = own.get("upgrade") is not None and own["upgrade"].args[1] == "$http_upgrade"
     for low, node in own.items():
@@ -138,7 +138,7 @@ def _headers(place: Location, server: str) -> None:
     place.row["request_headers"] = kept
 
 
-def _proxy_times(place: Location, module: str) -> None:
+def timeouts(place: Location, module: str) -> None:
     own = {item.name: item for item in place.own}
     times: dict[str, Literal["connect_timeout_s", "read_timeout_s"]] = {
         f"{module}_connect_timeout": "connect_timeout_s",
@@ -180,7 +180,7 @@ def fastcgi(place: Location) -> frozenset[str] | None:
     for item in place.own:
         if item.name == "fastcgi_param":
             _param(place, item)
-    _proxy_times(place, "fastcgi")
+    timeouts(place, "fastcgi")
     times = {f"fastcgi_{name}_timeout" for name in ("connect", "read", "send")}
     return frozenset(
         {"fastcgi_pass", "fastcgi_param", "fastcgi_index", "fastcgi_split_path_info"} | times | _tried(place)

@@ -9,6 +9,7 @@ from typing import Literal
 from panel.imports.mapping.common import Draft, fits, megabytes
 from panel.imports.mapping.nginx_cache import cached
 from panel.imports.mapping.nginx_handlers import PROXY_WORDS, fastcgi, proxy
+from panel.imports.mapping.nginx_protocols import grpc, uwsgi
 from panel.imports.mapping.nginx_rewrites import rewrites_of
 from panel.imports.reading import Node
 from panel.rendering import variables
@@ -113,6 +114,10 @@ def _fill(place: Location) -> None:
         _rest(place, PROXY_WORDS | cached(place, "proxy"))
     elif "fastcgi_pass" in names and (taken := fastcgi(place)) is not None:
         _rest(place, taken | cached(place, "fastcgi"))
+    elif "grpc_pass" in names and (taken := grpc(place)) is not None:
+        _rest(place, taken)
+    elif "uwsgi_pass" in names and (taken := uwsgi(place)) is not None:
+        _rest(place, taken | cached(place, "uwsgi"))
     elif "return" in names and _returns(place):
         _rest(place, frozenset({"return", "default_type"}))
     elif names == {"deny"} and [node.args for node in place.own] == [("all",)]:

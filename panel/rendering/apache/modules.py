@@ -36,6 +36,7 @@ NEEDS = {
     "authn_file": ("authn_core",),
     "proxy_fcgi": ("proxy",),
     "proxy_http": ("proxy",),
+    "proxy_uwsgi": ("proxy",),
     "proxy_balancer": ("proxy", "slotmem_shm", "lbmethod_byrequests", "lbmethod_bybusyness"),
 }
 WITH_CONF = frozenset(
@@ -58,6 +59,10 @@ def needed(nodes: tuple[Node, ...]) -> set[str]:
 def _of(node: Directive) -> set[str]:
     if node.name == "SetHandler" and node.args[0].startswith("proxy:"):
         return {"proxy_fcgi"}
+    if node.name == "ProxyPassMatch" and _is_uwsgi(node):
+        return {"proxy_uwsgi"}
+    if node.name == "BalancerMember" and _is_uwsgi(node):
+        return {"proxy_balancer", "proxy_uwsgi"}
     if node.name == "Protocols" and any(word.startswith("h2") for word in node.args):
         return {"http2"}
     if node.name == "AddOutputFilterByType" and node.args[0] == "BROTLI_COMPRESS":
@@ -67,6 +72,10 @@ def _of(node: Directive) -> set[str]:
     if node.name == "Require" and "ip" in node.args:
         return {"authz_host"}
     return {OF_DIRECTIVE[node.name]} if node.name in OF_DIRECTIVE else set()
+
+
+def _is_uwsgi(node: Directive) -> bool:
+    return "uwsgi" in (node.args[0].partition("://")[0], node.args[0].partition("|")[2].partition("://")[0])
 
 
 def missing(nodes: tuple[Node, ...], web_server: WebServerSpec) -> set[str]:

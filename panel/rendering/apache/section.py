@@ -153,6 +153,8 @@ def _proxy(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
     url, parameters = target_of(spec, source, at)
     if source.proxy_uri:
         url += source.proxy_uri + "$1"  # without $1, httpd appends the whole path
+    if source.upstream_protocol == "uwsgi":  # the parameters tell the application about the client
+        return [directive("ProxyPassMatch", url, *parameters), *_request_headers(source, at, words)]
     own = {header.name.lower(): header.value for header in source.request_headers}
     is_upstreams = own.get("host", "") == host_of(spec, source, at) != ""
     lines: list[Node] = [directive("ProxyPassMatch", url, *parameters)]

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from panel.rendering import checks, handlers
+from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import Location, SiteSpec, Upstream, UpstreamServer
 from panel.rendering.tree import Node, block, directive
 
+NO_GRPC = "Apache does not pass on the trailers of gRPC calls; choose nginx or gallop"
 METHODS = {"round_robin": "byrequests", "least_conn": "bybusyness", "ip_hash": "byrequests"}
 
 
-def balancer_name(spec: SiteSpec, upstream: Upstream, tls: bool) -> str:
-    return f"balancer://{spec.name}_{upstream.name}{'_tls' if tls else ''}".lower()
+SUFFIXES = {"http": "", "https": "_tls", "uwsgi": "_uwsgi"}  # of balancers' names, by scheme
+
+
+def balancer_name(spec: SiteSpec, upstream: Upstream, scheme: str) -> str:
+    return f"balancer://{spec.name}_{upstream.name}{SUFFIXES[scheme]}".lower()
+
+
+def scheme_of(source: Location) -> str:
+    """Scheme of the location's proxy target; "" for gRPC."""
+    if source.upstream_protocol == "http":
+        return "https" if source.upstream_tls else "http"
+    return "uwsgi" if source.upstream_protocol == "uwsgi" else ""
 
 
 def is_simple(upstream: Upstream) -> bool:
@@ -24,14 +36,14 @@ def balancers(spec: SiteSpec) -> list[Node]:
     found: list[Node] = []
     for number, upstream in enumerate(spec.upstreams):
         users = [item for block_ in spec.blocks for item in block_.locations if item.handler == "proxy"]
-        schemes = {item.upstream_tls for item in users if item.upstream == upstream.name}
-        for tls in sorted(schemes):
+        schemes = {scheme_of(item) for item in users if item.upstream == upstream.name} - {""}
+        for scheme in sorted(schemes):
             if not is_simple(upstream):
-                found.append(_balancer(spec, upstream, tls, f"/upstreams/{number}"))
+                found.append(_balancer(spec, upstream, scheme, f"/upstreams/{number}"))
     return found
 
 
-def _balancer(spec: SiteSpec, upstream: Upstream, tls: bool, at: str) -> Node:
+def _balancer(spec: SiteSpec, upstream: Upstream, scheme: str, at: str) -> Node:
     body: list[Node] = []
     parameters = _parameters(spec, upstream)
     for number, server in enumerate(upstream.servers):
@@ -40,14 +52,14 @@ def _balancer(spec: SiteSpec, upstream: Upstream, tls: bool, at: str) -> Node:
         words += ["status=+H"] if server.backup else []
         words += ["status=+D"] if server.down else []
         body.append(
-            directive("BalancerMember", _url(server, tls, f"{at}/servers/{number}/address"), *words, *parameters)
+            directive("BalancerMember", _url(server, scheme, f"{at}/servers/{number}/address"), *words, *parameters)
         )
     body.append(directive("ProxySet", f"lbmethod={METHODS[upstream.balancing]}"))
-    return block("Proxy", balancer_name(spec, upstream, tls), body=body)
+    return block("Proxy", balancer_name(spec, upstream, scheme), body=body)
 
 
-def _url(server: UpstreamServer, tls: bool, at: str) -> str:
-    address, scheme = checks.address(server.address, at), "https" if tls else "http"
+def _url(server: UpstreamServer, scheme: str, at: str) -> str:
+    address = checks.address(server.address, at)
     return f"{address}|{scheme}://localhost" if address.startswith("unix:") else f"{scheme}://{address}"
 
 
@@ -67,12 +79,16 @@ def _parameters(spec: SiteSpec, upstream: Upstream) -> list[str]:
 def target_of(spec: SiteSpec, source: Location, at: str) -> tuple[str, list[str]]:
     """URL without path, and the parameters of ProxyPassMatch."""
     number, upstream = handlers.upstream_of(spec, source, at)
-    # Without a URI of its own, the path is passed as the client sent it, as in nginx.
-    raw = [] if source.proxy_uri else ["nocanon"]
+    scheme = scheme_of(source)
+    if not scheme:
+        raise NotExpressible(f"{at}/upstream_protocol", NO_GRPC)
+    # Without a URI of its own, an HTTP upstream gets the path as the client sent it, as in nginx. mod_proxy_uwsgi would
+    # then take the query for a part of PATH_INFO.
+    raw = [] if source.proxy_uri or scheme == "uwsgi" else ["nocanon"]
     if not is_simple(upstream):
-        return balancer_name(spec, upstream, source.upstream_tls), raw
+        return balancer_name(spec, upstream, scheme), raw
     server = upstream.servers[0]
-    url = _url(server, source.upstream_tls, f"/upstreams/{number}/servers/0/address")
+    url = _url(server, scheme, f"/upstreams/{number}/servers/0/address")
     retry = [f"retry={server.fail_timeout_s}"]
     return url, [*raw, *retry, *_parameters(spec, upstream)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -37,6 +37,16 @@ def missing(what: str, nearest: str, when: Callable[[Context], bool] = lambda co
 
 def differs(what: str, nearest: str, when: Callable[[Context], bool] = lambda context: True) -> Verdict:
     return Verdict("different", what, nearest, when)
+
+
+def protocols(reasons: Mapping[str, str]) -> tuple[Verdict, ...]:
+    """Verdicts on protocols of upstreams for which the engine refuses a site; `reasons` by protocol."""
+
+    def uses(name: str) -> Callable[[Context], bool]:
+        return lambda context: context.owner.handler == "proxy" and context.owner.upstream_protocol == name
+
+    nearest = "no deployment until this is changed"
+    return tuple(missing(reason, nearest, uses(name)) for name, reason in reasons.items())
 
 
 TLS_CHALLENGES = missing("only gallop proves domain names over TLS", "they are proven over HTTP (port 80)")

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 from panel.rendering.apache.modules import mpm
 from panel.rendering.apache.rewriting import encodes_queries, is_checked_first
+from panel.rendering.apache.upstream import NO_GRPC
 from panel.rendering.caching import caches, locations
-from panel.rendering.capability import TLS_CHALLENGES, Context, Verdict, differs, missing
+from panel.rendering.capability import TLS_CHALLENGES, Context, Verdict, differs, missing, protocols
 from panel.rendering.errors import NotExpressible
 from panel.rendering.handlers import REDIRECTS, asks_access
 from panel.rendering.locations import locations_of
@@ -200,6 +201,7 @@ APACHE: dict[str, tuple[Verdict, ...]] = {
         differs("Apache responds with 502 when an upstream times out, nginx with 504", "502",
                 lambda context: context.owner.handler == "proxy"),
     ),
+    "Location.upstream_protocol": protocols({"grpc": NO_GRPC}),
     "Location.websocket": (
         differs("Apache applies this setting to the upstream", "other locations with this upstream can use "
                 "WebSocket too",

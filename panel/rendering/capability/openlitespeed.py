@@ -6,13 +6,14 @@ from collections.abc import Iterable
 
 from panel.rendering import reach, variables
 from panel.rendering.caching import locations
-from panel.rendering.capability import TLS_CHALLENGES, Context, Verdict, differs, missing
+from panel.rendering.capability import TLS_CHALLENGES, Context, Verdict, differs, missing, protocols
 from panel.rendering.capability.apache import APACHE
 from panel.rendering.choice import choose
 from panel.rendering.errors import NotExpressible
 from panel.rendering.handlers import asks_access
 from panel.rendering.locations import locations_of
 from panel.rendering.openlitespeed import answers, formats, indexes, plain_scripts, ruled, scripts
+from panel.rendering.openlitespeed.hosts import NOT_OFFERED
 from panel.rendering.openlitespeed.vhost import REFUSALS
 from panel.rendering.rewriting import redirects
 from panel.rendering.spec import Location, ServerBlock
@@ -247,6 +248,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
                 "X-Forwarded-Host, X-Forwarded-For (except for requests from the host itself), and "
                         "X-Forwarded-Proto for HTTPS; no X-Real-IP", lambda context: context.owner.handler == "proxy"),
     ),
+    "Location.upstream_protocol": protocols(NOT_OFFERED),
     "Location.request_headers": (
         missing("OpenLiteSpeed does not add request headers for PHP", "none",
                 lambda context: context.owner.handler == "php"),

@@ -39,6 +39,7 @@ def of_location(block: ServerBlock, location: Location, where: str) -> Iterator[
     if location.match in ("", "^~") and location.pattern == "/" and location.handler in ("static", "php"):
         yield from _no_index(location.try_files, location.index or block.index, where)
     yield from _cache_key(location, where)
+    yield from _grpc_without_http2(block, location, where)
     yield from _split_headers(location.headers, location.pattern if location.match in ("~", "~*") else "", where)
     if location.handler == "return" and location.return_code in REDIRECTS:
         yield from _host_redirect(block, location, where)
@@ -133,6 +134,21 @@ def _shutting(where: str, pattern: str) -> Fix:
         locations.insert(0, {"match": "~*", "pattern": pattern, "handler": "deny"})
 
     return fix
+
+
+# --- gRPC ---
+
+
+def _grpc_without_http2(block: ServerBlock, location: Location, where: str) -> Iterator[Finding]:
+    is_grpc = location.handler == "proxy" and location.upstream_protocol == "grpc"
+    if not is_grpc or any(listen.http2 for listen in block.listens):
+        return
+    yield Finding(
+        "grpc-http2",
+        where,
+        "The location passes gRPC calls on, but no port of the server block speaks HTTP/2.",
+        "gRPC clients need HTTP/2, so their calls fail. Add http2 to a port with TLS, for example 443 tls http2.",
+    )
 
 
 # --- response caching ---

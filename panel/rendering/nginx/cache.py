@@ -15,16 +15,15 @@ from panel.rendering.tree import Node, block, directive
 STATUS = "X-Cache"
 KEYS_MB = 10  # memory for the cache keys of about 80,000 responses
 STALE = ("error", "timeout", "updating", "http_500", "http_503")
-GATEWAYS = ("http_502", "http_504")  # FastCGI has no gateway errors
-# The FastCGI cache key includes the method, because HEAD is not converted to GET and must not serve a later GET.
-_KEYS = {"proxy": "$scheme$host$request_uri", "fastcgi": "$request_method$scheme$host$request_uri"}
+GATEWAYS = ("http_502", "http_504")  # only of HTTP upstreams
+_KEY = "$scheme$host$request_uri"
 
 
 def cached(scope: Scope, place: Place) -> list[Node]:
     source = place.location
     if not caching.caches(source):
         return []
-    at, kind = f"{place.pointer}/cache", caching.KINDS[source.handler]
+    at, kind = f"{place.pointer}/cache", caching.kind(source)
     found = caching.check(source, at)
     lines: list[Node] = [
         directive(f"{kind}_cache", _zone(scope, kind), gap=True),
@@ -57,11 +56,10 @@ def _zone(scope: Scope, kind: str) -> str:
 
 
 def _key(scope: Scope, place: Place, found: Cache, kind: str) -> str:
-    if not found.key:
-        return _KEYS[kind]
+    """Cache key. Only HTTP upstreams get GET for HEAD; otherwise a response to HEAD must not serve a later GET."""
     field = f"{place.pointer}/cache/key"
-    own = scope.dollars.complex(found.key, field, handlers.captures(place.location))
-    return f"$request_method{own}" if kind == "fastcgi" else own
+    own = scope.dollars.complex(found.key, field, handlers.captures(place.location)) if found.key else _KEY
+    return own if kind == "proxy" else f"$request_method{own}"
 
 
 def _skipped(scope: Scope, found: Cache, at: str) -> list[str]:

@@ -13,7 +13,7 @@ from panel.rendering.nginx import confining
 from panel.rendering.nginx.cache import STATUS, cached
 from panel.rendering.nginx.quoting import bounded, no_variables, prefix
 from panel.rendering.nginx.scope import Scope
-from panel.rendering.nginx.types import FORWARDED_HEADERS
+from panel.rendering.nginx.types import FORWARDED_HEADERS, UWSGI_PARAMS
 from panel.rendering.spec import Header, Location, Rewrite
 from panel.rendering.tree import Node, Raw, block, directive
 
@@ -180,15 +180,22 @@ def _php(scope: Scope, place: Place) -> list[Node]:
     if values := handlers.php_values(pool, f"/php_pools/{number}"):
         value = scope.dollars.literal(values, f"/php_pools/{number}/settings")
         lines.append(directive("fastcgi_param", "PHP_VALUE", value))
-    check_headers(source.request_headers, f"{at}/request_headers")
-    for n, header in enumerate(source.request_headers):
-        value = scope.dollars.complex(header.value, f"{at}/request_headers/{n}/value", handlers.captures(source))
-        lines.append(directive("fastcgi_param", "HTTP_" + header.name.upper().replace("-", "_"), value))
+    lines += _header_params("fastcgi", scope, source, at)
     if source.index or not place.is_regex:
         lines.append(directive("fastcgi_index", source.index[0] if source.index else "index.php"))
     lines += [*_timeouts("fastcgi", source), *cached(scope, place)]
     address = checks.address(pool.address, f"/php_pools/{number}/address")
     return [*lines, directive("fastcgi_pass", address)]
+
+
+def _header_params(module: str, scope: Scope, source: Location, at: str) -> list[Node]:
+    """The location's request headers as CGI variables (RFC 3875 section 4.1.18)."""
+    check_headers(source.request_headers, f"{at}/request_headers")
+    lines: list[Node] = []
+    for n, header in enumerate(source.request_headers):
+        value = scope.dollars.complex(header.value, f"{at}/request_headers/{n}/value", handlers.captures(source))
+        lines.append(directive(f"{module}_param", "HTTP_" + header.name.upper().replace("-", "_"), value))
+    return lines
 
 
 def _timeouts(module: str, source: Location) -> list[Node]:
@@ -202,12 +209,39 @@ def _timeouts(module: str, source: Location) -> list[Node]:
 
 
 def _proxy(scope: Scope, place: Place) -> list[Node]:
+    return _PROTOCOLS[place.location.upstream_protocol](scope, place)
+
+
+def _upstream_name(scope: Scope, place: Place) -> str:
+    _, upstream = handlers.upstream_of(scope.spec, place.location, place.pointer)
+    return f"{prefix(scope.spec.name)}_{upstream.name}"
+
+
+def _grpc(scope: Scope, place: Place) -> list[Node]:
     source, at = place.location, place.pointer
-    _, upstream = handlers.upstream_of(scope.spec, source, at)
+    scheme = "grpcs" if source.upstream_tls else "grpc"
+    lines: list[Node] = [directive("grpc_pass", f"{scheme}://{_upstream_name(scope, place)}")]
+    headers = _own_headers(scope, source, at, FORWARDED_HEADERS)
+    lines += [directive("grpc_set_header", name, value) for name, value in headers.items()]
+    if source.upstream_tls:
+        lines += [directive("grpc_ssl_server_name", "on"), directive("grpc_ssl_name", "$host")]
+    return [*lines, *_timeouts("grpc", source)]
+
+
+def _uwsgi(scope: Scope, place: Place) -> list[Node]:
+    source, at = place.location, place.pointer
+    lines: list[Node] = [directive("uwsgi_pass", _upstream_name(scope, place))]
+    lines += [directive("uwsgi_param", name, *words) for name, words in UWSGI_PARAMS.items()]
+    lines += _header_params("uwsgi", scope, source, at)
+    return [*lines, *_timeouts("uwsgi", source), *cached(scope, place)]
+
+
+def _http(scope: Scope, place: Place) -> list[Node]:
+    source, at = place.location, place.pointer
     scheme = "https" if source.upstream_tls else "http"
     uri = no_variables(source.proxy_uri, f"{at}/proxy_uri")
     lines: list[Node] = [
-        directive("proxy_pass", f"{scheme}://{prefix(scope.spec.name)}_{upstream.name}{uri}"),
+        directive("proxy_pass", f"{scheme}://{_upstream_name(scope, place)}{uri}"),
         directive("proxy_http_version", "1.1"),
     ]
     for name, value in _request_headers(scope, source, at).items():
@@ -218,11 +252,17 @@ def _proxy(scope: Scope, place: Place) -> list[Node]:
 
 
 def _request_headers(scope: Scope, source: Location, at: str) -> dict[str, str]:
-    """Name -> value: the usual proxy headers, replaced by the location's own."""
+    """Name -> value of all headers for an HTTP upstream."""
     headers = {**FORWARDED_HEADERS, "Connection": ""}  # empty: keeps the upstream connection alive
     if source.websocket:
         scope.websocket = True
         headers |= {"Upgrade": "$http_upgrade", "Connection": f"${scope.variable('connection')}"}
+    return _own_headers(scope, source, at, headers)
+
+
+def _own_headers(scope: Scope, source: Location, at: str, usual: dict[str, str]) -> dict[str, str]:
+    """The `usual` headers, replaced by the location's own."""
+    headers = dict(usual)
     check_headers(source.request_headers, f"{at}/request_headers")
     for number, header in enumerate(source.request_headers):
         field = f"{at}/request_headers/{number}/value"
@@ -248,4 +288,5 @@ def _return(scope: Scope, place: Place) -> list[Node]:
     ]
 
 
+_PROTOCOLS = {"http": _http, "grpc": _grpc, "uwsgi": _uwsgi}
 _HANDLERS = {"static": _static, "php": _php, "proxy": _proxy, "return": _return}

@@ -96,7 +96,26 @@ FASTCGI_PARAMS: dict[str, str] = {
     "REDIRECT_STATUS": "200",  # required by PHP with --enable-force-cgi-redirect
 }
 
-# Headers sent to every upstream unless the location sets them.
+# As the file uwsgi_params of nginx. The file itself is not included: not every host has it, and Debian's copy changes
+# the Host header. The third word of a parameter follows its value.
+UWSGI_PARAMS: dict[str, tuple[str, ...]] = {
+    "QUERY_STRING": ("$query_string",),
+    "REQUEST_METHOD": ("$request_method",),
+    "CONTENT_TYPE": ("$content_type",),
+    "CONTENT_LENGTH": ("$content_length",),
+    "REQUEST_URI": ("$request_uri",),
+    "PATH_INFO": ("$document_uri",),
+    "DOCUMENT_ROOT": ("$document_root",),
+    "SERVER_PROTOCOL": ("$server_protocol",),
+    "REQUEST_SCHEME": ("$scheme",),
+    "HTTPS": ("$https", "if_not_empty"),
+    "REMOTE_ADDR": ("$remote_addr",),
+    "REMOTE_PORT": ("$remote_port",),
+    "SERVER_PORT": ("$server_port",),
+    "SERVER_NAME": ("$server_name",),
+}
+
+# Headers sent to every HTTP or gRPC upstream unless the location sets them.
 FORWARDED_HEADERS: dict[str, str] = {
     "Host": "$http_host",
     "X-Real-IP": "$remote_addr",

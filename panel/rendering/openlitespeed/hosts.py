@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from panel.rendering import handlers
+from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import Location, SiteSpec, WebServerSpec
+
+# Protocols of upstreams, and the reasons for which locations cannot use them. Observed on 1.9.1: PATH_INFO is only the
+# rest after the context's path, SCRIPT_NAME the context's path, also for `/` and expressions; sockets give 500.
+NOT_OFFERED = {
+    "grpc": "OpenLiteSpeed speaks only HTTP/1.1 to upstreams, and gRPC needs HTTP/2; choose nginx or gallop",
+    "uwsgi": "OpenLiteSpeed sends uWSGI applications other paths than nginx; choose nginx, gallop, or Apache, or let "
+    "uWSGI speak HTTP (http-socket) and choose HTTP",
+}
 
 
 def host_name(spec: SiteSpec, number: int) -> str:
@@ -16,6 +25,8 @@ def folder(web_server: WebServerSpec, host: str) -> str:
 
 
 def upstream_app(spec: SiteSpec, source: Location, at: str) -> str:
+    if reason := NOT_OFFERED.get(source.upstream_protocol):
+        raise NotExpressible(f"{at}/upstream_protocol", reason)
     _, upstream = handlers.upstream_of(spec, source, at)
     return app_name(spec, upstream.name, source.upstream_tls)
 

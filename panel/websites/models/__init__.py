@@ -6,7 +6,7 @@ packages import models from here, never from a file of this package.
 
 from panel.websites.models.allowances import Allowance, AllowanceKind
 from panel.websites.models.certificates import Certificate, CertificateSource
-from panel.websites.models.locations import Handler, Location, Match
+from panel.websites.models.locations import Handler, Location, Match, UpstreamProtocol
 from panel.websites.models.php_pools import PhpPool
 from panel.websites.models.raw_directives import RawSnippet
 from panel.websites.models.server_blocks import ClientVerify, Gzip, Listen, LogFormat, LogLevel, ServerBlock, ServerName
@@ -39,5 +39,6 @@ __all__ = [
     "SharedSetting",
     "Site",
     "Upstream",
+    "UpstreamProtocol",
     "UpstreamServer",
 ]

@@ -29,6 +29,12 @@ class Handler(models.TextChoices):
     DENY = "deny", _("Deny")
 
 
+class UpstreamProtocol(models.TextChoices):
+    HTTP = "http", _("HTTP")
+    GRPC = "grpc", _("gRPC")
+    UWSGI = "uwsgi", _("uWSGI")
+
+
 class Location(BaseModel):
     block = models.ForeignKey(ServerBlock, on_delete=models.CASCADE, related_name="locations")
     position = models.PositiveIntegerField(default=0)  # order of evaluation of regular expressions
@@ -62,6 +68,14 @@ class Location(BaseModel):
     # proxy
     upstream = models.ForeignKey(
         Upstream, null=True, blank=True, on_delete=models.PROTECT, related_name="locations", verbose_name=_("Upstream")
+    )
+    upstream_protocol = models.CharField(
+        _("Protocol of the upstream"),
+        max_length=5,
+        choices=UpstreamProtocol.choices,
+        default=UpstreamProtocol.HTTP,
+        db_default=UpstreamProtocol.HTTP,
+        help_text=_("Clients reach gRPC only over HTTP/2: add `http2` to a port of the server block."),
     )
     upstream_tls = models.BooleanField(_("Connect to the upstream with TLS"), default=False)
     proxy_uri = models.CharField(  # replaces the matched prefix; empty: original path

@@ -14,7 +14,7 @@ from panel.core.templatetags import ui
 from panel.websites.certificates import expiry_step
 from panel.websites.listing import is_recent
 from panel.websites.listing import site_status as status_of
-from panel.websites.models import Certificate, Handler, Location, RawSnippet, ServerBlock, Site
+from panel.websites.models import Certificate, Handler, Location, RawSnippet, ServerBlock, Site, UpstreamProtocol
 
 register = template.Library()
 SHOWN_DOMAINS = 2  # in a list, if they fit in this many letters
@@ -77,6 +77,8 @@ def location_extras(location: Location) -> SafeString:
         (_("rate limit"), bool(location.rate_limit_rps)),
         (_("headers"), bool(location.headers)),
         (_("expires"), bool(location.expires)),
+        ("gRPC", location.upstream_protocol == UpstreamProtocol.GRPC),
+        ("uWSGI", location.upstream_protocol == UpstreamProtocol.UWSGI),
         ("WebSocket", location.websocket),
         (_("rewrites"), bool(location.rewrites)),
         (_("cache"), bool(location.cache_times)),
