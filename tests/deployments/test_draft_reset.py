@@ -161,7 +161,8 @@ def _everything(people: Cast) -> dict[str, Any]:
     listen = {"port": 443, "address": "127.0.0.1", "tls": True, "http2": True, "http3": True, "default_server": True}
     server = {"address": "127.0.0.1:9", "weight": 2, "max_fails": 3, "fail_timeout_s": 4, "backup": False, "down": True}
     servers = [server, {"address": "127.0.0.1:8", "backup": True}, {"address": "127.0.0.1:7"}]
-    locations = [{"pattern": "/p/", **proxy, **kept}, php, moved, raw]
+    calls = {"pattern": "/c/", "handler": "proxy", "upstream": "app", "upstream_protocol": "grpc"}
+    locations = [{"pattern": "/p/", **proxy, **kept}, calls, php, moved, raw]
     locations += [{"pattern": "/x/", "root": "/srv/www/x", **files, **common, **limits, **auth}]
     return {
         "cache_mb": 7,

@@ -39,16 +39,22 @@ def test_explanation_names_protocol(spec: SiteSpec, request_: Request, words: st
     assert explain([spec], request_).outcome.text == words
 
 
-def test_apache_loads_module_of_uwsgi() -> None:
+@pytest.mark.parametrize(("spec", "module"), [(uwsgi(), "proxy_uwsgi"), (grpc(), "proxy_http2")])
+def test_apache_loads_module_of_protocol(spec: SiteSpec, module: str) -> None:
     web_server = replace(WEB_SERVERS["apache"], modules=frozenset({"proxy", "proxy_http"}))
-    links = [file.path for file in render_web_server([uwsgi()], web_server)]
-    assert "/etc/apache2/mods-enabled/proxy_uwsgi.load" in links
+    links = [file.path for file in render_web_server([spec], web_server)]
+    assert f"/etc/apache2/mods-enabled/{module}.load" in links
+
+
+def test_apache_refuses_grpc_with_prefork() -> None:
+    with pytest.raises(NotExpressible, match="prefork") as caught:
+        render(grpc(), replace(WEB_SERVERS["apache"], modules=frozenset({"mpm_prefork"})))
+    assert caught.value.field == "/blocks/0/locations/1/upstream_protocol"
 
 
 @pytest.mark.parametrize(
     ("spec", "engine", "field"),
     [
-        (grpc(), "apache", "/blocks/0/locations/1/upstream_protocol"),
         (grpc(), "openlitespeed", "/blocks/0/locations/1/upstream_protocol"),
         (uwsgi(), "openlitespeed", "/blocks/0/locations/0/upstream_protocol"),
     ],

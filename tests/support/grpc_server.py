@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socketserver
+import ssl
 import struct
 import subprocess
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 from tests.support.process import tool
@@ -38,6 +40,12 @@ class _Call(socketserver.StreamRequestHandler):
     """Sends each message back reversed, and then the status in the trailers."""
 
     disable_nagle_algorithm = True
+
+    def setup(self) -> None:
+        assert isinstance(self.server, _Server)
+        if self.server.tls is not None:
+            self.request = self.server.tls.wrap_socket(self.request, server_side=True)
+        super().setup()
 
     def handle(self) -> None:
         try:
@@ -86,13 +94,39 @@ class _Server(socketserver.ThreadingTCPServer):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.faults: list[str] = []
+        self.tls: ssl.SSLContext | None = None
 
 
 class GrpcServer:
-    """On a free port of loopback while the block runs."""
+    """On a free port while the block runs; 127.0.0.2 is a second address of it."""
+
+    def __init__(self, name: str = "", folder: Path | None = None) -> None:
+        """With a name and a folder: over TLS, with a certificate for the name in the folder."""
+        self.tls: ssl.SSLContext | None = None
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            key, certificate = str(folder / "grpc.key"), str(folder / "grpc.crt")
+            argv = [
+                tool("openssl"),
+                "req",
+                "-x509",
+                "-newkey",
+                "rsa:2048",
+                "-nodes",
+                "-days",
+                "2",
+                "-subj",
+                f"/CN={name}",
+            ]
+            argv += ["-addext", f"subjectAltName=DNS:{name}", "-keyout", key, "-out", certificate]
+            subprocess.run(argv, check=True, capture_output=True, timeout=60)
+            self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self.tls.load_cert_chain(certificate, key)
+            self.tls.set_alpn_protocols(["h2"])
 
     def __enter__(self) -> Self:
-        self.server = _Server(("127.0.0.1", 0), _Call)
+        self.server = _Server(("0.0.0.0", 0), _Call)
+        self.server.tls = self.tls
         self.address = f"127.0.0.1:{self.server.server_address[1]}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         return self

@@ -10,8 +10,8 @@ from panel.rendering.tree import Node, block, directive, print_tree
 MODULES = (
     "allowmethods authn_core authn_file authz_core authz_host authz_user auth_basic alias autoindex brotli cache "
     "cache_disk dir env "
-    "expires filter deflate headers http2 log_config mime negotiation proxy proxy_http proxy_fcgi proxy_uwsgi "
-    "proxy_balancer lbmethod_byrequests lbmethod_bybusyness slotmem_shm socache_shmcb reqtimeout rewrite setenvif "
+    "expires filter deflate headers http2 log_config mime negotiation proxy proxy_http proxy_http2 proxy_fcgi "
+    "proxy_uwsgi proxy_balancer lbmethod_byrequests lbmethod_bybusyness slotmem_shm socache_shmcb reqtimeout rewrite setenvif "
     "ssl unixd"
 )
 MODULE_DIRS = {"sites": "/usr/lib/apache2/modules", "conf_d": "/usr/lib64/httpd/modules"}  # Debian, RHEL
@@ -35,7 +35,7 @@ def main(web_server: WebServerSpec, *, user: str, workers: int, pid_file: str, t
     ]
     chosen = mpm(web_server)
     for name in [chosen, *MODULES.split()]:
-        if name not in skipped and not (name == "http2" and chosen == "mpm_prefork"):
+        if name not in skipped and not (name in ("http2", "proxy_http2") and chosen == "mpm_prefork"):
             nodes.append(directive("LoadModule", f"{name}_module", f"{folder}/mod_{name}.so", gap=name == chosen))
     form = '%h %l %u %t "%r" %>s %O "%{Referer}i" "%{User-Agent}i"'
     nodes += [

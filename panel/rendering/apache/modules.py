@@ -27,6 +27,8 @@ OF_DIRECTIVE = {
     "BalancerMember": "proxy_balancer",
     "CacheEnable": "cache_disk",
 }
+NO_GRPC = "Apache's prefork MPM does not support HTTP/2, which gRPC needs; use the event or worker MPM"
+OF_SCHEME = {"uwsgi": "proxy_uwsgi", "h2": "proxy_http2", "h2c": "proxy_http2"}
 NEEDS = {
     "ssl": ("socache_shmcb",),
     "brotli": ("filter",),
@@ -36,6 +38,7 @@ NEEDS = {
     "authn_file": ("authn_core",),
     "proxy_fcgi": ("proxy",),
     "proxy_http": ("proxy",),
+    "proxy_http2": ("proxy", "http2"),
     "proxy_uwsgi": ("proxy",),
     "proxy_balancer": ("proxy", "slotmem_shm", "lbmethod_byrequests", "lbmethod_bybusyness"),
 }
@@ -59,10 +62,10 @@ def needed(nodes: tuple[Node, ...]) -> set[str]:
 def _of(node: Directive) -> set[str]:
     if node.name == "SetHandler" and node.args[0].startswith("proxy:"):
         return {"proxy_fcgi"}
-    if node.name == "ProxyPassMatch" and _is_uwsgi(node):
-        return {"proxy_uwsgi"}
-    if node.name == "BalancerMember" and _is_uwsgi(node):
-        return {"proxy_balancer", "proxy_uwsgi"}
+    if node.name == "ProxyPassMatch" and (name := _of_scheme(node)):
+        return {name}
+    if node.name == "BalancerMember" and (name := _of_scheme(node)):
+        return {"proxy_balancer", name}
     if node.name == "Protocols" and any(word.startswith("h2") for word in node.args):
         return {"http2"}
     if node.name == "AddOutputFilterByType" and node.args[0] == "BROTLI_COMPRESS":
@@ -74,8 +77,9 @@ def _of(node: Directive) -> set[str]:
     return {OF_DIRECTIVE[node.name]} if node.name in OF_DIRECTIVE else set()
 
 
-def _is_uwsgi(node: Directive) -> bool:
-    return "uwsgi" in (node.args[0].partition("://")[0], node.args[0].partition("|")[2].partition("://")[0])
+def _of_scheme(node: Directive) -> str:
+    """Module for the scheme of a proxy target, after the path of a socket if it has one; "" for other targets."""
+    return OF_SCHEME.get(node.args[0].rpartition("|")[2].partition("://")[0], "")
 
 
 def missing(nodes: tuple[Node, ...], web_server: WebServerSpec) -> set[str]:

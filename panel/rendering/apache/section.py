@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from panel.rendering import checks, exclusive, expiry, handlers, snippets
 from panel.rendering.apache import cache
 from panel.rendering.apache.access import require
+from panel.rendering.apache.modules import NO_GRPC, mpm
 from panel.rendering.apache.quoting import Interpolator, expression, plain, regex
 from panel.rendering.apache.rewriting import rest_of
 from panel.rendering.apache.upstream import host_of, target_of
+from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import Condition, Expression
 from panel.rendering.headers import check as check_headers
 from panel.rendering.headers import is_passed_on, merged
@@ -50,6 +52,9 @@ def section(scope: Scope, place: Place, condition: Condition, inside: Inside) ->
         place = replace(place, location=replace(place.location, index=()))
     source, at = place.location, place.pointer
     words = _interpolator(place, scope.name)
+    is_grpc = source.handler == "proxy" and source.upstream_protocol == "grpc"
+    if is_grpc and mpm(scope.web_server) == "mpm_prefork":
+        raise NotExpressible(f"{at}/upstream_protocol", NO_GRPC)
     body = [*_HANDLERS[source.handler](scope.spec, place, words), *cache.of_place(scope.spec, place)]
     body += [*_fallbacks(source, inside.fallbacks), *inside.folders]
     if inside.is_target and source.handler == "return":

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from panel.rendering import checks, handlers
-from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import Location, SiteSpec, Upstream, UpstreamServer
 from panel.rendering.tree import Node, block, directive
 
-NO_GRPC = "Apache does not pass on the trailers of gRPC calls; choose nginx or gallop"
 METHODS = {"round_robin": "byrequests", "least_conn": "bybusyness", "ip_hash": "byrequests"}
 
 
-SUFFIXES = {"http": "", "https": "_tls", "uwsgi": "_uwsgi"}  # of balancers' names, by scheme
+# Schemes of proxy targets by protocol and TLS, and the suffixes of their balancers' names.
+SCHEMES = {
+    ("http", False): "http",
+    ("http", True): "https",
+    ("grpc", False): "h2c",
+    ("grpc", True): "h2",
+    ("uwsgi", False): "uwsgi",
+}
+SUFFIXES = {"http": "", "https": "_tls", "h2c": "_grpc", "h2": "_grpcs", "uwsgi": "_uwsgi"}
 
 
 def balancer_name(spec: SiteSpec, upstream: Upstream, scheme: str) -> str:
@@ -19,10 +25,8 @@ def balancer_name(spec: SiteSpec, upstream: Upstream, scheme: str) -> str:
 
 
 def scheme_of(source: Location) -> str:
-    """Scheme of the location's proxy target; "" for gRPC."""
-    if source.upstream_protocol == "http":
-        return "https" if source.upstream_tls else "http"
-    return "uwsgi" if source.upstream_protocol == "uwsgi" else ""
+    """Scheme of the location's proxy target, for locations that passed handlers.check."""
+    return SCHEMES[source.upstream_protocol, source.upstream_tls]
 
 
 def is_simple(upstream: Upstream) -> bool:
@@ -36,7 +40,7 @@ def balancers(spec: SiteSpec) -> list[Node]:
     found: list[Node] = []
     for number, upstream in enumerate(spec.upstreams):
         users = [item for block_ in spec.blocks for item in block_.locations if item.handler == "proxy"]
-        schemes = {scheme_of(item) for item in users if item.upstream == upstream.name} - {""}
+        schemes = {scheme_of(item) for item in users if item.upstream == upstream.name}
         for scheme in sorted(schemes):
             if not is_simple(upstream):
                 found.append(_balancer(spec, upstream, scheme, f"/upstreams/{number}"))
@@ -73,6 +77,7 @@ def _parameters(spec: SiteSpec, upstream: Upstream) -> list[str]:
     read = [item.read_timeout_s for item in users if item.read_timeout_s is not None]
     words = [f"connectiontimeout={max(connect)}"] if connect else []
     words += [f"timeout={max(read)}"] if read else []
+    words += ["flushpackets=on"] if any(item.upstream_protocol == "grpc" for item in users) else []  # streams go on
     return words + (["upgrade=websocket"] if any(item.websocket for item in users) else [])
 
 
@@ -80,8 +85,6 @@ def target_of(spec: SiteSpec, source: Location, at: str) -> tuple[str, list[str]
     """URL without path, and the parameters of ProxyPassMatch."""
     number, upstream = handlers.upstream_of(spec, source, at)
     scheme = scheme_of(source)
-    if not scheme:
-        raise NotExpressible(f"{at}/upstream_protocol", NO_GRPC)
     # Without a URI of its own, an HTTP upstream gets the path as the client sent it, as in nginx. mod_proxy_uwsgi would
     # then take the query for a part of PATH_INFO.
     raw = [] if source.proxy_uri or scheme == "uwsgi" else ["nocanon"]

@@ -39,11 +39,15 @@ def differs(what: str, nearest: str, when: Callable[[Context], bool] = lambda co
     return Verdict("different", what, nearest, when)
 
 
-def protocols(reasons: Mapping[str, str]) -> tuple[Verdict, ...]:
+def protocols(
+    reasons: Mapping[str, str], when: Callable[[Context], bool] = lambda context: True
+) -> tuple[Verdict, ...]:
     """Verdicts on protocols of upstreams for which the engine refuses a site; `reasons` by protocol."""
 
     def uses(name: str) -> Callable[[Context], bool]:
-        return lambda context: context.owner.handler == "proxy" and context.owner.upstream_protocol == name
+        return lambda context: (
+            context.owner.handler == "proxy" and context.owner.upstream_protocol == name and when(context)
+        )
 
     nearest = "no deployment until this is changed"
     return tuple(missing(reason, nearest, uses(name)) for name, reason in reasons.items())

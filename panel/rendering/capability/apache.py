@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from panel.rendering.apache.modules import mpm
+from panel.rendering.apache.modules import NO_GRPC, mpm
 from panel.rendering.apache.rewriting import encodes_queries, is_checked_first
-from panel.rendering.apache.upstream import NO_GRPC
 from panel.rendering.caching import caches, locations
 from panel.rendering.capability import TLS_CHALLENGES, Context, Verdict, differs, missing, protocols
 from panel.rendering.errors import NotExpressible
@@ -201,7 +200,11 @@ APACHE: dict[str, tuple[Verdict, ...]] = {
         differs("Apache responds with 502 when an upstream times out, nginx with 504", "502",
                 lambda context: context.owner.handler == "proxy"),
     ),
-    "Location.upstream_protocol": protocols({"grpc": NO_GRPC}),
+    "Location.upstream_protocol": (
+        *protocols({"grpc": NO_GRPC}, lambda context: mpm(context.web_server) == "mpm_prefork"),
+        differs("Apache calls mod_proxy_http2, which passes on gRPC calls, experimental", "the same calls and streams",
+                lambda context: context.owner.upstream_protocol == "grpc"),
+    ),
     "Location.websocket": (
         differs("Apache applies this setting to the upstream", "other locations with this upstream can use "
                 "WebSocket too",
