@@ -18,16 +18,8 @@ PLACES = {
     "blocks/0/listens/0": ["address", "port", "tls", "http2", "default_server"],
     "blocks/0/locations/0": [
         *("match", "pattern", "handler", "root", "try_files", "autoindex", "upstream", "php_pool", "proxy_uri"),
-        *(
-            "upstream_protocol",
-            "websocket",
-            "request_headers",
-            "connect_timeout_s",
-            "return_code",
-            "return_value",
-            "headers",
-            "expires",
-        ),
+        *("upstream_protocol", "websocket", "request_headers", "connect_timeout_s", "return_code", "return_value"),
+        *("headers", "expires"),
         *("access_rules", "basic_auth_realm", "basic_auth_users", "rate_limit_rps", "rate_limit_burst", "gzip"),
     ],
     "upstreams/0": ["name", "balancing", "keepalive", "servers"],

@@ -11,8 +11,8 @@ MODULES = (
     "allowmethods authn_core authn_file authz_core authz_host authz_user auth_basic alias autoindex brotli cache "
     "cache_disk dir env "
     "expires filter deflate headers http2 log_config mime negotiation proxy proxy_http proxy_http2 proxy_fcgi "
-    "proxy_uwsgi proxy_balancer lbmethod_byrequests lbmethod_bybusyness slotmem_shm socache_shmcb reqtimeout rewrite setenvif "
-    "ssl unixd"
+    "proxy_uwsgi proxy_balancer lbmethod_byrequests lbmethod_bybusyness slotmem_shm socache_shmcb reqtimeout "
+    "rewrite setenvif ssl unixd"
 )
 MODULE_DIRS = {"sites": "/usr/lib/apache2/modules", "conf_d": "/usr/lib64/httpd/modules"}  # Debian, RHEL
 STATIC = frozenset({"log_config", "unixd"})  # built into Debian's binary

@@ -203,7 +203,9 @@ class LocationForm(PartForm[Location]):
         label=_("Request headers to the upstream"),
         to_text=lines.request_headers_to_text,
         from_text=lines.request_headers_from_text,
-        help_text=_("One per line, for example `X-Realm: shop`. Host and X-Forwarded-* are always sent."),
+        help_text=_(
+            "One per line, for example `X-Realm: shop`. HTTP and gRPC upstreams always receive Host and X-Forwarded-*."
+        ),
     )
     access_rules = LinesField(
         label=_("Access rules"),
