@@ -197,7 +197,7 @@ def _check_handler(location: Location, faults: _Faults) -> None:
     if location.handler == "return":
         _check_return(location, faults)
     for field, message in handlers.protocol_faults(_proxying(location)):
-        faults.add("cache_times" if field == "cache" else field, f"{message[0].upper()}{message[1:]}.")
+        faults.add("cache_times" if field == "cache" else field, f"{message}.")
     if location.proxy_uri and location.match in ("~", "~*"):
         faults.add("proxy_uri", _("A regular expression has no prefix to replace. Leave this empty."))
 

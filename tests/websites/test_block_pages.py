@@ -263,6 +263,20 @@ def test_limit_errors_use_model_messages(
     assert len(messages) == 1 and words in messages[0]
 
 
+def test_protocol_of_the_upstream_is_saved_and_badged(owner: Client, shop: Site) -> None:
+    upstream = shop.upstreams.get(name="app")
+    url = f"/sites/shop/blocks/{block_of(shop).pk}/locations/+new/"
+    data = {"match": "", "pattern": "/calls/", "handler": "proxy", "upstream": upstream.pk, "upstream_protocol": "grpc"}
+    answer = owner.post(url, data)
+    assert answer.status_code == 302, answer.context["form"].errors
+    assert Location.objects.get(pattern="/calls/").upstream_protocol == "grpc"
+    assert "gRPC" in text_of(owner.get("/sites/shop/blocks/"))
+    answer = owner.post(url, data | {"pattern": "/other/", "proxy_uri": "/v2/"})
+    assert answer.context["form"].errors == {
+        "proxy_uri": ["gRPC upstreams receive the path of the request; leave this empty."]
+    }
+
+
 def test_empty_burst_field_is_stored_as_none(owner: Client, shop: Site) -> None:
     data = {"match": "", "pattern": "/quiet", "handler": "static", "rate_limit_burst": ""}
     answer = owner.post(f"/sites/shop/blocks/{block_of(shop).pk}/locations/+new/", data)

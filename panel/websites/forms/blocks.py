@@ -15,7 +15,7 @@ from panel.websites import definitions, field_names, lines
 from panel.websites.definitions import ListenData
 from panel.websites.forms.base import PartForm, null_boolean
 from panel.websites.forms.cards import Card
-from panel.websites.models import Listen, Location, ServerBlock
+from panel.websites.models import Listen, Location, ServerBlock, UpstreamProtocol
 from panel.websites.selectors import certificates_of_team
 from panel.websites.validators import server_names_normalized
 
@@ -240,6 +240,7 @@ class LocationForm(PartForm[Location]):
             choice.empty_label = _("Choose one")
         self.fields["pattern"].widget.attrs |= {"class": "mono", "spellcheck": "false", "autocapitalize": "none"}
         self.fields["rate_limit_burst"].required = False  # empty: no burst
+        self.fields["upstream_protocol"].required = False  # empty: HTTP
         self.old_users = dict(self.instance.basic_auth_users or {})
 
     def clean_basic_auth_users(self) -> dict[str, str]:
@@ -258,6 +259,9 @@ class LocationForm(PartForm[Location]):
             else:
                 users[name] = bcrypt.hashpw(secret.encode(), bcrypt.gensalt()).decode()
         return users
+
+    def clean_upstream_protocol(self) -> str:
+        return self.cleaned_data["upstream_protocol"] or UpstreamProtocol.HTTP
 
     def clean_rate_limit_burst(self) -> int:
         return self.cleaned_data["rate_limit_burst"] or 0
