@@ -7,6 +7,7 @@ from typing import Self
 
 from tests.support.ports import free_port
 from tests.support.process import ServerProcess, tool
+from tests.support.waiting import eventually
 
 # `times`: how often the path was requested.
 APPLICATION = """\
@@ -35,16 +36,15 @@ class UwsgiServer:
     def __init__(self, root: Path, socket: Path | None = None) -> None:
         root.mkdir(parents=True, exist_ok=True)
         (root / "application.py").write_text(APPLICATION)
-        self.port = 0 if socket else free_port()
-        self.address = f"unix:{socket}" if socket else f"127.0.0.1:{self.port}"
+        self.address = f"unix:{socket}" if socket else f"127.0.0.1:{free_port()}"
         argv = [tool("uwsgi"), "--plugin", "python3", "--master", "--die-on-term", "--chdir", str(root)]
         argv += ["--socket", str(socket or self.address), "--chmod-socket=666", "--wsgi-file", "application.py"]
         self.process = ServerProcess(argv, root / "uwsgi.out")
 
     def __enter__(self) -> Self:
         self.process.start()
-        if self.port:
-            self.process.wait_for_port(self.port)
+        # A socket gets its permissions after it is there.
+        assert eventually(lambda: "spawned uWSGI worker 1" in self.process.said()), self.process.said()
         return self
 
     def __exit__(self, *_: object) -> None:
