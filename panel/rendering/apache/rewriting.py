@@ -207,7 +207,7 @@ def _end_of_try_files(one: Rewritten, missing: list[tuple[str, str]], fallback: 
     if last.startswith("="):
         return "-", f"[R={int(last[1:])},L]"
     field = f"{one.place.pointer}/try_files/{len(one.place.location.try_files) - 1}"
-    result, flags = _fallback(last, one.words, field)
+    result, flags = split_fallback(last, one.words, field)
     if one.encodes:
         result, flags = _encoded(result, missing, flags, redirects=False)
     if one.anew and rewrites.is_asked_anew(one.place, fallback, one.root):
@@ -333,7 +333,7 @@ def without_args(last: str) -> str:
     return last
 
 
-def _fallback(last: str, words: Interpolator, field: str) -> tuple[str, str]:
+def split_fallback(last: str, words: Interpolator, field: str) -> tuple[str, str]:
     """Split the fallback into path and flags. A rewrite keeps the query by itself, so `?$args` and `$is_args$args` are
     dropped; without them the query is removed.
     """

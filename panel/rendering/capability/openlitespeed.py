@@ -12,7 +12,7 @@ from panel.rendering.choice import choose
 from panel.rendering.errors import NotExpressible
 from panel.rendering.handlers import asks_access
 from panel.rendering.locations import locations_of
-from panel.rendering.openlitespeed import answers, formats, indexes, plain_scripts, ruled, scripts
+from panel.rendering.openlitespeed import answers, fallbacks, formats, indexes, plain_scripts, ruled, scripts
 from panel.rendering.openlitespeed.hosts import NOT_OFFERED
 from panel.rendering.openlitespeed.vhost import REFUSALS
 from panel.rendering.rewriting import redirects
@@ -330,7 +330,8 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
                 lambda context: "$uri" in context.owner.try_files[-1].partition("?")[2]),
         missing("OpenLiteSpeed applies the fallback before access control",
                 "everybody can reach the fallback; set the same access rules in its location",
-                lambda context: asks_access(context.owner) and not context.owner.try_files[-1].startswith("=")),
+                lambda context: asks_access(context.owner) and not context.owner.try_files[-1].startswith("=")
+                and not (context.block is not None and fallbacks.is_here(context.owner, context.block))),
         differs("OpenLiteSpeed looks for the files before access control",
                 "the status reveals that no file exists",
                 lambda context: asks_access(context.owner) and context.owner.try_files[-1].startswith("=")),

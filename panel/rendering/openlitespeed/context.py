@@ -16,7 +16,7 @@ from panel.rendering.exclusive import Condition
 from panel.rendering.headers import check as check_headers
 from panel.rendering.headers import is_passed_on, merged
 from panel.rendering.locations import Locations, Place
-from panel.rendering.openlitespeed import answers, refusals, ruled
+from panel.rendering.openlitespeed import answers, asides, fallbacks, refusals, ruled
 from panel.rendering.openlitespeed.apps import balances
 from panel.rendering.openlitespeed.formats import header_line, request_header_line
 from panel.rendering.openlitespeed.hosts import upstream_app
@@ -97,7 +97,8 @@ def context(
     _check_asked(source, inside, at)
     variables.parse(source.return_value, f"{at}/return_value", captures=handlers.captures(source))
     is_ruled = ruled.is_here(source, inside)
-    is_prefix = plain_prefix and by_prefix(place) and not is_ruled
+    falls_back = fallbacks.rules(spec, place)
+    is_prefix = plain_prefix and by_prefix(place) and not is_ruled and not falls_back
     if source.handler == "return" and not answers.is_file(source) and not answers.is_rule(source):
         # anything not expressible is served as files
         place = replace(place, location=replace(source, handler="static"))
@@ -107,7 +108,7 @@ def context(
         body += _access(source, at)
     if source.handler != "deny" and not is_ruled:
         body += _expires(source, at)
-    if lines := _headers(spec, source, at, everywhere):
+    if lines := header_lines(spec, source, at, everywhere):
         body.append(Lines("extraHeaders", lines))
     if source.snippet:
         body.append(Raw(snippets.require(source.snippet, web_server, f"{at}/snippet", "location")))
@@ -116,8 +117,12 @@ def context(
     if source == _plain_php(source) and (plain_scripts if plain_prefix else not everywhere):
         return []  # the script handler's suffix suffices
     if source.handler == "static" and not is_prefix:
-        body += refusals.rules(inside)
-    name = value(source.pattern, f"{at}/pattern") if is_prefix else f"exp:{_pattern(place, condition)}"
+        to_folder = asides.TO_FOLDER if asides.sends_headers(source, inside) else ()
+        body += refusals.rules(inside, [*to_folder, *falls_back])
+    elif falls_back:
+        body += refusals.only(falls_back)
+    pattern = fallbacks.lengthened(place, inside, _pattern(place, condition))
+    name = value(source.pattern, f"{at}/pattern") if is_prefix else f"exp:{pattern}"
     return [block("context", value(name, f"{at}/pattern"), body=body)]
 
 
@@ -266,7 +271,7 @@ def _expires(source: Location, at: str) -> list[Node]:
     return [directive("enableExpires", 1), directive("expiresDefault", f"{'M' if found.modified else 'A'}{seconds}")]
 
 
-def _headers(spec: SiteSpec, source: Location, at: str, everywhere: tuple[Header, ...]) -> tuple[str, ...]:
+def header_lines(spec: SiteSpec, source: Location, at: str, everywhere: tuple[Header, ...]) -> tuple[str, ...]:
     """All headers including the block's, because a context's headers replace those of its parents."""
     check_headers(source.headers, f"{at}/headers")
     check_headers(source.request_headers, f"{at}/request_headers")

@@ -107,16 +107,22 @@ def in_own_words(rules: list[Directive], source: ServerBlock) -> list[Directive]
     return [_absolute(replace(rule, args=tuple(map(known, rule.args))), source) for rule in rules]
 
 
+def origin(source: ServerBlock) -> str:
+    """Scheme, host and port of the block's own URLs in a rule, as nginx has them; "" if it has several ports."""
+    if (port := _port(source)) is None:
+        return ""
+    scheme = _scheme(source) or f"%{{ENV:{SCHEME}}}"
+    return f"{scheme}://%{{ENV:{HOST}}}{port}"
+
+
 def _absolute(rule: Directive, source: ServerBlock) -> Directive:
     """A redirect to a path, made absolute with the listener's port, as nginx does; OpenLiteSpeed would use the port of
     the Host header.
     """
     found = _TO_PATH.match(rule.args[1]) if rule.name == "RewriteRule" and len(rule.args) > 2 else None
-    if found is None or not _REDIRECTS.search(rule.args[2]) or (port := _port(source)) is None:
+    if found is None or not _REDIRECTS.search(rule.args[2]) or not (start := origin(source)):
         return rule
-    scheme = _scheme(source) or f"%{{ENV:{SCHEME}}}"
-    url = f"{found[1]}{scheme}://%{{ENV:{HOST}}}{port}{found[2]}"
-    return replace(rule, args=(rule.args[0], url, *rule.args[2:]))
+    return replace(rule, args=(rule.args[0], f"{found[1]}{start}{found[2]}", *rule.args[2:]))
 
 
 def _port(source: ServerBlock) -> str | None:

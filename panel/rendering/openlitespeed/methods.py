@@ -7,6 +7,7 @@ access control, and nginx's 401 or 403 precedes the 405.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from panel.rendering import exclusive, handlers, reach
@@ -131,6 +132,40 @@ def name_of(place: Place | None, root: str) -> str:
     if place is not None and place.location.alias:
         return target(place.location.alias) + ("$1" if place.is_prefix else "")
     return f"{target(((place.location.root if place else '') or root).rstrip('/'))}$0"
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Locations of files that look for them alike: `name` is the requested file in a rule's notation, `pattern` that of
+    their paths. None: paths without a location.
+    """
+
+    name: str
+    pattern: str
+    places: tuple[Place | None, ...]
+
+
+def by_file(
+    block: ServerBlock,
+    chosen: dict[Place, Condition],
+    root: str,
+    apart: Callable[[Place | None], object] = lambda place: None,
+) -> list[Lookup]:
+    """Lookups of the block; locations for which `apart` returns different values are kept apart."""
+    groups: dict[tuple[str, Place | None, object], list[Place | None]] = {}
+    for place in chosen:
+        if place.location.handler == "static" and not is_captured(place):
+            alone = place if place.location.alias else None
+            groups.setdefault((name_of(place, root), alone, apart(place)), []).append(place)
+    if not any(map(is_all, chosen)):
+        groups.setdefault((name_of(None, root), None, apart(None)), []).append(None)
+    lookups: list[Lookup] = []
+    for (name, *_), places in groups.items():
+        if fits(name):
+            rest = any(place is None or is_all(place) for place in places)
+            pattern = outside(block, chosen, places) if rest else these(chosen, places)
+            lookups.append(Lookup(name, pattern, tuple(places)))
+    return lookups
 
 
 def _files(block: ServerBlock, found: Locations, place: Place | None, root: str) -> _Files:

@@ -21,7 +21,7 @@ from panel.rendering.exclusive import Condition
 from panel.rendering.locations import Locations, Place, locations_of
 from panel.rendering.nginx.types import MIME_TYPES
 from panel.rendering.openlitespeed import methods, refusals, scripts
-from panel.rendering.openlitespeed.paths import is_all, refer_back
+from panel.rendering.openlitespeed.paths import refer_back
 from panel.rendering.spec import ErrorPage, Location, ServerBlock
 from panel.rendering.tree import Directive, directive
 
@@ -66,20 +66,9 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
     """Rules that set the type of requested scripts; they come last, because a fallback may still run a script."""
     if not _suffixes(block) or not can_be_sent(block):
         return []
-    # By the notation of the file, and by the location if it has an alias; None: paths without a location
-    groups: dict[tuple[str, Place | None], list[Place | None]] = {}
-    for place in chosen:
-        if place.location.handler == "static" and not methods.is_captured(place):
-            alone = place if place.location.alias else None
-            groups.setdefault((methods.name_of(place, root), alone), []).append(place)
-    if not any(map(is_all, chosen)):
-        groups.setdefault((methods.name_of(None, root), None), []).append(None)
     lines: list[Directive] = []
-    for (name, _alone), places in groups.items():
-        if methods.fits(name):
-            rest = any(place is None or is_all(place) for place in places)
-            pattern = methods.outside(block, chosen, places) if rest else methods.these(chosen, places)
-            lines += [line for kind, suffixes in _by_type(block) for line in _rule(name, pattern, kind, suffixes)]
+    for one in methods.by_file(block, chosen, root):
+        lines += [line for kind, suffixes in _by_type(block) for line in _rule(one.name, one.pattern, kind, suffixes)]
     if lines:
         lines[0] = replace(lines[0], comment="Scripts outside of PHP's locations are files")
         lines += _pages(block)

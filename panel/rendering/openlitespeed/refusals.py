@@ -32,9 +32,15 @@ def says_itself(snippet: str, name: str) -> bool:
 
 
 def are_marked(source: ServerBlock) -> bool:
-    """Return whether contexts refuse: files have headers, and no raw directives replace a context or its rules."""
-    if not (source.headers or source.hsts_max_age_s is not None or any(place.headers for place in source.locations)):
-        return False
+    """Return whether contexts refuse, because files have headers."""
+    has_headers = (
+        source.headers or source.hsts_max_age_s is not None or any(place.headers for place in source.locations)
+    )
+    return bool(has_headers) and can_be_marked(source)
+
+
+def can_be_marked(source: ServerBlock) -> bool:
+    """Return whether contexts of files can have rules: no raw directives replace a context or its rules."""
     covered = any(place.match in ("", "^~") and place.pattern == "/" for place in source.locations)
     if covered and not any(place.handler == "static" for place in source.locations):
         return False
@@ -57,11 +63,18 @@ def pages_are_unmarked(source: ServerBlock) -> list[Directive]:
     return [directive("RewriteRule", pattern, "-", f"[E={MARK}:0]")]
 
 
-def rules(source: ServerBlock) -> list[Node]:
-    """Rules of a context that refuse marked requests."""
-    if not are_marked(source):
+def rules(source: ServerBlock, own: Sequence[Directive] = ()) -> list[Node]:
+    """Rules of a context that refuse marked requests, then its own."""
+    found: list[Directive] = []
+    if are_marked(source):
+        found += [directive("RewriteCond", f"%{{ENV:{MARK}}}", "=1"), directive("RewriteRule", "^", "-", _REFUSED)]
+    return only([*found, *own])
+
+
+def only(found: Sequence[Directive]) -> list[Node]:
+    """A context's block with these rules."""
+    if not found:
         return []
-    found = [directive("RewriteCond", f"%{{ENV:{MARK}}}", "=1"), directive("RewriteRule", "^", "-", _REFUSED)]
     lines = Lines("rules", tuple(map(rewrite_line, found)))
     return [block("rewrite", body=[directive("enable", 1), lines], gap=False)]
 

@@ -13,10 +13,22 @@ from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import Condition, Expression, conditions
 from panel.rendering.headers import check as check_headers
 from panel.rendering.locations import Locations, Place, locations_of
-from panel.rendering.openlitespeed import answers, indexes, methods, paths, plain_scripts, refusals, ruled, scripts, www
+from panel.rendering.openlitespeed import (
+    answers,
+    fallbacks,
+    folders,
+    indexes,
+    methods,
+    paths,
+    plain_scripts,
+    refusals,
+    ruled,
+    scripts,
+    www,
+)
 from panel.rendering.openlitespeed.apps import applications
 from panel.rendering.openlitespeed.cache import cached, module
-from panel.rendering.openlitespeed.context import context, prefixes_suffice, realm_name, suffixes_suffice
+from panel.rendering.openlitespeed.context import context, header_lines, prefixes_suffice, realm_name, suffixes_suffice
 from panel.rendering.openlitespeed.formats import header_line, in_own_words, rules_for, says_raw_uri, server_name
 from panel.rendering.openlitespeed.hosts import folder, host_name, pool_app, upstream_app
 from panel.rendering.openlitespeed.quoting import path, value
@@ -190,7 +202,8 @@ def _rewrite(spec: SiteSpec, web_server: WebServerSpec, number: int, found: Loca
     rules += plain_scripts.rules(source, found, chosen, root)
     if refuses:
         first = [*methods.refused(source, chosen), *paths.resolved(source, chosen)]
-        rules = [*first, *rules, *methods.rules(source, found, chosen, root), *methods.marks(chosen, found)]
+        rules = [*first, *rules, *methods.rules(source, found, chosen, root)]
+        rules += [*folders.rules(source, found, chosen, root), *methods.marks(chosen, found)]
         rules = [*refusals.pages_are_unmarked(source), *rules]
     if rules:
         rules = [*rewriting.challenges_first(spec), *rules]
@@ -231,7 +244,7 @@ def _of_place(
         if refuses:
             rules += methods.before_fallback(source, place, condition, root, fallback)
         made = rewriting.rules(Rewritten(place, condition, root, words, ",QSD", _fixed(fallback, source)))
-        rules += plain_scripts.fallback(source, place, found, made)
+        rules += fallbacks.marked(source, place, plain_scripts.fallback(source, place, found, made))
     rules += ruled.recorded(spec, place, condition)
     if place.location.handler == "proxy" and place.location.proxy_uri and not is_ruled:
         rules += _proxied(spec, place, condition)
@@ -349,7 +362,25 @@ def _contexts(
         nodes += context(
             spec, web_server, place, condition, everywhere, plain_prefix=plain, plain_scripts=plain_scripts
         )
+    nodes += _folders(spec, number, found, everywhere)
     return refusals.with_rules(nodes, spec.blocks[number])
+
+
+def _folders(spec: SiteSpec, number: int, found: Locations, everywhere: tuple[Header, ...]) -> list[Node]:
+    """Contexts that redirect to folders for prefix contexts, and for paths without a location."""
+    source = spec.blocks[number]
+    if refusals.says_itself(source.snippet, "rewrite") or paths.refer_back(found.regexes):
+        return []
+
+    def headers(place: Place | None) -> tuple[str, ...]:
+        if place is None:
+            return tuple(header_line(item, "/headers", spec, number) for item in everywhere)
+        return header_lines(spec, place.location, place.pointer, everywhere)
+
+    covered = any(map(paths.is_all, found.places))
+    return [
+        node for node in folders.contexts(source, found, headers) if not (covered and node.args[0].endswith("folder$"))
+    ]
 
 
 def _websockets(spec: SiteSpec, found: Locations) -> list[Node]:

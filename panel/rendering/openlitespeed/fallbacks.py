@@ -1,0 +1,84 @@
+"""Fallbacks of try_files in locations with access control, which come after access control, as in nginx.
+
+A rule of the virtual host runs before access control. So it only marks a request whose files are missing, and a rule of
+the location's context replaces the path. OpenLiteSpeed then checks the access to this context before it chooses a
+context for the new path (HttpSession::processContextRewrite, HttpReq::postRewriteProcess in src/http). It does so only
+where the new path is no longer than the context's expression, so the expression may get a comment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from panel.rendering import handlers, variables
+from panel.rendering.apache import rewriting
+from panel.rendering.choice import choose
+from panel.rendering.errors import NotExpressible
+from panel.rendering.locations import Place, locations_of
+from panel.rendering.openlitespeed import answers, refusals, ruled
+from panel.rendering.openlitespeed.formats import server_name
+from panel.rendering.spec import Location, ServerBlock, SiteSpec
+from panel.rendering.tree import Directive, directive
+
+MARK = "PADDOCK_FALLBACK"
+_NAMES = {"uri", "args", "query_string", "is_args"}  # variables that a context's rule has
+
+
+def is_here(source: Location, inside: ServerBlock) -> bool:
+    """Return whether the location's context replaces the path."""
+    if source.handler not in ("static", "php") or not source.try_files or not handlers.asks_access(source):
+        return False
+    *files, last = source.try_files
+    if {item.rstrip("/") for item in files} != {"$uri"} or refusals.says_itself(source.snippet, "rewrite"):
+        return False
+    if any(refusals.says_itself(inside.snippet, name) for name in ("context", "rewrite")):
+        return False
+    if not variables.names(last, handlers.captures(source)) <= _NAMES:
+        return False
+    return "$" not in (path := _path(last)) and path.startswith("/") and _is_chosen_again(inside, path)
+
+
+def _path(last: str) -> str:
+    return rewriting.without_args(last).partition("?")[0]
+
+
+def _is_chosen_again(inside: ServerBlock, path: str) -> bool:
+    """Return whether the context of the path answers, and no rule of the virtual host."""
+    try:
+        place = choose(locations_of(inside, ""), path).place
+    except NotExpressible:
+        return False
+    if place is None or place.location.handler != "return" or answers.is_file(place.location):
+        return True
+    return ruled.is_here(place.location, inside) and not ruled.names_path(place.location)
+
+
+def marked(source: ServerBlock, place: Place, lines: Sequence[Directive]) -> list[Directive]:
+    """The rules of try_files, the last of which marks the request."""
+    if not lines or not is_here(place.location, source):
+        return [*lines]
+    pattern, _path, flags = lines[-1].args
+    kept = [flag for flag in flags[1:-1].split(",") if flag == "NC" or flag.startswith("T=")]
+    marks = f"[{','.join([*kept, f'E={MARK}:{place.number}', 'L'])}]"
+    return [*lines[:-1], replace(lines[-1], args=(pattern, "-", marks))]
+
+
+def rules(spec: SiteSpec, place: Place) -> list[Directive]:
+    """Rules of the context that replace the path of a marked request."""
+    number = int(place.pointer.split("/")[2])
+    if not is_here(place.location, spec.blocks[number]):
+        return []
+    words = rewriting.interpolator(place, server_name(spec, number))
+    field = f"{place.pointer}/try_files/{len(place.location.try_files) - 1}"
+    path, flags = rewriting.split_fallback(place.location.try_files[-1], words, field)
+    return [
+        directive("RewriteCond", f"%{{ENV:{MARK}}}", f"={place.number}"),
+        directive("RewriteRule", "^", path, flags),
+    ]
+
+
+def lengthened(place: Place, inside: ServerBlock, pattern: str) -> str:
+    """The context's expression, at least as long as the new path."""
+    missing = len(_path(place.location.try_files[-1]).encode()) - len(pattern) if is_here(place.location, inside) else 0
+    return f"{pattern}(?#{'-' * missing})" if missing > 0 else pattern

@@ -1,0 +1,77 @@
+"""Redirects to a folder's final `/`, with the port of the listener and an encoded path, as nginx has it.
+
+OpenLiteSpeed would redirect by itself, to the port of the Host header (HttpSession::addLocationHeader in src/http). So
+a rule redirects first. Where the response has headers, the rule only records the URL, and a rule of a context redirects.
+Prefix contexts redirect before their rules run (HttpReq::processContext), so a context of its own answers for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from panel.rendering.apache import rewrites
+from panel.rendering.apache.quoting import rewrite_regex
+from panel.rendering.exclusive import Condition
+from panel.rendering.locations import Locations, Place
+from panel.rendering.openlitespeed import asides, fallbacks, methods
+from panel.rendering.openlitespeed.context import by_prefix, prefixes_suffice
+from panel.rendering.openlitespeed.formats import origin
+from panel.rendering.openlitespeed.paths import refer_back
+from panel.rendering.spec import ServerBlock
+from panel.rendering.tree import Directive, Node, directive
+
+_ASKED = directive("RewriteCond", "%{REQUEST_METHOD}", "^(?:GET|HEAD|POST)$")
+# Letters that neither nginx nor a client encodes in a path.
+_PLAIN = r"[A-Za-z0-9._~!$&'()*+,;=:@\[\]-]"
+# Letters that nginx encodes in the redirect, and a client in the path: control characters, space, "<>\^`{|}, non-ASCII.
+_ENCODED = r"%(?:[01][0-9A-Fa-f]|2[02]|3[CEce]|5[CEce]|60|7[B-DFb-df]|[89A-Fa-f][0-9A-Fa-f])"
+_AS_IT_CAME = rf"^\S+ /*((?:/(?!\.\.?(?:/|[ ?]))(?:{_PLAIN}|{_ENCODED})+)+)[ ?]"
+
+
+def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
+    """Rules for paths that no earlier rule answered."""
+    start = origin(block)
+    if not start or refer_back(chosen):
+        return []
+    lines: list[Directive] = []
+    for one in methods.by_file(block, chosen, root, lambda place: _aside(block, found, place)):
+        is_folder = [_ASKED, directive("RewriteCond", one.name, "-d")]
+        aside = _aside(block, found, one.places[0])
+        plain = f"^(?=(?:{_PLAIN}|/)+(?<!/)$){one.pattern[1:]}"
+        lines += [*is_folder, *_redirect(f"{start}$0/", plain, aside)]
+        if not rewrites.are_used(block):  # the path is the request's
+            encoded = f"^(?!(?:{_PLAIN}|/)+$){one.pattern[1:]}"
+            came = directive("RewriteCond", "%{THE_REQUEST}", _AS_IT_CAME)
+            lines += [*is_folder, came, *_redirect(f"{start}%1/", encoded, aside)]
+    if lines:
+        lines[0] = replace(lines[0], comment="The final / of a folder")
+    return lines
+
+
+def _aside(block: ServerBlock, found: Locations, place: Place | None) -> str | None:
+    """Path of the context that redirects; None: the rule itself does, "": the location's own context."""
+    if not asides.sends_headers(place.location if place else None, block):
+        return None
+    if place is None:
+        return asides.path("folder")
+    is_prefix = prefixes_suffice(found) and by_prefix(place) and not fallbacks.is_here(place.location, block)
+    return asides.path(f"folder-{place.number}") if is_prefix else ""
+
+
+def _redirect(url: str, pattern: str, aside: str | None) -> list[Directive]:
+    word = rewrite_regex(pattern, "/locations")
+    if aside is None:
+        return [directive("RewriteRule", word, url, "[R=301,NE,L]")]
+    said = directive("RewriteCond", url, "(?s)^(.*)$")
+    return [said, directive("RewriteRule", word, aside or "-", f"[E={asides.FOLDER}:%1,L]")]
+
+
+def contexts(
+    block: ServerBlock, found: Locations, headers: Callable[[Place | None], tuple[str, ...]]
+) -> Iterator[Node]:
+    """Contexts that redirect for prefix contexts. `headers`: the header lines of a location."""
+    for place in (None, *found.prefixes):
+        is_files = place is None or place.location.handler == "static"
+        if is_files and origin(block) and (path := _aside(block, found, place)):
+            yield asides.context(path.rpartition("/")[2], headers(place), asides.TO_FOLDER)
