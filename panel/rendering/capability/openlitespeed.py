@@ -12,9 +12,9 @@ from panel.rendering.choice import choose
 from panel.rendering.errors import NotExpressible
 from panel.rendering.handlers import asks_access
 from panel.rendering.locations import locations_of
-from panel.rendering.openlitespeed import answers, fallbacks, formats, indexes, plain_scripts, ruled, scripts
+from panel.rendering.openlitespeed import answers, asides, fallbacks, formats, indexes, plain_scripts, ruled, scripts
 from panel.rendering.openlitespeed.hosts import NOT_OFFERED
-from panel.rendering.openlitespeed.vhost import REFUSALS
+from panel.rendering.openlitespeed.vhost import REFUSALS, answers_twice
 from panel.rendering.rewriting import redirects
 from panel.rendering.spec import Location, ServerBlock
 
@@ -47,6 +47,13 @@ def _runs_everywhere(context: Context) -> bool:
 
 def _is_files(context: Context) -> bool:
     return bool(context.owner.handler == "static")
+
+
+def _redirects_first(context: Context) -> bool:
+    """Return whether the server redirects to folders of the location before access control."""
+    block = context.block
+    rules = block is not None and asides.has_own(context.owner, block) and formats.origin(block)
+    return _is_files(context) and not rules
 
 
 def _of_indexes(context: Context) -> list[Location]:
@@ -226,7 +233,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     ),
     "Location.basic_auth": (
         differs(_INDEX_OF_FOLDER, "the password of the folder's location; set the same one there", _holds_an_index),
-        differs(_SLASH_FIRST, "the redirect, which reveals that the folder exists", _is_files),
+        differs(_SLASH_FIRST, "the redirect, which reveals that the folder exists", _redirects_first),
         differs("OpenLiteSpeed sends the realm with other responses than 401 too", "WWW-Authenticate in these "
                 "responses"),
     ),
@@ -318,7 +325,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     ),
     "Location.access_rules": (
         differs(_INDEX_OF_FOLDER, "the rules of the folder's location; set the same rules there", _holds_an_index),
-        differs(_SLASH_FIRST, "the redirect, which reveals that the folder exists", _is_files),
+        differs(_SLASH_FIRST, "the redirect, which reveals that the folder exists", _redirects_first),
         differs("OpenLiteSpeed applies the most specific rule, not the first", "one kind of rule, and a final rule "
                 "for all",
                 _mixed_rules),
@@ -364,7 +371,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     ),
     "ErrorPage.codes": (
         missing(_TWICE, "its own text for 401 and 403",
-                lambda context: context.block is not None and any(map(asks_access, context.block.locations))
+                lambda context: context.block is not None and any(map(answers_twice, context.block.locations))
                 and bool(set(REFUSALS) & set(context.owner.codes))),
     ),
     "ErrorPage.response": APACHE["ErrorPage.response"],

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from panel.rendering import expiry
+from panel.rendering import expiry, handlers
 from panel.rendering.apache.quoting import line as rewrite_line
 from panel.rendering.exclusive import quote
+from panel.rendering.locations import Place
 from panel.rendering.openlitespeed import refusals
 from panel.rendering.spec import Location, ServerBlock
 from panel.rendering.tree import Directive, Lines, Node, block, directive
 
 FOLDER = "PADDOCK_FOLDER"
+MISSING = "PADDOCK_MISSING"
+_LONGEST = 32
 TO_FOLDER = (
     directive("RewriteCond", f"%{{ENV:{FOLDER}}}", "!^$"),
     directive("RewriteRule", "^", f"%{{ENV:{FOLDER}}}", "[R=301,NE,L]"),
@@ -24,6 +27,12 @@ TO_FOLDER = (
 
 def path(name: str) -> str:
     return f"/./paddock/{name}"
+
+
+def lengthened(place: Place, inside: ServerBlock, pattern: str) -> str:
+    """The expression of a context, at least as long as the paths: only then access control comes first."""
+    missing = _LONGEST - len(pattern) if rules_inside(place, inside) else 0
+    return f"{pattern}(?#{'-' * missing})" if missing > 0 else pattern
 
 
 def context(name: str, headers: Sequence[str], rules: Sequence[Directive] = ()) -> Node:
@@ -35,6 +44,37 @@ def context(name: str, headers: Sequence[str], rules: Sequence[Directive] = ()) 
         lines = Lines("rules", tuple(map(rewrite_line, rules)))
         body.append(block("rewrite", body=[directive("enable", 1), lines], gap=False))
     return block("context", f"exp:!^|^{quote(path(name))}$", body=body)
+
+
+def has_own(source: Location, inside: ServerBlock) -> bool:
+    """Return whether errors of this location of files come from contexts of their own: access control comes before
+    them, or they have no past expiry time.
+    """
+    if source.handler != "static" or (source.alias and source.match in ("~", "~*")):
+        return False
+    return (handlers.asks_access(source) or is_past(source)) and refusals.can_be_marked(inside)
+
+
+def rules_inside(place: Place, inside: ServerBlock) -> list[Directive]:
+    """Rules of a location's context with access control: a new path is looked up after access control."""
+    if not handlers.asks_access(place.location) or not has_own(place.location, inside):
+        return []
+    return [
+        *_led(FOLDER, "!^$", f"folder-{place.number}"),
+        *_led(refusals.MARK, "=1", f"refused-{place.number}"),
+        *_led(MISSING, "=1", f"missing-{place.number}"),
+    ]
+
+
+def missing(place: Place) -> tuple[str, str]:
+    """Target and flags of the virtual host's rule for a file that is missing in such a location."""
+    if handlers.asks_access(place.location):
+        return "-", f"[E={MISSING}:1,L]"
+    return path(f"missing-{place.number}"), "[L]"
+
+
+def _led(mark: str, test: str, name: str) -> list[Directive]:
+    return [directive("RewriteCond", f"%{{ENV:{mark}}}", test), directive("RewriteRule", "^", path(name), "[L]")]
 
 
 def is_past(source: Location) -> bool:

@@ -66,6 +66,8 @@ def by_prefix(place: Place) -> bool:
     source = place.location
     if not place.is_prefix or source.handler == "return":
         return False
+    if source.handler == "static" and handlers.asks_access(source):
+        return False  # rules of its context apply after access control
     if source.handler == "proxy" or (_is_bare(place) and not _says_more(source)):
         return True
     return place.pattern == "/" and not source.root and not source.alias
@@ -117,11 +119,12 @@ def context(
     if source == _plain_php(source) and (plain_scripts if plain_prefix else not everywhere):
         return []  # the script handler's suffix suffices
     if source.handler == "static" and not is_prefix:
-        to_folder = asides.TO_FOLDER if asides.sends_headers(source, inside) else ()
-        body += refusals.rules(inside, [*to_folder, *falls_back])
+        led = asides.rules_inside(place, inside)
+        to_folder = asides.TO_FOLDER if not led and asides.sends_headers(source, inside) else ()
+        body += refusals.only([*led, *falls_back]) if led else refusals.rules(inside, [*to_folder, *falls_back])
     elif falls_back:
         body += refusals.only(falls_back)
-    pattern = fallbacks.lengthened(place, inside, _pattern(place, condition))
+    pattern = asides.lengthened(place, inside, fallbacks.lengthened(place, inside, _pattern(place, condition)))
     name = value(source.pattern, f"{at}/pattern") if is_prefix else f"exp:{pattern}"
     return [block("context", value(name, f"{at}/pattern"), body=body)]
 
@@ -271,7 +274,9 @@ def _expires(source: Location, at: str) -> list[Node]:
     return [directive("enableExpires", 1), directive("expiresDefault", f"{'M' if found.modified else 'A'}{seconds}")]
 
 
-def header_lines(spec: SiteSpec, source: Location, at: str, everywhere: tuple[Header, ...]) -> tuple[str, ...]:
+def header_lines(
+    spec: SiteSpec, source: Location, at: str, everywhere: tuple[Header, ...], *, times: bool = True
+) -> tuple[str, ...]:
     """All headers including the block's, because a context's headers replace those of its parents."""
     check_headers(source.headers, f"{at}/headers")
     check_headers(source.request_headers, f"{at}/request_headers")
@@ -286,7 +291,7 @@ def header_lines(spec: SiteSpec, source: Location, at: str, everywhere: tuple[He
     if is_fixed:
         lines += ["Header set Content-Type text/plain"] if ruled.error_text(source) else []
         lines += ruled.times(source, at)
-    elif source.expires and expiry.parse(source.expires, f"{at}/expires").no_cache:
+    elif times and source.expires and expiry.parse(source.expires, f"{at}/expires").no_cache:
         lines += ruled.dated(expiry.NEVER)
     for number, header in enumerate(source.request_headers):
         field = f"{at}/request_headers/{number}/value"

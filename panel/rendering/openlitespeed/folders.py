@@ -1,7 +1,7 @@
 """Redirects to a folder's final `/`, with the port of the listener and an encoded path, as nginx has it.
 
 OpenLiteSpeed would redirect by itself, to the port of the Host header (HttpSession::addLocationHeader in src/http). So
-a rule redirects first. Where the response has headers, the rule only records the URL, and a rule of a context redirects.
+a rule redirects first. Where the response has headers, the rule only records the URL, and a context's rule redirects.
 Prefix contexts redirect before their rules run (HttpReq::processContext), so a context of its own answers for them.
 """
 
@@ -14,10 +14,10 @@ from panel.rendering.apache import rewrites
 from panel.rendering.apache.quoting import rewrite_regex
 from panel.rendering.exclusive import Condition
 from panel.rendering.locations import Locations, Place
-from panel.rendering.openlitespeed import asides, fallbacks, methods
+from panel.rendering.openlitespeed import asides, methods, refusals
 from panel.rendering.openlitespeed.context import by_prefix, prefixes_suffice
 from panel.rendering.openlitespeed.formats import origin
-from panel.rendering.openlitespeed.paths import refer_back
+from panel.rendering.openlitespeed.paths import is_all, refer_back
 from panel.rendering.spec import ServerBlock
 from panel.rendering.tree import Directive, Node, directive
 
@@ -51,11 +51,13 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
 
 def _aside(block: ServerBlock, found: Locations, place: Place | None) -> str | None:
     """Path of the context that redirects; None: the rule itself does, "": the location's own context."""
+    if place is not None and asides.rules_inside(place, block):
+        return ""
     if not asides.sends_headers(place.location if place else None, block):
         return None
     if place is None:
         return asides.path("folder")
-    is_prefix = prefixes_suffice(found) and by_prefix(place) and not fallbacks.is_here(place.location, block)
+    is_prefix = prefixes_suffice(found) and by_prefix(place)
     return asides.path(f"folder-{place.number}") if is_prefix else ""
 
 
@@ -67,11 +69,36 @@ def _redirect(url: str, pattern: str, aside: str | None) -> list[Directive]:
     return [said, directive("RewriteRule", word, aside or "-", f"[E={asides.FOLDER}:%1,L]")]
 
 
+def missing(block: ServerBlock, chosen: dict[Place, Condition], root: str) -> list[Directive]:
+    """Rules for missing files of locations with a past expiry time, which errors do not have."""
+    if refer_back(chosen):
+        return []
+
+    def own(place: Place | None) -> Place | None:
+        past = place is not None and asides.is_past(place.location) and asides.has_own(place.location, block)
+        return place if past else None
+
+    lines: list[Directive] = []
+    for one in methods.by_file(block, chosen, root, own):
+        if (place := own(one.places[0])) is not None:
+            lines += [directive("RewriteCond", one.name, "!-f"), directive("RewriteCond", one.name, "!-d")]
+            word = rewrite_regex(one.pattern, "/locations")
+            lines.append(directive("RewriteRule", word, *asides.missing(place)))
+    return lines
+
+
 def contexts(
-    block: ServerBlock, found: Locations, headers: Callable[[Place | None], tuple[str, ...]]
+    block: ServerBlock, found: Locations, headers: Callable[[Place | None, bool], tuple[str, ...]]
 ) -> Iterator[Node]:
-    """Contexts that redirect for prefix contexts. `headers`: the header lines of a location."""
-    for place in (None, *found.prefixes):
-        is_files = place is None or place.location.handler == "static"
-        if is_files and origin(block) and (path := _aside(block, found, place)):
-            yield asides.context(path.rpartition("/")[2], headers(place), asides.TO_FOLDER)
+    """Contexts that answer for others. `headers`: the header lines of a location, with expiry times or without."""
+    if origin(block) and not any(map(is_all, found.places)) and _aside(block, found, None):
+        yield asides.context("folder", headers(None, True), asides.TO_FOLDER)
+    for place in found.places:
+        if place.location.handler != "static":
+            continue
+        inside = asides.rules_inside(place, block)
+        if origin(block) and (inside or _aside(block, found, place)):
+            yield asides.context(f"folder-{place.number}", headers(place, True), asides.TO_FOLDER)
+        if asides.has_own(place.location, block):
+            yield asides.context(f"refused-{place.number}", headers(place, False), refusals.REFUSED)
+            yield asides.context(f"missing-{place.number}", headers(place, False))

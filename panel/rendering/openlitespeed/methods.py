@@ -15,7 +15,7 @@ from panel.rendering.apache import rewriting
 from panel.rendering.apache.quoting import one_quote, rewrite_regex, target
 from panel.rendering.exclusive import Condition
 from panel.rendering.locations import Locations, Place
-from panel.rendering.openlitespeed import refusals, ruled, scripts
+from panel.rendering.openlitespeed import asides, refusals, ruled, scripts
 from panel.rendering.openlitespeed.context import by_prefix, prefixes_suffice
 from panel.rendering.openlitespeed.paths import is_all, refer_back
 from panel.rendering.spec import Location, ServerBlock
@@ -36,6 +36,7 @@ class _Files:
     indexes: tuple[str, ...]
     must_be: str = ""
     alone: Place | None = None
+    own: Place | None = None  # contexts of its own refuse
 
 
 def refused(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directive]:
@@ -72,7 +73,8 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
         return []
     groups: dict[_Files, list[Place | None]] = {}  # None: paths without a location
     for place in chosen:
-        if _refuses(place.location) and not is_captured(place) and not _is_page(block, place):
+        refuses = _refuses(place.location) or asides.has_own(place.location, block)
+        if refuses and not is_captured(place) and not _is_page(block, place):
             groups.setdefault(_files(block, found, place, root), []).append(place)
     if not any(map(is_all, chosen)):
         groups.setdefault(_files(block, found, None, root), []).append(None)
@@ -83,8 +85,17 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
         rest = any(place is None or is_all(place) for place in places)
         others = {place: chosen[place] for place in chosen if not _is_page(block, place)}
         pattern = outside(block, others, places) if rest else these(chosen, places)
-        lines += _rule(files, f"^{_no_pages(block)}{pattern[1:]}", refusals.flags(block))
+        lines += _rule(files, f"^{_no_pages(block)}{pattern[1:]}", _answer(block, files.own))
     return lines
+
+
+def _answer(block: ServerBlock, own: Place | None) -> tuple[str, str]:
+    """Target and flags of a rule that refuses requests for files."""
+    if own is None:
+        return "-", refusals.flags(block)
+    if handlers.asks_access(own.location):
+        return "-", f"[E={refusals.MARK}:1,L]"
+    return asides.path(f"refused-{own.number}"), "[L]"
 
 
 def before_fallback(
@@ -176,7 +187,8 @@ def _files(block: ServerBlock, found: Locations, place: Place | None, root: str)
     tries = source.try_files
     missing = tries and tries[-1] == "=404" and {item.rstrip("/") for item in tries[:-1]} == {"$uri"}
     must_be = ("folder" if "$uri/" in tries else "file") if missing else ""
-    return _Files(name, indexes, must_be, alone=place if source.alias else None)
+    own = place if asides.has_own(source, block) else None
+    return _Files(name, indexes, must_be, alone=place if source.alias else None, own=own)
 
 
 def _indexes(block: ServerBlock, found: Locations, place: Place | None) -> tuple[str, ...]:
@@ -223,7 +235,7 @@ def _bare(condition: Condition) -> Condition:
     return replace(condition, own=replace(condition.own, text=exclusive.uncaptured(condition.own.text)))
 
 
-def _rule(files: _Files, pattern: str, flags: str) -> list[Directive]:
+def _rule(files: _Files, pattern: str, answer: tuple[str, str]) -> list[Directive]:
     name = files.name
     tests = [_OTHERS, _NOT_POST]
     last = [directive("RewriteCond", name, "-f")]
@@ -234,10 +246,10 @@ def _rule(files: _Files, pattern: str, flags: str) -> list[Directive]:
     elif files.must_be:
         tests.append(directive("RewriteCond", name, "-f"))
     pattern = f"^{_NO_DOTS}{pattern[1:]}"
-    return [*tests, directive("RewriteRule", rewrite_regex(pattern, "/locations"), "-", flags)]
+    return [*tests, directive("RewriteRule", rewrite_regex(pattern, "/locations"), *answer)]
 
 
-def marks(chosen: dict[Place, Condition], found: Locations) -> list[Directive]:
+def marks(block: ServerBlock, chosen: dict[Place, Condition], found: Locations) -> list[Directive]:
     """Reject paths with a literal ? (%3F): a regular-expression context would look for the part before the ? in any
     folder (HttpReq::processMatchList).
     """
@@ -248,7 +260,8 @@ def marks(chosen: dict[Place, Condition], found: Locations) -> list[Directive]:
         if place.location.handler in ("static", "php"):
             pattern = rf"^(?=[^?]*\?)(?={condition.as_pattern().removeprefix('^')})(?s:.*)$"
             word = rewrite_regex(pattern, f"{place.pointer}/pattern")
-            lines.append(directive("RewriteRule", word, "-", "[R=404,L]"))
+            own = asides.has_own(place.location, block)
+            lines.append(directive("RewriteRule", word, *(asides.missing(place) if own else ("-", "[R=404,L]"))))
     if lines:
         lines[0] = replace(lines[0], comment="Paths with ? never match a file")
     return lines

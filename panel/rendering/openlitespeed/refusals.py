@@ -21,6 +21,7 @@ from panel.rendering.tree import Directive, Lines, Node, block, directive
 
 MARK = "PADDOCK_REFUSED"
 _REFUSED = "[R=405,L]"
+REFUSED = (directive("RewriteRule", "^", "-", _REFUSED),)
 
 
 def says_itself(snippet: str, name: str) -> bool:
@@ -57,7 +58,7 @@ def flags(source: ServerBlock) -> str:
 def pages_are_unmarked(source: ServerBlock) -> list[Directive]:
     """Rule that excludes error pages from refusals, because an error page is the response to a refused request."""
     pages = dict.fromkeys(page.uri.partition("?")[0] for page in source.error_pages if page.uri.startswith("/"))
-    if not pages or not are_marked(source):
+    if not pages or not can_be_marked(source):
         return []
     pattern = rewrite_regex(f"^(?:{'|'.join(map(quote, pages))})$", "/error_pages")
     return [directive("RewriteRule", pattern, "-", f"[E={MARK}:0]")]

@@ -33,7 +33,7 @@ from panel.rendering.openlitespeed.formats import header_line, in_own_words, rul
 from panel.rendering.openlitespeed.hosts import folder, host_name, pool_app, upstream_app
 from panel.rendering.openlitespeed.quoting import path, value
 from panel.rendering.readers.openlitespeed import read
-from panel.rendering.spec import Header, ServerBlock, SiteSpec, WebServerSpec
+from panel.rendering.spec import Header, Location, ServerBlock, SiteSpec, WebServerSpec
 from panel.rendering.tree import Directive, Lines, Node, Raw, block, directive
 
 ONCE = {"rewrite"}  # only the first is used (XmlNode::getChild in src/util/xmlnode.cpp)
@@ -66,6 +66,13 @@ def host(spec: SiteSpec, web_server: WebServerSpec, number: int) -> tuple[Node, 
             )
         nodes.append(Raw(text))
     return tuple(nodes)
+
+
+def answers_twice(source: Location) -> bool:
+    """Return whether an error page of access control could be sent twice: OpenLiteSpeed looks for a file first, whose
+    404 it would still send (HttpSession::processFileMap in src/http). It looks for none of an upstream.
+    """
+    return handlers.asks_access(source) and source.handler != "proxy"
 
 
 def document_root(spec: SiteSpec, web_server: WebServerSpec, number: int) -> str:
@@ -112,11 +119,11 @@ def _logs(source: ServerBlock, web_server: WebServerSpec, at: str) -> list[Node]
 
 
 def _error_pages(source: ServerBlock, at: str) -> list[Node]:
-    """Error pages, without those of access control: OpenLiteSpeed 1.9 would respond twice to such a request for a
-    missing file, and the next request would get the second response.
+    """Error pages, without those of access control to files: OpenLiteSpeed 1.9 would respond twice to such a request
+    for a missing file, and the next request would get the second response.
     """
     lines: list[Node] = []
-    left_out = REFUSALS if any(map(handlers.asks_access, source.locations)) else ()
+    left_out = REFUSALS if any(map(answers_twice, source.locations)) else ()
     for number, page in enumerate(source.error_pages):
         field = f"{at}/error_pages/{number}"
         url = value(checks.target(page.uri, f"{field}/uri"), f"{field}/uri")
@@ -203,7 +210,8 @@ def _rewrite(spec: SiteSpec, web_server: WebServerSpec, number: int, found: Loca
     if refuses:
         first = [*methods.refused(source, chosen), *paths.resolved(source, chosen)]
         rules = [*first, *rules, *methods.rules(source, found, chosen, root)]
-        rules += [*folders.rules(source, found, chosen, root), *methods.marks(chosen, found)]
+        rules += [*folders.rules(source, found, chosen, root), *folders.missing(source, chosen, root)]
+        rules += [*methods.marks(source, chosen, found)]
         rules = [*refusals.pages_are_unmarked(source), *rules]
     if rules:
         rules = [*rewriting.challenges_first(spec), *rules]
@@ -372,15 +380,12 @@ def _folders(spec: SiteSpec, number: int, found: Locations, everywhere: tuple[He
     if refusals.says_itself(source.snippet, "rewrite") or paths.refer_back(found.regexes):
         return []
 
-    def headers(place: Place | None) -> tuple[str, ...]:
+    def headers(place: Place | None, times: bool) -> tuple[str, ...]:
         if place is None:
             return tuple(header_line(item, "/headers", spec, number) for item in everywhere)
-        return header_lines(spec, place.location, place.pointer, everywhere)
+        return header_lines(spec, place.location, place.pointer, everywhere, times=times)
 
-    covered = any(map(paths.is_all, found.places))
-    return [
-        node for node in folders.contexts(source, found, headers) if not (covered and node.args[0].endswith("folder$"))
-    ]
+    return [*folders.contexts(source, found, headers)]
 
 
 def _websockets(spec: SiteSpec, found: Locations) -> list[Node]:

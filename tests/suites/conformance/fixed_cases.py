@@ -11,6 +11,7 @@ from panel.rendering.spec import SiteSpec, WebServerSpec
 from tests.suites.conformance import (
     caching_cases,
     feature_cases,
+    found_access_cases,
     found_cases,
     found_name_cases,
     found_script_cases,
@@ -37,6 +38,7 @@ _KINDS = (
     feature_cases,
     caching_cases,
     rewrite_cases,
+    found_access_cases,
     found_cases,
     found_name_cases,
     found_script_cases,

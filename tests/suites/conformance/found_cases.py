@@ -187,6 +187,7 @@ def fallbacks(world: World) -> tuple[SiteSpec, list[Expected]]:
         Location("", "/inside/", "static", try_files=("$uri", "$uri/", "/found/index.php?$args"), access_rules=here),
         Location("", "/found/", "static", try_files=("$uri", "/found/index.php?$args")),
         Location("", "/media/", "static", try_files=("$uri", "/moved")),
+        Location("", "/manual/", "static", try_files=("$uri", "/moved"), access_rules=nobody),
         Location("", "/photos/", "static", try_files=("$uri", "/stop")),
         Location("=", "/moved", "return", return_code=302, return_value="https://x.test$request_uri"),
         Location("=", "/stop", "return", return_code=503, return_value="stop"),
@@ -195,6 +196,7 @@ def fallbacks(world: World) -> tuple[SiteSpec, list[Expected]]:
     return spec, [
         Expected("/docs/none.txt", 403),
         Expected("/other/none", 403),
+        Expected("/manual/none", 403),
         Expected("/inside/none?q=1", 200, "GET /inside/none?q=1"),
         Expected("/inside/none?q=1", 200, "POST /inside/none?q=1", method="POST"),
         Expected("/found/none?q=1", 200, "GET /found/none?q=1"),

@@ -27,6 +27,7 @@ _METHODS, _INDEX, _SERVER = (
 )
 _PAGE = "<!DOCTYPE html>"
 _CACHE = "OpenLiteSpeed caches responses even if the"
+_FALLBACK = "OpenLiteSpeed applies the fallback before access control"
 _STALE = "OpenLiteSpeed serves expired responses only"
 CASES: Mapping[str, Sequence[Otherwise]] = {
     "static": (Otherwise("folder without an index file", ("GET /empty/",), 404, "my 404"),),
@@ -58,8 +59,8 @@ CASES: Mapping[str, Sequence[Otherwise]] = {
         Otherwise(_INDEX, ("GET /media/",), 200, "gif in root"),
     ),
     "rewrites": (Otherwise("OpenLiteSpeed sends fixed responses with status", ("GET /home",), 200, "home"),),
+    "fallbacks": (Otherwise(_FALLBACK, ("GET /manual/none",), 302),),
     "paths": (Otherwise("absolute form", ("GET http://a.test/ab",), 200, "GET http://a.test/ab host=a.test "),),
-    "fallbacks-after-access": (Otherwise(_METHODS, ("OPTIONS /photos/1999-me.jpg",), 200, "photo"),),
 }
 
 

@@ -102,8 +102,8 @@ ROWS = (
     Departs(
         "methods of files",
         "An unknown method is refused with 400. TRACE is refused without headers where the location has some of its "
-        "own. Where a location asks who may come in, and for error pages, files are sent for POST and OPTIONS as for "
-        "GET; other methods are answered with 501 where there is a file, else as GET is. nginx answers all with 405.",
+        "own. For error pages, and where raw directives replace rules, files are sent for POST and OPTIONS as for GET; "
+        "other methods are answered with 501 where there is a file, else as GET is. nginx answers all with 405.",
         altered_responses.methods,
     ),
     Departs(
@@ -158,12 +158,6 @@ ROWS = (
         "below a file it is 403.",
         altered_responses.missing_script,
     ),
-    Departs(
-        "folder's redirect before access",
-        "",
-        altered_responses.slash_first,
-        "OpenLiteSpeed redirects to a folder's final /",
-    ),
     Departs("status before access", "", altered_responses.status_first, "OpenLiteSpeed looks for the files before"),
     Departs("path of a redirect", "", paths.path_as_it_came, "in OpenLiteSpeed, $uri is the original path"),
     Departs("fallback before access", "", altered_responses.open_fallback, "OpenLiteSpeed applies the fallback before"),
@@ -180,8 +174,9 @@ ROWS = (
     Departs(
         "port of a redirect",
         "A redirect to a folder's final / names the port of the Host header, and letters above ASCII stand in it as "
-        "they came; nginx's names the port that the request came to. So does every redirect to a path where a server "
-        "block has several unusual ports. A lone ? is kept by these and dropped by others; nginx does the reverse.",
+        "they came, where the site's rewrites replace paths and the path holds letters that are encoded, and where a "
+        "server block has several unusual ports; nginx's names the port that the request came to. A lone ? is dropped "
+        "by other redirects, and kept by nginx.",
         altered_responses.port_of_the_host,
     ),
     Departs("own text of errors", "", altered_responses.own_text, "OpenLiteSpeed sends its own error pages"),

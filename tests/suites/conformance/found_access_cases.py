@@ -1,0 +1,100 @@
+"""Access control, methods and folders' redirects, as OpenLiteSpeed once answered them otherwise."""
+
+from __future__ import annotations
+
+from panel.rendering.spec import AccessRule, ErrorPage, Header, Location, SiteSpec
+from tests.suites.conformance.expected_responses import Expected, one
+from tests.suites.conformance.world import World
+
+FILES = {
+    "kept/a.txt": "kept a",
+    "kept/below/index.html": "kept below",
+    "kept/of us/index.html": "kept of us",
+    "refused.html": "own refusal",
+}
+_NOBODY = (AccessRule("deny", "127.0.0.1"),)
+_HERE = (AccessRule("allow", "127.0.0.1"), AccessRule("deny", "all"))
+_PLACE = (Header("X-Place", "here"),)
+_METHODS = ("POST", "PUT", "DELETE", "OPTIONS")
+
+
+def folders_with_headers(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """The redirect to a folder has the block's headers, the listener's port, and an encoded path."""
+    spec = one(world, "folders", Location("~", "^/kept/b", "static", expires="epoch"), headers=_PLACE)
+    where = f"http://a.test:{world.port}"
+    return spec, [
+        Expected("/kept", 301, headers={"location": f"{where}/kept/", "x-place": "here"}),
+        Expected("/kept?a=%20", 301, headers={"location": f"{where}/kept/?a=%20", "x-place": "here"}),
+        Expected(
+            "/kept",
+            301,
+            headers={"location": f"{where}/kept/"},
+            method="POST",
+            sent_body="a=1",
+            otherwise={"apache": 405},
+        ),
+        Expected("/kept", 405, headers={"x-place": "here"}, method="PUT"),
+        Expected("/kept/of%20us", 301, headers={"location": f"{where}/kept/of%20us/", "x-place": "here"}),
+        Expected("/kept/below", 301, headers={"location": f"{where}/kept/below/", "x-place": "here"}),
+        Expected("/./paddock/folder", 404),
+    ]
+
+
+def methods_after_access(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """Access control comes before methods, folders and missing files."""
+    spec = one(
+        world,
+        "methods-after-access",
+        Location("", "/", "static", access_rules=_HERE, headers=_PLACE),
+        Location("^~", "/kept/", "static", access_rules=_NOBODY, headers=_PLACE),
+    )
+    place = {"x-place": "here"}
+    return spec, [
+        *(Expected("/about.html", 405, headers=place, method=method) for method in _METHODS),
+        *(Expected("/kept/a.txt", 403, headers=place, method=method, otherwise={"apache": 405}) for method in _METHODS),
+        Expected("/about.html", 200, "about", place),
+        Expected("/kept", 301, headers={"location": f"http://a.test:{world.port}/kept/", "x-place": "here"}),
+        Expected("/kept/below", 403, headers=place),
+        Expected("/kept/a.txt%3Fb", 403, headers=place),
+        Expected("/a.txt%3Fb", 404, headers=place),
+    ]
+
+
+def errors_without_expiry_times(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """A past expiry time is of files, and of no error."""
+    spec = one(
+        world,
+        "errors-without-times",
+        Location("", "/", "static", expires="epoch"),
+        Location("~", r"\.txt$", "static", expires="-1", access_rules=_HERE, headers=_PLACE),
+    )
+    never, none = {"cache-control": "no-cache"}, {"expires": ""}
+    return spec, [
+        Expected("/about.html", 200, "about", never),
+        Expected("/none.html", 404, headers=none),
+        Expected("/about.html", 405, headers=none, method="POST", sent_body="a=1"),
+        Expected("/kept/a.txt", 200, "kept a", never | {"x-place": "here"}),
+        Expected("/kept/none.txt", 404, headers=none | {"x-place": "here"}),
+        Expected("/kept/a.txt", 405, headers=none | {"x-place": "here"}, method="DELETE"),
+    ]
+
+
+def pages_of_applications(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """A refusal in front of an application has the site's page, once."""
+    spec = one(
+        world,
+        "pages-of-applications",
+        Location("", "/", "proxy", upstream="app", access_rules=_NOBODY),
+        Location("=", "/refused.html", "static"),
+        Location("", "/kept/", "static"),
+        error_pages=(ErrorPage((403,), "/refused.html"),),
+    )
+    return spec, [
+        Expected("/x", 403, "own refusal"),
+        Expected("/kept/a.txt", 200, "kept a"),
+        Expected("/about.html", 403, "own refusal", method="POST", sent_body="a=1"),
+        Expected("/kept/a.txt", 200, "kept a"),
+    ]
+
+
+SITES = (folders_with_headers, methods_after_access, errors_without_expiry_times, pages_of_applications)
