@@ -22,6 +22,7 @@ from panel.rendering.spec import ServerBlock
 from panel.rendering.tree import Directive, Node, directive
 
 _ASKED = directive("RewriteCond", "%{REQUEST_METHOD}", "^(?:GET|HEAD|POST)$")
+_NOT_ASKED = directive("RewriteCond", "%{REQUEST_METHOD}", "!^(?:GET|HEAD|POST)$")
 # Letters that neither nginx nor a client encodes in a path.
 _PLAIN = r"[A-Za-z0-9._~!$&'()*+,;=:@\[\]-]"
 # Letters that nginx encodes in the redirect, and a client in the path: control characters, space, "<>\^`{|}, non-ASCII.
@@ -46,6 +47,20 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
             lines += [*is_folder, came, *_redirect(f"{start}%1/", encoded, aside)]
     if lines:
         lines[0] = replace(lines[0], comment="The final / of a folder")
+    return lines
+
+
+def refused(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
+    """Rules for other methods, where a rule of the context / would come too late."""
+    if not refusals.are_marked(block) or refer_back(chosen) or not origin(block):
+        return []
+    lines: list[Directive] = []
+    for one in methods.by_file(block, chosen, root, lambda place: _aside(block, found, place)):
+        if (aside := _aside(block, found, one.places[0])) == "":
+            continue
+        answer = ("-", "[R=405,L]") if aside is None else (aside.replace("/folder", "/refused"), "[L]")
+        lines += [_NOT_ASKED, directive("RewriteCond", one.name, "-d")]
+        lines.append(directive("RewriteRule", rewrite_regex(f"^(?!(?s:.*)/$){one.pattern[1:]}", "/locations"), *answer))
     return lines
 
 
@@ -93,12 +108,14 @@ def contexts(
     """Contexts that answer for others. `headers`: the header lines of a location, with expiry times or without."""
     if origin(block) and not any(map(is_all, found.places)) and _aside(block, found, None):
         yield asides.context("folder", headers(None, True), asides.TO_FOLDER)
+        yield asides.context("refused", headers(None, False), refusals.REFUSED)
     for place in found.places:
         if place.location.handler != "static":
             continue
         inside = asides.rules_inside(place, block)
         if origin(block) and (inside or _aside(block, found, place)):
             yield asides.context(f"folder-{place.number}", headers(place, True), asides.TO_FOLDER)
-        if asides.has_own(place.location, block):
+        if asides.has_own(place.location, block) or _aside(block, found, place):
             yield asides.context(f"refused-{place.number}", headers(place, False), refusals.REFUSED)
+        if asides.has_own(place.location, block):
             yield asides.context(f"missing-{place.number}", headers(place, False))

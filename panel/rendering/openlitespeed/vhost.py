@@ -209,9 +209,9 @@ def _rewrite(spec: SiteSpec, web_server: WebServerSpec, number: int, found: Loca
     rules += plain_scripts.rules(source, found, chosen, root)
     if refuses:
         first = [*methods.refused(source, chosen), *paths.resolved(source, chosen)]
-        rules = [*first, *rules, *methods.rules(source, found, chosen, root)]
-        rules += [*folders.rules(source, found, chosen, root), *folders.missing(source, chosen, root)]
-        rules += [*methods.marks(source, chosen, found)]
+        rules = [*first, *rules, *folders.refused(source, found, chosen, root)]
+        rules += [*methods.rules(source, found, chosen, root), *folders.rules(source, found, chosen, root)]
+        rules += [*folders.missing(source, chosen, root), *methods.marks(source, chosen, found)]
         rules = [*refusals.pages_are_unmarked(source), *rules]
     if rules:
         rules = [*rewriting.challenges_first(spec), *rules]
