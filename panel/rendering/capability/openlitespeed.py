@@ -45,15 +45,11 @@ def _runs_everywhere(context: Context) -> bool:
     return block is not None and _runs_php(context) and plain_scripts.runs_anyway(block, context.owner)
 
 
-def _is_files(context: Context) -> bool:
-    return bool(context.owner.handler == "static")
-
-
 def _redirects_first(context: Context) -> bool:
     """Return whether the server redirects to folders of the location before access control."""
     block = context.block
     rules = block is not None and asides.has_own(context.owner, block) and formats.origin(block)
-    return _is_files(context) and not rules
+    return context.owner.handler == "static" and not rules
 
 
 def _of_indexes(context: Context) -> list[Location]:
