@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from panel.rendering import reach, variables
+from panel.rendering.apache.rewrites import are_used
 from panel.rendering.caching import locations
 from panel.rendering.capability import TLS_CHALLENGES, Context, Verdict, differs, missing, protocols
 from panel.rendering.capability.apache import APACHE
@@ -46,10 +47,10 @@ def _runs_everywhere(context: Context) -> bool:
 
 
 def _redirects_first(context: Context) -> bool:
-    """Return whether the server redirects to folders of the location before access control."""
+    """Return whether the server redirects to some folders of the location before access control."""
     block = context.block
-    rules = block is not None and asides.has_own(context.owner, block) and formats.origin(block)
-    return context.owner.handler == "static" and not rules
+    ruled_all = block is not None and asides.has_own(context.owner, block) and not are_used(block)
+    return context.owner.handler == "static" and not (ruled_all and block and formats.origin(block))
 
 
 def _of_indexes(context: Context) -> list[Location]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from panel.rendering import expiry, handlers
 from panel.rendering.openlitespeed import answers, asides
@@ -154,6 +154,16 @@ def encoded(url: str) -> str:
 
 def folders_redirect(case: Case) -> Answer | None:
     return headers_of_rules(replace(case, nginx=no_times(case) or case.nginx)) if case.statuses == (301, 301) else None
+
+
+def slash_first(case: Case) -> Answer | None:
+    """Only where the site's rewrites replace paths, and the path holds letters that are encoded."""
+    path, mark, query = case.request.target.removeprefix(f"http://{case.request.host}").partition("?")
+    names = (path, case.met.path, quote(case.met.path, safe=_PLAIN, errors="surrogateescape"))
+    leads = any(leads_to(case, f"{name}/{mark}{query}") for name in names)
+    if case.nginx.status not in (401, 403, 405) or not leads or re.fullmatch(r"[A-Za-z0-9._~/-]+", case.path):
+        return None
+    return altered(error(case, 301), location=case.other.headers["location"], **own_headers(case))
 
 
 def leads_to(case: Case, target: str) -> bool:

@@ -158,6 +158,12 @@ ROWS = (
         "below a file it is 403.",
         altered_responses.missing_script,
     ),
+    Departs(
+        "folder's redirect before access",
+        "",
+        altered_responses.slash_first,
+        "OpenLiteSpeed redirects to a folder's final /",
+    ),
     Departs("status before access", "", altered_responses.status_first, "OpenLiteSpeed looks for the files before"),
     Departs("path of a redirect", "", paths.path_as_it_came, "in OpenLiteSpeed, $uri is the original path"),
     Departs("fallback before access", "", altered_responses.open_fallback, "OpenLiteSpeed applies the fallback before"),
