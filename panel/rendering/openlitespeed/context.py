@@ -22,7 +22,7 @@ from panel.rendering.openlitespeed.formats import header_line, request_header_li
 from panel.rendering.openlitespeed.hosts import upstream_app
 from panel.rendering.openlitespeed.quoting import path, value
 from panel.rendering.spec import Header, Location, ServerBlock, SiteSpec, WebServerSpec
-from panel.rendering.tree import Lines, Node, Raw, block, directive
+from panel.rendering.tree import Directive, Lines, Node, Raw, block, directive
 
 
 def prefixes_suffice(found: Locations) -> bool:
@@ -118,15 +118,20 @@ def context(
         return []
     if source == _plain_php(source) and (plain_scripts if plain_prefix else not everywhere):
         return []  # the script handler's suffix suffices
-    if source.handler == "static" and not is_prefix:
-        led = asides.rules_inside(place, inside)
-        to_folder = asides.TO_FOLDER if not led and asides.sends_headers(source, inside) else ()
-        body += refusals.only([*led, *falls_back]) if led else refusals.rules(inside, [*to_folder, *falls_back])
-    elif falls_back:
-        body += refusals.only(falls_back)
+    body += _rules(place, inside, falls_back, is_prefix=is_prefix)
     pattern = asides.lengthened(place, inside, fallbacks.lengthened(place, inside, _pattern(place, condition)))
     name = value(source.pattern, f"{at}/pattern") if is_prefix else f"exp:{pattern}"
     return [block("context", value(name, f"{at}/pattern"), body=body)]
+
+
+def _rules(place: Place, inside: ServerBlock, falls_back: list[Directive], *, is_prefix: bool) -> list[Node]:
+    """Rules that answer for files, then the fallback."""
+    if place.location.handler != "static" or is_prefix:
+        return refusals.only(falls_back)
+    if led := asides.rules_inside(place, inside):
+        return refusals.only([*led, *falls_back])
+    to_folder = asides.TO_FOLDER if asides.sends_headers(place.location, inside) else ()
+    return refusals.rules(inside, [*to_folder, *falls_back])
 
 
 def _check_asked(source: Location, inside: ServerBlock, at: str) -> None:
