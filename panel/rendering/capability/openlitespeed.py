@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from panel.rendering import reach, variables
-from panel.rendering.apache.rewrites import are_used
+from panel.rendering import variables
 from panel.rendering.caching import locations
-from panel.rendering.capability import TLS_CHALLENGES, Context, Verdict, differs, missing, protocols
+from panel.rendering.capability import TLS_CHALLENGES, Verdict, differs, missing, protocols
+from panel.rendering.capability import openlitespeed_traits as traits
 from panel.rendering.capability.apache import APACHE
-from panel.rendering.choice import choose
-from panel.rendering.errors import NotExpressible
 from panel.rendering.handlers import asks_access
-from panel.rendering.locations import locations_of
-from panel.rendering.openlitespeed import answers, asides, fallbacks, formats, indexes, plain_scripts, ruled, scripts
+from panel.rendering.openlitespeed import answers, fallbacks, formats, ruled, scripts
 from panel.rendering.openlitespeed.hosts import NOT_OFFERED
 from panel.rendering.openlitespeed.vhost import REFUSALS, answers_twice
 from panel.rendering.rewriting import redirects
-from panel.rendering.spec import Location, ServerBlock
 
 _DECODED = "OpenLiteSpeed decodes a rewritten path before it sends it to an upstream"
 _REFUSED = "400 for such paths with spaces, control characters, %, ?, or #"
@@ -30,110 +24,6 @@ _TWICE = "OpenLiteSpeed would send some denied responses twice if they had an er
 _SERVER_WIDE = "OpenLiteSpeed has this setting only for the whole web server"
 
 
-def _has_only_www(context: Context) -> bool:
-    """Return whether a server block has www.NAME without NAME."""
-    blocks = context.spec.blocks
-    return any(name.startswith("www.") and name[4:] not in block.names for block in blocks for name in block.names)
-
-
-def _runs_php(context: Context) -> bool:
-    owners = context.block.locations if context.block else ()
-    return any(location.handler == "php" for location in owners)
-
-
-def _runs_everywhere(context: Context) -> bool:
-    block = context.block
-    return block is not None and _runs_php(context) and plain_scripts.runs_anyway(block, context.owner)
-
-
-def _redirects_first(context: Context) -> bool:
-    """Return whether the server redirects to some folders of the location before access control."""
-    block = context.block
-    ruled_all = block is not None and asides.has_own(context.owner, block) and not are_used(block)
-    return context.owner.handler == "static" and not (ruled_all and block and formats.origin(block))
-
-
-def _of_indexes(context: Context) -> list[Location]:
-    """Locations of index files that folders of other locations show with their own settings."""
-    if context.block is None:
-        return []
-    try:
-        found = locations_of(context.block, "")
-    except NotExpressible:
-        return []
-    kept = [
-        others
-        for folder, others in reach.by_index(context.block, found).items()
-        if indexes.keeps_path(context.block, folder)
-    ]
-    return [place.location for others in kept for place in others if place]
-
-
-def _holds_an_index(context: Context) -> bool:
-    return any(location is context.owner for location in _of_indexes(context))
-
-
-def _may_be_a_folders(context: Context) -> bool:
-    """Return whether the location may match folders whose index files belong to another location or to none."""
-    source = context.owner
-    if source.handler != "static":
-        return False
-    if source.match in ("~", "~*", "="):
-        return bool(source.match != "=" or source.pattern.endswith("/"))
-    return any(location is not source for location in _of_indexes(context))
-
-
-def _several_pools(context: Context) -> bool:
-    owners = context.block.locations if context.block else ()
-    return len({location.php_pool for location in owners if location.handler == "php"}) > 1
-
-
-def _mixed_rules(context: Context) -> bool:
-    """Return whether allow and deny rules are mixed before the final rule; OpenLiteSpeed ignores their order."""
-    rules = context.owner.access_rules
-    before = rules[:-1] if rules[-1].source == "all" else rules
-    return len({rule.action for rule in before}) > 1
-
-
-def _plain_text(context: Context) -> bool:
-    return any(not listen.tls for listen in context.owner.listens)
-
-
-def _proxies(locations: Iterable[Location]) -> bool:
-    return any(location.handler == "proxy" for location in locations)
-
-
-def _ends_in_status(owner: Location | ServerBlock) -> bool:
-    return bool(owner.try_files) and owner.try_files[-1].startswith("=")
-
-
-def _is_by_rule(location: Location, inside: ServerBlock | None) -> bool:
-    """Return whether a rule of the virtual host handles all or some requests before a context is chosen."""
-    if any(redirects(item) for item in location.rewrites) or _ends_in_status(location):
-        return True
-    if inside is not None and ruled.is_here(location, inside):
-        return any(item.flag == "break" for item in location.rewrites)
-    if location.handler == "proxy":
-        return bool(location.proxy_uri) or any(item.flag == "break" for item in location.rewrites)
-    return location.handler == "return" and not answers.is_file(location)
-
-
-def _answers_itself(location: Location) -> bool:
-    return location.handler == "return" and bool(location.return_value)
-
-
-def _leads_to_itself(context: Context) -> bool:
-    """Return whether the location redirects to a path that it handles itself."""
-    path, block = context.owner.return_value.partition("?")[0], context.block
-    if block is None or not path.startswith("/"):
-        return False
-    try:
-        place = choose(locations_of(block, ""), path).place
-    except NotExpressible:
-        return True
-    return "$" in path or (place is not None and place.location is context.owner)
-
-
 OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     "SiteSpec.tls_challenge_port": (TLS_CHALLENGES,),
     "ServerBlock.names": (
@@ -142,7 +32,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
         differs("OpenLiteSpeed ignores a leading www. in names and hosts",
                 "www.NAME and NAME are the same; if two server blocks use them, one handles both, " "including the "
                         "other's redirects",
-                _has_only_www),
+                traits.has_only_www),
     ),
     "Listen.http2": (
         missing("OpenLiteSpeed turns HTTP/2 without TLS on or off for the whole web server", "HTTP/1.1",
@@ -179,7 +69,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     ),
     "ServerBlock.hsts_max_age_s": (
         differs("a virtual host handles HTTP and HTTPS requests alike", "the header is sent over HTTP too, where "
-                "browsers ignore it", _plain_text),
+                "browsers ignore it", traits.plain_text),
     ),
     "Location.client_max_body_mb": (missing(_SERVER_WIDE, "the web server's limit (maxReqBodySize)"),),
     "Location.gzip": (missing("OpenLiteSpeed sets compression per virtual host", "the server block's setting"),),
@@ -206,37 +96,39 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     ),
     "Location.return_value": (
         differs("OpenLiteSpeed does not redirect a path to itself",
-                "403, or the existing file; nginx would redirect in a loop", _leads_to_itself),
+                "403, or the existing file; nginx would redirect in a loop", traits.leads_to_itself),
         differs("in OpenLiteSpeed, $uri is the original path",
                 "the same path, with its % escapes and dots",
                 lambda context: "$uri" in context.owner.return_value),
         differs("OpenLiteSpeed sends its own error pages for texts with variables or line breaks", "the same status, "
                 "with a different text",
-                lambda context: _answers_itself(context.owner) and (context.owner.return_code or 0) >= 400
+                lambda context: traits.answers_itself(context.owner) and (context.owner.return_code or 0) >= 400
                 and not ruled.error_text(context.owner)),
     ),
     "Location.handler": (
         differs("a virtual host runs PHP for the file suffix on all paths",
                 "paths that end in .php are denied here, without headers",
-                lambda context: context.owner.match in ("=", "^~") and _runs_everywhere(context)),
+                lambda context: context.owner.match in ("=", "^~") and traits.runs_everywhere(context)),
         differs("PHP runs by file suffix here too", "files that end in .php run; nginx would send their source",
-                lambda context: context.owner.match not in ("=", "^~") and _runs_everywhere(context)),
+                lambda context: context.owner.match not in ("=", "^~") and traits.runs_everywhere(context)),
         differs("OpenLiteSpeed serves a folder's index file with the settings of the folder's location, not of this "
                 "one",
-                "access rules and headers of the folder's location; set the same rules there", _holds_an_index),
+                "access rules and headers of the folder's location; set the same rules there",
+                traits.holds_an_index),
         differs("OpenLiteSpeed serves a folder's index file with the settings of this location, even if the "
                 "file belongs to another",
-                "headers and access rules of this location", _may_be_a_folders),
+                "headers and access rules of this location", traits.may_be_a_folders),
     ),
     "Location.basic_auth": (
-        differs(_INDEX_OF_FOLDER, "the password of the folder's location; set the same one there", _holds_an_index),
-        differs(_SLASH_FIRST, "the redirect, which reveals that the folder exists", _redirects_first),
+        differs(_INDEX_OF_FOLDER, "the password of the folder's location; set the same one there",
+                traits.holds_an_index),
+        differs(_SLASH_FIRST, "the redirect, which reveals that the folder exists", traits.redirects_first),
         differs("OpenLiteSpeed sends the realm with other responses than 401 too", "WWW-Authenticate in these "
                 "responses"),
     ),
     "Location.php_pool": (
         differs("a virtual host can use only one PHP pool", "the first location's pool runs all scripts",
-                _several_pools),
+                traits.several_pools),
     ),
     "Location.pattern": (
         missing("a virtual host recognizes scripts by their suffix, and this expression has none",
@@ -262,7 +154,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
                 "400 for the next request on that connection; leave this empty behind a proxy that " "shares "
                 "connections between visitors", lambda context: context.owner.handler == "proxy"),
         missing("OpenLiteSpeed adds no request headers if it replaced the path", "none",
-                lambda context: _is_by_rule(context.owner, context.block)),
+                lambda context: traits.is_by_rule(context.owner, context.block)),
     ),
     "Location.websocket": (
         missing("OpenLiteSpeed supports WebSocket only for path prefixes", "a location with a path prefix",
@@ -280,7 +172,8 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
                 and not answers.is_file(context.owner)),
         missing("OpenLiteSpeed sets expiry times only for files",
                 "none for redirects by rewriting, errors, and responses of PHP and upstreams",
-                lambda context: context.owner.handler in ("php", "proxy") or _is_by_rule(context.owner, context.block)),
+                lambda context: context.owner.handler in ("php", "proxy")
+                or traits.is_by_rule(context.owner, context.block)),
         missing("OpenLiteSpeed redirects to the final / before it chooses the location",
                 "this redirect has no expiry times and headers of the location",
                 lambda context: context.owner.handler != "return"),
@@ -311,21 +204,23 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
                 lambda context: context.owner.codes != (200, 301, 302)),
     ),
     "ServerBlock.rewrites": (
-        differs(_DECODED, _REFUSED, lambda context: _proxies(context.owner.locations)),
+        differs(_DECODED, _REFUSED, lambda context: traits.proxies(context.owner.locations)),
         differs(_NAMES, "a Location header that browsers ignore"),
     ),
     "Location.rewrites": (
         *APACHE["Location.rewrites"],
-        differs(_DECODED, _REFUSED, lambda context: context.block is not None and _proxies(context.block.locations)),
+        differs(_DECODED, _REFUSED,
+                lambda context: context.block is not None and traits.proxies(context.block.locations)),
         differs(_NAMES, "a Location header that browsers ignore"),
         differs("rewrite loops end after ten rounds", "the last path is used; nginx responds with 500"),
     ),
     "Location.access_rules": (
-        differs(_INDEX_OF_FOLDER, "the rules of the folder's location; set the same rules there", _holds_an_index),
-        differs(_SLASH_FIRST, "the redirect, which reveals that the folder exists", _redirects_first),
+        differs(_INDEX_OF_FOLDER, "the rules of the folder's location; set the same rules there",
+                traits.holds_an_index),
+        differs(_SLASH_FIRST, "the redirect, which reveals that the folder exists", traits.redirects_first),
         differs("OpenLiteSpeed applies the most specific rule, not the first", "one kind of rule, and a final rule "
                 "for all",
-                _mixed_rules),
+                traits.mixed_rules),
     ),
     "Location.try_files": (
         *APACHE["Location.try_files"][:1],
@@ -347,24 +242,24 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     ),
     "Location.headers": (
         missing("OpenLiteSpeed sends this response without headers", "the response without these headers",
-                lambda context: _is_by_rule(context.owner, context.block)),
+                lambda context: traits.is_by_rule(context.owner, context.block)),
     ),
     "ServerBlock.headers": (
         differs("OpenLiteSpeed adds these headers only to responses of the location's context",
                 "none for fixed redirects and errors, and for requests that a rule sends to an upstream",
-                lambda context: any(_is_by_rule(place, context.owner) for place in context.owner.locations)
-                or any(map(redirects, context.owner.rewrites)) or _ends_in_status(context.owner)),
+                lambda context: any(traits.is_by_rule(place, context.owner) for place in context.owner.locations)
+                or any(map(redirects, context.owner.rewrites)) or traits.ends_in_status(context.owner)),
     ),
     "Header.value": (
         missing("OpenLiteSpeed does not support variables in upstream request headers", "a fixed value",
-                lambda context: bool(variables.names(context.owner.value)) and _is_of_request(context)),
+                lambda context: bool(variables.names(context.owner.value)) and traits.is_of_request(context)),
         missing("OpenLiteSpeed's headers support no variables that can contain a line break, and not these",
                 "a fixed value, or $host, $request_uri, $args, $http_...",
-                lambda context: context.block is not None and not _is_of_request(context) and not all(
+                lambda context: context.block is not None and not traits.is_of_request(context) and not all(
                     formats.is_sayable(name, context.block) for name in variables.names(context.owner.value))),
         differs("OpenLiteSpeed sends a header even if its variables are empty", "an empty header",
-                lambda context: bool(context.owner.value) and not _is_of_request(context)
-                and all(isinstance(part, variables.Variable) for part in _parts(context.owner.value))),
+                lambda context: bool(context.owner.value) and not traits.is_of_request(context)
+                and all(isinstance(part, variables.Variable) for part in traits.parts(context.owner.value))),
     ),
     "ErrorPage.codes": (
         missing(_TWICE, "its own text for 401 and 403",
@@ -388,16 +283,3 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
         missing("settings apply only to LSAPI applications", "set them in the pool's own configuration"),
     ),
 }  # fmt: skip
-
-
-def _is_of_request(context: Context) -> bool:
-    """Return whether the header is sent to an upstream."""
-    places = context.block.locations if context.block else ()
-    return any(header is context.owner for place in places for header in place.request_headers)
-
-
-def _parts(value: str) -> tuple[variables.Part, ...]:
-    try:
-        return variables.parse(value, "")
-    except NotExpressible:
-        return ("",)
