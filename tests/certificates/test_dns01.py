@@ -131,7 +131,7 @@ def test_record_is_removed_later_when_the_server_is_away(world: World, bind: Nam
     bind.primary.stop()
     records.clear()
     assert ChallengeRecord.objects.count() == 1
-    with pytest.raises(ApplicationError, match="still to be removed"):
+    with pytest.raises(ApplicationError, match="still has to remove DNS records"):
         dns_account_delete(actor=world.people.owner, account=account_of(order))
     bind.primary.start()
     ChallengeRecord.objects.update(try_at=order.created_at)

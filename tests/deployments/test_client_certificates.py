@@ -80,7 +80,7 @@ def test_deployment_is_undone_when_required_certificate_is_not_enforced(machine:
 def test_plain_address_beside_a_required_certificate_blocks_the_plan(machine: Machine, site: Site) -> None:
     listens = [{"port": machine.port, "tls": True}, {"port": machine.port + 1}]
     edit(machine, site, client_verify="required", client_ca=CLIENTS.pem, listens=listens)
-    with pytest.raises(ValidationError, match="would need no certificate"):
+    with pytest.raises(ValidationError, match="visitors need no certificate"):
         machine.plan(site)
     edit(machine, site, redirect_to_https=True)
     machine.plan(site)

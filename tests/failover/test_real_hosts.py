@@ -205,8 +205,8 @@ def test_missing_parts_are_all_named_before_anything_is_changed(pair: Pair) -> N
     refused = pair.applied()
     assert refused.status == JobStatus.FAILED
     assert f"web-1: No network interface has the address {pair.prefix}.77." in refused.error
-    assert f"web-2: Another host in the network has {pair.prefix}.201 already (02:70:64:74:00:02)." in refused.error
-    assert "passes on no host. web-2: status 503; web-1: status 503" in refused.error
+    assert f"web-2: Another host in the network already has {pair.prefix}.201 (02:70:64:74:00:02)." in refused.error
+    assert "fails on every host. web-2: status 503; web-1: status 503" in refused.error
     assert KeepalivedHost.objects.filter(text="").count() == 2
 
 
@@ -215,7 +215,7 @@ def test_address_that_a_host_was_given_by_hand_is_not_taken_from_it(pair: Pair) 
     pair.machines[1].inside("ip", "address", "add", f"{pair.ip}/24", "dev", "eth0")
     refused = pair.applied()
     assert refused.status == JobStatus.FAILED
-    assert f"{pair.ip} already" in refused.error
+    assert f"already has {pair.ip}" in refused.error
 
 
 class Killed(BaseException):

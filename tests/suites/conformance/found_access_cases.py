@@ -25,14 +25,7 @@ def folders_with_headers(world: World) -> tuple[SiteSpec, list[Expected]]:
     return spec, [
         Expected("/kept", 301, headers={"location": f"{where}/kept/", "x-place": "here"}),
         Expected("/kept?a=%20", 301, headers={"location": f"{where}/kept/?a=%20", "x-place": "here"}),
-        Expected(
-            "/kept",
-            301,
-            headers={"location": f"{where}/kept/"},
-            method="POST",
-            sent_body="a=1",
-            otherwise={"apache": 405},
-        ),
+        Expected("/kept", 301, method="POST", sent_body="a=1", otherwise={"apache": 405}),
         Expected("/kept", 405, headers={"x-place": "here"}, method="PUT"),
         Expected("/kept/of%20us", 301, headers={"location": f"{where}/kept/of%20us/", "x-place": "here"}),
         Expected("/kept/below", 301, headers={"location": f"{where}/kept/below/", "x-place": "here"}),
