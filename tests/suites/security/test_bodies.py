@@ -109,7 +109,7 @@ def test_body_limit_of_signed_in_callers_depends_on_url(server: LiveServer, peop
     _count, status, _body = sent_in_chunks(stream, HUGE)
     assert status == 413
     status, body = answer(begun(server, "/hosts/web-1/edit/", f"Content-Length: {bodies.USUAL + 1}"))
-    assert status == 413 and b"more than the 2 MiB" in body
+    assert status == 413 and b"larger than 2 MiB" in body
 
 
 def test_session_may_send_body_that_page_accepts(server: LiveServer, people: Cast) -> None:
