@@ -72,9 +72,10 @@ def rules(spec: SiteSpec, place: Place) -> list[Directive]:
     words = rewriting.interpolator(place, server_name(spec, number))
     field = f"{place.pointer}/try_files/{len(place.location.try_files) - 1}"
     path, flags = rewriting.split_fallback(place.location.try_files[-1], words, field)
+    # The new path may have the same context, whose rules then run once more.
     return [
         directive("RewriteCond", f"%{{ENV:{MARK}}}", f"={place.number}"),
-        directive("RewriteRule", "^", path, flags),
+        directive("RewriteRule", "^", path, f"[E={MARK}:done,{flags[1:]}"),
     ]
 
 

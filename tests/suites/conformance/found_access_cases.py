@@ -90,4 +90,27 @@ def pages_of_applications(world: World) -> tuple[SiteSpec, list[Expected]]:
     ]
 
 
-SITES = (folders_with_headers, methods_after_access, errors_without_expiry_times, pages_of_applications)
+def fallback_to_the_same_location(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """The fallback of a protected location may be a file of the same location, as of an application of one page."""
+    spec = one(
+        world,
+        "fallback-to-the-same-location",
+        Location("", "/", "static", access_rules=_HERE, try_files=("$uri", "/about.html")),
+        Location("^~", "/kept/", "static", access_rules=_NOBODY, try_files=("$uri", "/kept/a.txt")),
+    )
+    return spec, [
+        Expected("/none.html", 200, "about"),
+        Expected("/none/below?a=1", 200, "about"),
+        Expected("/about.html", 200, "about"),
+        Expected("/kept/none.txt", 403),
+        Expected("/kept/a.txt", 403),
+    ]
+
+
+SITES = (
+    folders_with_headers,
+    methods_after_access,
+    errors_without_expiry_times,
+    pages_of_applications,
+    fallback_to_the_same_location,
+)
