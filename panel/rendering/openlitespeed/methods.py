@@ -140,6 +140,8 @@ def is_captured(place: Place) -> bool:
 
 def name_of(place: Place | None, root: str) -> str:
     """The requested file in a rule's notation. None: a path without a location."""
+    if place is not None and place.location.alias.endswith("/") and is_all(place):
+        return f"{target(place.location.alias.rstrip('/'))}$0"  # patterns of such a location capture nothing
     if place is not None and place.location.alias:
         return target(place.location.alias) + ("$1" if place.is_prefix else "")
     return f"{target(((place.location.root if place else '') or root).rstrip('/'))}$0"

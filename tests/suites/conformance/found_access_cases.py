@@ -107,10 +107,25 @@ def fallback_to_the_same_location(world: World) -> tuple[SiteSpec, list[Expected
     ]
 
 
+def folder_behind_an_alias_of_all(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """Paths below an alias of / are folders only where the alias has such folders."""
+    spec = one(world, "alias-of-all", Location("", "/", "static", alias=f"{world.www}/kept/"))
+    where = f"http://a.test:{world.port}"
+    return spec, [
+        Expected("/a.txt", 200, "kept a"),
+        Expected("/none", 404),
+        Expected("/none/below.txt", 404),
+        Expected("/below", 301, headers={"location": f"{where}/below/"}),
+        Expected("/below/", 200, "kept below"),
+        Expected("/a.txt", 405, method="PUT"),
+    ]
+
+
 SITES = (
     folders_with_headers,
     methods_after_access,
     errors_without_expiry_times,
     pages_of_applications,
     fallback_to_the_same_location,
+    folder_behind_an_alias_of_all,
 )
