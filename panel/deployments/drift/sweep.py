@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 from django.core.cache import cache
-from django.db import connection
 
 from panel.deployments.drift.selectors import host_to_check, hosts_to_check
 from panel.deployments.drift.services import drift_check_quietly
-from panel.hosts.authorities import with_authorities
-
-logger = logging.getLogger(__name__)
+from panel.hosts.rounds import hosts_round
 
 EVERY_S = 600.0  # between two sweeps (settings.CELERY_BEAT_SCHEDULE)
 REST_S = 30.0  # a host that was not begun by then before the next sweep waits for it
@@ -33,17 +28,8 @@ def hosts_check() -> int:
     hosts = hosts_to_check()
     random.shuffle(hosts)  # each gets its turn when there are more than one sweep can check
 
-    def check(pk: int) -> bool:
-        try:
-            return time.monotonic() < until and host_check(pk)
-        except Exception:
-            logger.exception("host %s was not checked for drift", pk)
-            return False
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="drift") as threads:
-        return sum(threads.map(with_authorities(check), hosts))
+    failure = "host %s was not checked for drift"
+    return hosts_round(host_check, hosts, until=until, at_once=AT_ONCE, failure=failure)
 
 
 def host_check(pk: int) -> bool:

@@ -13,11 +13,10 @@ import random
 import socket
 import time
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
 from django.core.cache import cache
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from panel.deployments import host_agent
@@ -27,8 +26,8 @@ from panel.deployments.models import Health, HealthChange, SiteState
 from panel.deployments.watching import questions, selectors
 from panel.deployments.watching.questions import Questions
 from panel.hosts import watching
-from panel.hosts.authorities import with_authorities
 from panel.hosts.models import Connection, Host, HostStatus
+from panel.hosts.rounds import hosts_round
 from panel.remote.client import Message
 from panel.remote.errors import RemoteError
 from panel.rendering.spec import SiteSpec, from_json
@@ -57,16 +56,10 @@ def round_run(pause: Callable[[float], None] = time.sleep) -> int:
     random.shuffle(silent)  # each gets its turn when there are more than one round can ask
 
     def ask(pk: int) -> bool:
-        try:
-            return time.monotonic() < until and host_watch(pk, pause=pause)
-        except Exception:
-            logger.exception("host %s was not looked at", pk)
-            return False
-        finally:
-            connection.close()
+        return host_watch(pk, pause=pause)
 
-    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="watch") as pool:
-        return sum(pool.map(with_authorities(ask), [*healthy, *silent]))
+    failure = "host %s was not looked at"
+    return hosts_round(ask, [*healthy, *silent], until=until, at_once=AT_ONCE, failure=failure)
 
 
 def host_watch(pk: int, *, pause: Callable[[float], None] = time.sleep) -> bool:

@@ -56,7 +56,9 @@ def _zone(scope: Scope, kind: str) -> str:
 
 
 def _key(scope: Scope, place: Place, found: Cache, kind: str) -> str:
-    """Cache key. Only HTTP upstreams get GET for HEAD; otherwise a response to HEAD must not serve a later GET."""
+    """Cache key. nginx turns HEAD into GET for HTTP upstreams only. For others the key has the method, so that the
+    empty response to HEAD is never sent for GET.
+    """
     field = f"{place.pointer}/cache/key"
     own = scope.dollars.complex(found.key, field, handlers.captures(place.location)) if found.key else _KEY
     return own if kind == "proxy" else f"$request_method{own}"

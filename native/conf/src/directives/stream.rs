@@ -246,7 +246,7 @@ pub fn check_listen(listen: &Listen, word: &str) -> Result<()> {
     Err(ConfError::at(message, &listen.place))
 }
 
-/// Refuse what UDP cannot do.
+/// Refuse parameters that UDP sockets do not support.
 fn check_udp(listen: &Listen) -> Result<()> {
     let socket = &listen.socket;
     let taken = [

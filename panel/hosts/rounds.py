@@ -1,0 +1,34 @@
+"""Work on many hosts at once, in threads of the caller: an unresponsive host delays no other work."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from django.db import connection
+
+from panel.hosts.authorities import with_authorities
+
+logger = logging.getLogger(__name__)
+
+
+def hosts_round(work: Callable[[int], bool], hosts: Iterable[int], *, until: float, at_once: int, failure: str) -> int:
+    """Call `work` with the primary key of each host; return the number of hosts for which it returned True.
+
+    No host is begun after `until` (time.monotonic). An exception is logged as `failure`, which contains %s for the
+    primary key, and does not end the round.
+    """
+
+    def quietly(pk: int) -> bool:
+        try:
+            return time.monotonic() < until and work(pk)
+        except Exception:
+            logger.exception(failure, pk)
+            return False
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(at_once, thread_name_prefix="hosts") as threads:
+        return sum(threads.map(with_authorities(quietly), hosts))
