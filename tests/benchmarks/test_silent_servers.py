@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import select
+import selectors
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -44,6 +44,13 @@ class Background:
         raise NotImplementedError
 
 
+def _readable(sockets: Sequence[socket.socket]) -> list[socket.socket]:
+    with selectors.DefaultSelector() as waiting:  # unlike select(), it takes file descriptors above 1023
+        for one in sockets:
+            waiting.register(one, selectors.EVENT_READ)
+        return [key.fileobj for key, _ in waiting.select(0.1) if isinstance(key.fileobj, socket.socket)]
+
+
 class Falling(Background):
     """Answers `answers` requests, whatever connection they come by, and no more."""
 
@@ -53,7 +60,7 @@ class Falling(Background):
         self.port = self._sockets[0].getsockname()[1]
 
     def step(self) -> None:
-        for ready in select.select(self._sockets, [], [], 0.1)[0]:
+        for ready in _readable(self._sockets):
             if ready is self._sockets[0]:
                 self._sockets.append(ready.accept()[0])
             elif not ready.recv(65536):
@@ -82,7 +89,7 @@ class Tunnel(Background):
         self._fallen = False
 
     def step(self) -> None:
-        ready = select.select([self._near, self._far], [], [], 0.1)[0]
+        ready = _readable([self._near, self._far])
         if self._near in ready:
             data, self._client = self._near.recvfrom(65536)
             self._left -= 1

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +27,13 @@ def eventually(check: Callable[[], bool], *, timeout_s: float = 60.0, every_s: f
             pass
         time.sleep(every_s)
     return False
+
+
+def is_readable(source: socket.socket | int, timeout_s: float = 0.0) -> bool:
+    """Whether a socket or pipe has data, or its end, in time. Unlike select(), it takes file descriptors above 1023."""
+    waiting = select.poll()
+    waiting.register(source, select.POLLIN)
+    return bool(waiting.poll(timeout_s * 1000))
 
 
 def end_and_wait(pid: int, *, timeout_s: float = 60.0) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import select
 import shutil
 import socket
 import subprocess
@@ -23,7 +22,7 @@ from tests.support.gallop import GallopInstance
 from tests.support.nginx import NginxInstance
 from tests.support.ports import free_port
 from tests.support.process import tool
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, is_readable
 
 CHANGED = 1_717_243_200  # of every file: 2024-06-01 12:00 UTC
 PASSWORDS = "ann:$apr1$saltsalt$yAAkm4libquA.ZWLHbSBq/\n"
@@ -254,7 +253,9 @@ def _without_connection(answer: Answer) -> Answer:
 
 def _has_ended(connection: Connection) -> bool:
     """Whether the server has closed a connection that it had promised to keep."""
-    if connection._socket is None or not select.select([connection._socket], [], [], 0)[0]:
+    if connection._socket is None:
+        return False
+    if not is_readable(connection._socket):
         return False
     try:
         return not connection._socket.recv(1, socket.MSG_PEEK)

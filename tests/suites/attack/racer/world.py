@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import shutil
 import sys
 import threading
@@ -18,6 +17,7 @@ from agents import wire
 from panel.remote import bundle
 from tests.suites.attack.racer.attacker import ACCOUNT, Attacker, Canaries
 from tests.suites.attack.racer.ptrace_steps import Stepper, Undo
+from tests.support.waiting import is_readable
 
 PLACE = Path("/srv")  # a tmpfs of this process alone (lane.py); a checkout, and so this Python, may lie below /tmp
 PATIENCE_S = 120.0
@@ -146,7 +146,7 @@ class Agent:
     def _receive(self) -> dict[str, Any]:
         while b"\n" not in self._pending:
             left = self._deadline - time.monotonic()
-            if left <= 0 or not select.select([self._answers], [], [], left)[0]:
+            if left <= 0 or not is_readable(self._answers, left):
                 raise Hung
             part = os.read(self._answers, 1 << 16)
             if not part:
