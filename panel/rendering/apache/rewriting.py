@@ -318,7 +318,8 @@ def is_checked_first(source: Location) -> bool:
 def rules_inside(one: Rewritten) -> list[Directive]:
     """Rules of try_files inside the location's own section, which run after access control."""
     place, every = one.place, Condition(exclusive.Expression("^"), ())
-    found = _try_files(replace(one, condition=every, anew=True))
+    # httpd follows the result of a section's rule with a new internal request, so no rule needs to ask for one.
+    found = _try_files(replace(one, condition=every, anew=False))
     if not found:
         return []
     # Otherwise mod_dir adds a final / to a folder before the redirect is followed.

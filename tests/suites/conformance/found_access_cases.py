@@ -121,6 +121,26 @@ def folder_behind_an_alias_of_all(world: World) -> tuple[SiteSpec, list[Expected
     ]
 
 
+def protected_fallback_to_an_application(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """The fallback of a protected location reaches an application that serves all other paths, under its own path."""
+    tries = ("$uri", "/app/index?from=kept&$args")
+    spec = one(
+        world,
+        "protected-fallback-to-an-application",
+        Location("", "/", "proxy", upstream="app"),
+        Location("^~", "/kept/", "static", access_rules=_HERE, try_files=tries),
+        Location("~", "[%?]", "static", access_rules=_HERE, try_files=("$uri", "/index.php")),
+    )
+    end = "host=a.test ip=127.0.0.1 proto=http own=-"
+    return spec, [
+        Expected("/kept/a.txt", 200, "kept a"),
+        Expected("/kept/none.txt?a=1", 200, f"GET /app/index?from=kept&a=1 {end}"),
+        Expected("/kept/b?c", 200, f"POST /app/index?from=kept&c {end} body=3", method="POST", sent_body="a=1"),
+        Expected("/none%25.txt", 200, f"GET /index.php {end}"),
+        Expected("/none%3Fb.txt?a=1", 200, f"GET /index.php {end}"),
+    ]
+
+
 SITES = (
     folders_with_headers,
     methods_after_access,
@@ -128,4 +148,5 @@ SITES = (
     pages_of_applications,
     fallback_to_the_same_location,
     folder_behind_an_alias_of_all,
+    protected_fallback_to_an_application,
 )
