@@ -42,8 +42,8 @@ def encodes_queries(web_server: WebServerSpec) -> bool:
 
 
 def _encoded(result: str, tests: list[tuple[str, str]], flags: str, *, redirects: bool) -> tuple[str, str]:
-    """The result, with `$uri` in its query moved to a capture that the flag BCTLS encodes, because httpd rejects spaces
-    there.
+    """The result, with `$uri` in its query moved to a capture that the flags B and BCTLS encode, because httpd rejects
+    spaces there, and a # would end the query.
 
     A capture in the path stays unchanged if the path names a file.
     """
@@ -54,7 +54,7 @@ def _encoded(result: str, tests: list[tuple[str, str]], flags: str, *, redirects
     if inserted:
         tests.append(("%{REQUEST_URI}", "(?s)^(.*)$"))
         query = query.replace("%{REQUEST_URI}", "%1")
-    return path + mark + query, f"[BCTLS,BNP,{flags[1:]}"
+    return path + mark + query, f"[B=#,BCTLS,BNP,{flags[1:]}"
 
 
 def body_limits(source: ServerBlock, conditions: Mapping[Place, Condition]) -> list[Directive]:

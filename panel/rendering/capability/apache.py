@@ -83,7 +83,7 @@ def _falls_back_with_path(context: Context) -> bool:
 
 def _blanks_in_query(meets: Callable[[Context], bool]) -> tuple[Verdict, Verdict]:
     return (
-        differs("Apache encodes spaces and control characters when it copies a decoded path into a query; nginx "
+        differs("Apache encodes spaces, control characters, and # when it copies a decoded path into a query; nginx "
                 "sends them unchanged", "the same query, encoded",
                 lambda context: meets(context) and encodes_queries(context.web_server)),
         differs("Apache before 2.4.57 responds with 403 when it copies a decoded path with spaces or control "

@@ -129,6 +129,7 @@ def protected_fallback_to_an_application(world: World) -> tuple[SiteSpec, list[E
         "protected-fallback-to-an-application",
         Location("", "/", "proxy", upstream="app"),
         Location("^~", "/kept/", "static", access_rules=_HERE, try_files=tries),
+        Location("^~", "/asked/", "static", access_rules=_HERE, try_files=("$uri", "/app/index?q=$uri&$args")),
         Location("~", "[%?]", "static", access_rules=_HERE, try_files=("$uri", "/index.php")),
     )
     end = "host=a.test ip=127.0.0.1 proto=http own=-"
@@ -136,6 +137,7 @@ def protected_fallback_to_an_application(world: World) -> tuple[SiteSpec, list[E
         Expected("/kept/a.txt", 200, "kept a"),
         Expected("/kept/none.txt?a=1", 200, f"GET /app/index?from=kept&a=1 {end}"),
         Expected("/kept/b?c", 200, f"POST /app/index?from=kept&c {end} body=3", method="POST", sent_body="a=1"),
+        Expected("/asked/none?a=1", 200, f"GET /app/index?q=/asked/none&a=1 {end}"),
         Expected("/none%25.txt", 200, f"GET /index.php {end}"),
         Expected("/none%3Fb.txt?a=1", 200, f"GET /index.php {end}"),
     ]

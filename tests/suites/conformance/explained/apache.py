@@ -34,7 +34,7 @@ def _same_but_for_encoded_blanks(case: Case) -> bool:
 
 
 def _with_blanks(text: bytes) -> bytes:
-    return re.sub(rb"%(20|[01][0-9A-Fa-f])", _decoded, text)
+    return re.sub(rb"%(20|23|[01][0-9A-Fa-f])", _decoded, text)
 
 
 def _decoded(found: re.Match[bytes]) -> bytes:
@@ -209,7 +209,7 @@ EXPLAINED = (
         APACHE,
         "",
         _same_but_for_encoded_blanks,
-        shown="Apache encodes spaces and control characters",
+        shown="Apache encodes spaces, control characters, and #",
     ),
     Explained(
         "answers that are not kept",
