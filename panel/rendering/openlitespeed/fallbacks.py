@@ -22,6 +22,7 @@ from panel.rendering.spec import Location, ServerBlock, SiteSpec
 from panel.rendering.tree import Directive, directive
 
 MARK = "PADDOCK_FALLBACK"
+_PATH = "PADDOCK_FALLBACK_URI"  # decoded path of the marked request, without a query
 _NAMES = {"uri", "args", "query_string", "is_args"}  # variables that a context's rule has
 
 
@@ -60,8 +61,15 @@ def marked(source: ServerBlock, place: Place, lines: Sequence[Directive]) -> lis
         return [*lines]
     pattern, _path, flags = lines[-1].args
     kept = [flag for flag in flags[1:-1].split(",") if flag == "NC" or flag.startswith("T=")]
-    marks = f"[{','.join([*kept, f'E={MARK}:{place.number}', 'L'])}]"
-    return [*lines[:-1], replace(lines[-1], args=(pattern, "-", marks))]
+    # OpenLiteSpeed takes the text after a ? in a decoded path for the query, and writes %3F for it in a condition.
+    condition = [directive("RewriteCond", "$0", "^((?:(?!%3F)[^?])*)")] if _copies_path(place) else []
+    path = [f"E={_PATH}:%1"] if condition else []
+    marks = f"[{','.join([*kept, *path, f'E={MARK}:{place.number}', 'L'])}]"
+    return [*lines[:-1], *condition, replace(lines[-1], args=(pattern, "-", marks))]
+
+
+def _copies_path(place: Place) -> bool:
+    return "uri" in variables.names(place.location.try_files[-1], handlers.captures(place.location))
 
 
 def rules(spec: SiteSpec, place: Place) -> list[Directive]:
@@ -72,6 +80,8 @@ def rules(spec: SiteSpec, place: Place) -> list[Directive]:
     words = rewriting.interpolator(place, server_name(spec, number))
     field = f"{place.pointer}/try_files/{len(place.location.try_files) - 1}"
     path, flags = rewriting.split_fallback(place.location.try_files[-1], words, field)
+    # In a context, OpenLiteSpeed takes %{REQUEST_URI} from the request line, or from freed memory after a rewrite.
+    path = path.replace("%{REQUEST_URI}", f"%{{ENV:{_PATH}}}")
     # The new path may have the same context, whose rules then run once more.
     return [
         directive("RewriteCond", f"%{{ENV:{MARK}}}", f"={place.number}"),

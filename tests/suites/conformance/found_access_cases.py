@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from panel.rendering.spec import AccessRule, ErrorPage, Header, Location, SiteSpec
+from panel.rendering.spec import AccessRule, ErrorPage, Header, Location, Rewrite, SiteSpec
 from tests.suites.conformance.expected_responses import Expected, one
 from tests.suites.conformance.world import World
 
@@ -143,6 +143,28 @@ def protected_fallback_to_an_application(world: World) -> tuple[SiteSpec, list[E
     ]
 
 
+def fallback_with_the_path_after_a_rewrite(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """The path that a fallback copies into its query is the rewritten one."""
+    spec = one(
+        world,
+        "fallback-with-the-path-after-a-rewrite",
+        Location("", "/", "static", access_rules=_HERE, try_files=("$uri", "/app/index?q=$uri&$args")),
+        Location("^~", "/app/", "proxy", upstream="app"),
+        Location("^~", "/moved/", "return", return_code=302, return_value="https://x.test/m?u=$uri"),
+        Location("^~", "/closed/", "return", return_code=302, return_value="/m?u=$uri", access_rules=_HERE),
+        rewrites=(Rewrite("^/old/(.*)$", "/new/$1"), Rewrite("^/gone/(.*)$", "/$1/all")),
+    )
+    end = "host=a.test ip=127.0.0.1 proto=http own=-"
+    return spec, [
+        Expected("/kept/a.txt", 200, "kept a"),
+        Expected("/none/x?a=1", 200, f"GET /app/index?q=/none/x&a=1 {end}"),
+        Expected("/gone/moved?a=1", 302, headers={"location": "https://x.test/m?u=/moved/all"}),
+        Expected("/gone/closed?a=1", 302, headers={"location": f"http://a.test:{world.port}/m?u=/closed/all"}),
+        Expected("/old/x?a=1", 200, f"GET /app/index?q=/new/x&a=1 {end}"),
+        Expected("/old/x/y?b=2", 200, f"POST /app/index?q=/new/x/y&b=2 {end} body=3", method="POST", sent_body="a=1"),
+    ]
+
+
 SITES = (
     folders_with_headers,
     methods_after_access,
@@ -151,4 +173,5 @@ SITES = (
     fallback_to_the_same_location,
     folder_behind_an_alias_of_all,
     protected_fallback_to_an_application,
+    fallback_with_the_path_after_a_rewrite,
 )
