@@ -7,13 +7,14 @@ import os
 import random
 import socket
 import tempfile
+from functools import cache
 from pathlib import Path
 
 # Below Linux's range for outgoing connections (32768 to 60999): a server that stops and starts again must find its
 # port free, which a passing connection could have taken otherwise.
 _RANGE = range(20_000, 32_000)
-_CLAIMS = Path(tempfile.gettempdir()) / f"paddock-test-ports-{os.getuid()}"
-_held: list[int] = []  # open for as long as the process lives: another test process must not take what we hand out
+_CLAIMS = Path(tempfile.gettempdir()) / f"paddock-test-ports-{os.getuid()}.lock"
+_given: set[int] = set()  # by this process, which holds their locks for as long as it lives
 
 
 def free_port() -> int:
@@ -21,7 +22,8 @@ def free_port() -> int:
     chance = random.SystemRandom()
     while True:
         port = chance.choice(_RANGE)
-        if _is_free(port) and _claim(port):
+        if port not in _given and _is_free(port) and _claim(port):
+            _given.add(port)
             return port
 
 
@@ -35,14 +37,16 @@ def _is_free(port: int) -> bool:
     return True
 
 
+@cache
+def _claims() -> int:
+    """File descriptor of the file whose bytes are locked, one for each port: the process must never close it."""
+    return os.open(_CLAIMS, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+
 def _claim(port: int) -> bool:
     """The lock goes with the process, so that nothing has to be cleared away after a crash."""
-    _CLAIMS.mkdir(mode=0o700, exist_ok=True)
-    claim = os.open(_CLAIMS / str(port), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(claim)
+        fcntl.lockf(_claims(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except (BlockingIOError, PermissionError):  # another process has it
         return False
-    _held.append(claim)
     return True
