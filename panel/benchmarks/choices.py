@@ -1,4 +1,4 @@
-"""Known load tools, separate from the models so that pure code can import them."""
+"""The supported load tools, separate from the models so that code without database access can import them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms of benchmark pages. Scenario.full_clean() checks the values, for the API too."""
+"""Forms of the benchmark pages. Scenario.full_clean() checks the values of pages and of the API."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _form_field(field: Field, initial: Any) -> forms.Field:
 
 
 class ScenarioForm(Form):
-    """Form with the fields of one tool; each tool has its own form."""
+    """Form for a scenario with one load tool. The tool's arguments become additional form fields."""
 
     name = forms.CharField(label=_("Name"), max_length=120)
     team = forms.ModelChoiceField(
@@ -111,7 +111,7 @@ class ScenarioForm(Form):
         return data
 
     def _place(self, error: ValidationError) -> None:
-        """Assign a model error about an argument to that argument's field."""
+        """Assign each error of the scenario's validation to the form field that caused the error."""
         for name, errors in error.error_dict.items():
             for one in errors:
                 member = (one.params or {}).get("field", "") if name == "arguments" else ""
@@ -121,9 +121,9 @@ class ScenarioForm(Form):
 
 
 class SitesForm(Form):
-    """Form to choose sites.
-
-    `search` and `tag` filter the offered sites; already chosen ones stay. Any measurable site is accepted.
+    """Form to choose the sites of a measurement, and the baseline among them.
+    `search` and `tag` filter the offered sites; already chosen sites remain. The form accepts any site that can be
+    measured.
     """
 
     sites = forms.ModelMultipleChoiceField(
@@ -154,11 +154,13 @@ class SitesForm(Form):
 
     @property
     def can_narrow(self) -> bool:
-        """Return whether the sites can be filtered, or are filtered."""
+        """Return whether the page shows a filter: more sites exist than are offered, sites have tags, or a search is
+        active.
+        """
         return bool(self.left_out or self.search or self.tags)
 
     def _offer(self, sites: QuerySet[Site]) -> None:
-        """Limit the sites on the page to OFFERED, however many exist."""
+        """Limit the sites on the page to at most OFFERED chosen sites and OFFERED others; `left_out` counts the rest."""
         chosen = self.data.getlist("sites") if isinstance(self.data, QueryDict) else self.initial.get("sites", [])
         kept = list(sites.filter(name__in=chosen[:OFFERED]))
         fits = Q(name__icontains=self.search) | Q(web_server__host__name__icontains=self.search)
@@ -183,14 +185,14 @@ class SitesForm(Form):
 
 
 class AskedSites(TypedDict):
-    """Filter of the page that shows a SitesForm."""
+    """Filter values of a page with a SitesForm: the search text and the tag."""
 
     search: str
     tag: str
 
 
 def asked_sites(request: HttpRequest) -> AskedSites:
-    """Filter values of the page that shows a SitesForm."""
+    """Return the filter values of a page with a SitesForm from the query parameters `q` and `tag`."""
     return {"search": request.GET.get("q", "")[:100], "tag": request.GET.get("tag", "")}
 
 
@@ -257,10 +259,9 @@ _SAME_HOST = _("same host as the web servers")
 
 
 def suite_fields(suite: Suite, kept: Sequence[str] = ()) -> dict[str, forms.Field]:
-    """Fields to choose a part of the suite; no choice of a kind means all.
-
-    `kept`: case names offered besides the published ones, because they were chosen before (the API accepts single
-    rows).
+    """Return the form fields to choose a part of the suite. An empty selection means everything.
+    `kept`: names of cases to offer in addition to the published groups of cases, because they were chosen before (the
+    API accepts single rows of a table).
     """
     cases = choosing.groups(suite.full) | {name: choosing.title(suite, name) for name in kept}
     fields: dict[str, forms.Field] = {}
@@ -285,7 +286,9 @@ def suite_fields(suite: Suite, kept: Sequence[str] = ()) -> dict[str, forms.Fiel
 
 
 def _link_fields() -> dict[str, forms.Field]:
-    """Fields of a custom link, the same in both directions; all empty: the suite's own link."""
+    """Return the form fields of a custom network link, which is the same in both directions. With all fields empty,
+    cases use the suite's own links.
+    """
     fields: dict[str, forms.Field] = {}
     for name, (label, _low, _high) in links.LIMITS.items():
         kind = forms.IntegerField if name == "queue_packets" else forms.FloatField
@@ -306,7 +309,7 @@ def _link_fields() -> dict[str, forms.Field]:
 
 
 def offer_load_hosts(fields: Mapping[str, forms.Field], user: User) -> None:
-    """Offer the hosts that the user can see as load generators."""
+    """Offer all hosts that the user can see and that use SSH as hosts for the load generator."""
     field = fields["load_from"]
     assert isinstance(field, forms.ChoiceField)
     hosts = hosts_visible(user).exclude(connection=Connection.LOCAL).order_by("name")
@@ -325,7 +328,7 @@ def _ticks(label: Any, choices: Mapping[str, str]) -> forms.Field:
 
 
 def suite_choice(data: Mapping[str, Any]) -> Choice:
-    """Choice from the cleaned data of `suite_fields`."""
+    """Return the Choice from the cleaned data of a form with `suite_fields`."""
     return Choice(
         tuple(data.get("cases") or ()),
         tuple(data.get("protocols") or ()),
@@ -338,7 +341,9 @@ def suite_choice(data: Mapping[str, Any]) -> Choice:
 
 
 class SuiteForm(Form):
-    """Form to start a suite by hand; its ids are unique among the forms of the page."""
+    """Form to start a suite by hand. The ids of its HTML elements begin with the suite's slug, so that a page can show
+    several forms.
+    """
 
     def __init__(self, *args: Any, suite: Suite, user: User, kept: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "auto_id": f"{suite.slug}-%s"})
@@ -355,5 +360,5 @@ class SuiteForm(Form):
 
     @property
     def wrong(self) -> str:
-        """All errors in one line, each after its field."""
+        """All errors of the form in one line, each after the label of its field."""
         return " ".join(f"{self[name].label}: {words}" for name, found in self.errors.items() for words in found)

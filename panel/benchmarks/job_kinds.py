@@ -1,4 +1,4 @@
-"""Runs and suites as jobs: what their pages show while they run (core/jobs.py)."""
+"""Runs and suite runs as kinds of jobs: the data that the pages and the API of all jobs need (core/jobs.py)."""
 
 from __future__ import annotations
 

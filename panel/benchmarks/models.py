@@ -1,4 +1,4 @@
-"""Models of scenarios, suite runs, runs and rounds, with everything needed to judge or repeat them."""
+"""Models of scenarios, suite runs, runs and rounds, with all data needed to judge or repeat a measurement."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ SPARE_S = 5
 
 
 class Scenario(BaseModel):
-    """A load for sites. `arguments` is validated per tool (benchmarks/tools.py): requests, concurrency, threads,
-    streams, duration_s, keepalive, protocol; never a free-form command line.
+    """The load of a benchmark. The load tool's definition validates `arguments` (benchmarks/tools): requests,
+    concurrency, threads, streams, duration_s, keepalive, protocol; never a free-form command line.
     """
 
     name = models.CharField(max_length=120, unique=True, validators=[validate_line])
@@ -53,7 +53,9 @@ class Scenario(BaseModel):
         return self.name
 
     def clean(self) -> None:
-        """Check that commands.py can build an argv list, for the page and the API."""
+        """Check that the tool's command line can be built from the arguments and paths. Forms and the API call this
+        method.
+        """
         found: dict[str, list[ValidationError]] = {}
         try:
             self.arguments = clean(self.tool, self.arguments)
@@ -82,8 +84,8 @@ class SuiteStatus(models.TextChoices):
 
 
 class SuiteRun(BaseModel):
-    """A published benchmark on one host: its cases become runs, one after the other; `position` counts the started
-    ones.
+    """One execution of a published benchmark on one host. Its cases become runs, one after the other; `position` is the
+    number of cases that were started.
     """
 
     uuid = models.UUIDField(default=uuid4, unique=True, editable=False)
@@ -174,8 +176,8 @@ class RunTarget(models.Model):
         return self.label
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Save the target, which must belong to a managed host: a deployed site, or a configuration of one of its web
-        servers.
+        """Save the target. ValueError if a new target is neither a deployed site nor a configuration of a web server in
+        a test bed, so load is only sent to managed hosts.
         """
         if self._state.adding:
             is_site = self.site_id is not None and self.revision_id is not None
@@ -186,7 +188,7 @@ class RunTarget(models.Model):
 
 
 class Round(models.Model):
-    """One execution of the load tool on one target. Warm-up rounds are kept but never counted."""
+    """One execution of the load tool on one target. Warm-up rounds (number 0) are stored but not evaluated."""
 
     target = models.ForeignKey(RunTarget, on_delete=models.CASCADE, related_name="rounds")
     number = models.PositiveIntegerField()  # 0: warm-up

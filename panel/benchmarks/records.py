@@ -1,7 +1,7 @@
-"""Shapes of the JSON that a run stores in its columns, and of the agent's results that it is made from.
-
+"""Shapes of the JSON objects that a run stores in its columns, and of the agent's results from which the panel makes
+them.
 Each class documents one JSON object. The objects stay plain dictionaries, because database rows, exports and the API
-hold them as they are.
+use them unchanged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class TestbedParameters(TypedDict):
 
 
 class Parameters(TypedDict):
-    """Run.parameters: the frozen scenario."""
+    """Run.parameters: the scenario, frozen when the run was created."""
 
     name: str
     tool: str
@@ -44,7 +44,7 @@ class ToolFacts(TypedDict):
 
 
 class HostFacts(TypedDict, total=False):
-    """Conditions of a measurement on one host (agents/host/fingerprint.py); older runs lack some of them."""
+    """Facts of one host that affect measurements (agents/host/fingerprint.py). Older runs lack some of them."""
 
     kernel: str
     machine: str
@@ -61,7 +61,7 @@ class HostFacts(TypedDict, total=False):
 
 
 class Response(TypedDict, total=False):
-    """One response of a server (agents/host/answers.py); `error` alone if there was none."""
+    """One response of a web server (agents/host/answers.py). Only `error` is set if the server did not respond."""
 
     error: str
     status: int
@@ -74,7 +74,7 @@ class Response(TypedDict, total=False):
 
 
 class ServerFacts(TypedDict):
-    """The web server that a target runs on, as it is now."""
+    """State of the web server of one target when it was measured."""
 
     engine: str
     version: str
@@ -85,7 +85,7 @@ class ServerFacts(TypedDict):
 
 
 class TargetFacts(ServerFacts):
-    """One target in a fingerprint; `content` has its responses by path."""
+    """One target in a run's fingerprint. `content` maps each path to the web server's response."""
 
     label: str
     host: str
@@ -95,7 +95,7 @@ class TargetFacts(ServerFacts):
 
 
 class LinkMeasurement(TypedDict):
-    """Measured properties of an emulated link (native/netem/src/measure.rs, to_json)."""
+    """Measured properties of an emulated network link (native/netem/src/measure.rs, to_json)."""
 
     rtt_us: dict[str, float]  # percentiles: "p50", "p99"
     burst: tuple[int, int]  # packets sent, packets arrived
@@ -106,7 +106,7 @@ class LinkMeasurement(TypedDict):
 
 
 class Link(TypedDict):
-    """The requested link (agents/host/link.py) and its measurements."""
+    """An emulated network link: the requested properties (agents/host/link.py) and the measured ones."""
 
     asked: dict[str, int]
     measured: LinkMeasurement
@@ -117,7 +117,7 @@ class ServerProcess(TypedDict):
 
 
 class TestbedFacts(TypedDict, total=False):
-    """The agent's report on its part of a test bed, needed to find its remains."""
+    """The agent's report on one host's part of a test bed, needed to find leftovers after a failure."""
 
     namespaces: list[str]
     tick: int
@@ -125,7 +125,7 @@ class TestbedFacts(TypedDict, total=False):
 
 
 class Fingerprint(TypedDict):
-    """Run.fingerprint: what must be equal for two measurements to be comparable."""
+    """Run.fingerprint: the conditions that must be equal for two measurements to be comparable."""
 
     hosts: dict[str, HostFacts]
     targets: list[TargetFacts]
@@ -135,7 +135,7 @@ class Fingerprint(TypedDict):
 
 
 class TestbedUp(TestbedFacts):
-    """The agent's event once everything of its part responds."""
+    """The agent's event when all servers of its part of a test bed respond."""
 
     state: str
     servers: dict[str, ServerProcess]
@@ -143,7 +143,7 @@ class TestbedUp(TestbedFacts):
 
 
 class Spread(TypedDict):
-    """A value with its confidence interval; `low` and `high` are None if there are too few rounds for one."""
+    """A value with its confidence interval. `low` and `high` are None if there are too few rounds for an interval."""
 
     value: float
     low: float | None
@@ -151,7 +151,7 @@ class Spread(TypedDict):
 
 
 class FigureEstimate(Spread):
-    """The median of a figure over the rounds."""
+    """The median of a figure over the rounds of one target, with its confidence interval; `confidence` is 0 to 1."""
 
     confidence: float | None
     rounds: int
@@ -170,7 +170,7 @@ class TargetSummary(TypedDict):
 
 
 class HistoryPoint(Spread):
-    """A figure of one target in one run; `at` is the run's time in ISO 8601."""
+    """A figure of one target in one run. `at` is the time when the run ended, in ISO 8601."""
 
     at: str
     label: str
@@ -178,7 +178,7 @@ class HistoryPoint(Spread):
 
 
 class RatioSummary(TypedDict):
-    """Figures of a target divided by those of the first target, `baseline`."""
+    """Figures of a target divided by those of the first target, whose label is `baseline`."""
 
     position: int
     label: str
@@ -187,14 +187,16 @@ class RatioSummary(TypedDict):
 
 
 class Summary(TypedDict, total=False):
-    """Run.summary; empty until the run has ended."""
+    """Run.summary: the statistics of a run; empty until the run has ended."""
 
     targets: list[TargetSummary]
     ratios: list[RatioSummary]
 
 
 class BenchOutcome(TypedDict):
-    """The agent's BenchResult (agents/protocol.py). `before`: the reason for repeating the round."""
+    """The agent's result of one round (BenchResult in agents/protocol.py). `before`: the reasons why the round was
+    repeated.
+    """
 
     exit_code: int
     stdout: str

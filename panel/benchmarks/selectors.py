@@ -1,4 +1,4 @@
-"""Reads: scenarios and runs that a user has access to, and the data of pages and exports."""
+"""Selectors: scenarios and runs that a user can see, and the data of benchmark pages and exports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HISTORY_RUNS = 200
 
 
 def scenarios_visible(user: User) -> QuerySet[Scenario]:
-    """Scenarios of the user's teams, and those without a team."""
+    """Return the scenarios of the user's teams and scenarios without a team; all scenarios for administrators."""
     rows = Scenario.objects.select_related("team")
     if user.is_admin or not user.is_active:
         return visible(rows, user)
@@ -28,8 +28,8 @@ def scenarios_visible(user: User) -> QuerySet[Scenario]:
 
 
 def runs_visible(user: User) -> QuerySet[Run]:
-    """Runs whose sites the user has access to, and those of suites, which have no sites. Runs with only deleted sites
-    are visible to administrators.
+    """Return the runs whose sites the user can all see, and runs of suites that the user can see. Runs with only
+    deleted sites are visible to administrators.
     """
     rows = Run.objects.select_related("scenario", "requested_by")
     if user.is_admin or not user.is_active:
@@ -42,7 +42,10 @@ def runs_visible(user: User) -> QuerySet[Run]:
 
 
 def suites_visible(user: User) -> QuerySet[SuiteRun]:
-    """Suite runs on hosts that the user can see, with load from such a host; of deleted hosts, the user's own."""
+    """Return the suite runs that the user can see. Both the host of the web servers and the host of the load generator
+    must be visible to the user. Suite runs on deleted hosts are visible to the user who started them and to
+    administrators.
+    """
     rows = SuiteRun.objects.select_related("host", "requested_by")
     if not user.is_active or not in_scope(user, Action.VIEW):
         return rows.none()
@@ -64,7 +67,7 @@ def with_targets(rows: QuerySet[Run]) -> QuerySet[Run]:
 
 
 def sites_measurable(user: User) -> QuerySet[Site]:
-    """Deployed sites; only these can be measured."""
+    """Return the deployed sites that the user can see; only deployed sites can be measured."""
     rows = Site.objects.filter(state__revision__isnull=False).exclude(state__status=SiteStatus.DISABLED)
     return visible(rows.select_related("web_server__host", "team"), user)
 
@@ -74,12 +77,12 @@ def rounds_of(run: Run) -> QuerySet[Round]:
 
 
 def rounds_brief(run: Run) -> QuerySet[Round]:
-    """Rounds without output and samples, which may be large."""
+    """Return the rounds of a run without loading output and samples, which may be large."""
     return rounds_of(run).defer("output", "samples")
 
 
 def measured_of(row: Round) -> Measured:
-    """A stored round as plain data."""
+    """Convert a stored round to plain data."""
     target = row.target
     return measured_from(
         row.metrics, row.samples, target=target.position, label=target.label, number=row.number, error=row.error
@@ -87,12 +90,12 @@ def measured_of(row: Round) -> Measured:
 
 
 def measured_rounds(run: Run) -> list[Measured]:
-    """Rounds of a run without warm-ups."""
+    """Return the rounds of a run as plain data, without warm-ups."""
     return [measured_of(row) for row in rounds_of(run).filter(number__gt=0).defer("output")]
 
 
 def progress_of(run: Run) -> tuple[int, int]:
-    """Finished and total rounds, including warm-ups."""
+    """Return the numbers of finished and of all rounds, including warm-ups."""
     targets = run.targets.aggregate(
         done=Count("rounds", filter=Q(rounds__finished_at__isnull=False)), all=Count("pk", distinct=True)
     )
@@ -101,7 +104,9 @@ def progress_of(run: Run) -> tuple[int, int]:
 
 
 def history_points(user: User, scenario: Scenario, figure: str) -> list[HistoryPoint]:
-    """The figure in each valid run with the scenario's current load, oldest first."""
+    """Return one figure of each valid run that had the scenario's current load, oldest first. At most HISTORY_RUNS runs
+    are read.
+    """
     runs = (
         runs_visible(user).filter(scenario=scenario, status=RunStatus.FINISHED).order_by("-finished_at")[:HISTORY_RUNS]
     )
@@ -109,7 +114,7 @@ def history_points(user: User, scenario: Scenario, figure: str) -> list[HistoryP
 
 
 def points_of(run: Run, figure: str) -> list[HistoryPoint]:
-    """The figure of each target of an ended run."""
+    """Return one figure of each target of an ended run."""
     assert run.finished_at is not None
     at = run.finished_at.isoformat(timespec="seconds")
     targets: list[TargetSummary] = run.summary.get("targets", [])
@@ -128,7 +133,7 @@ def points_of(run: Run, figure: str) -> list[HistoryPoint]:
 
 
 def _is_same_load(run: Run, scenario: Scenario) -> bool:
-    """Return whether the run had the scenario's current load; runs with another load are a separate history."""
+    """Return whether the run had the scenario's current load. Runs with another load are not comparable."""
     known = (scenario.arguments, clean(scenario.tool, scenario.arguments))
     same = run.parameters["tool"] == scenario.tool and run.parameters["paths"] == scenario.paths
     return same and run.parameters["arguments"] in known

@@ -1,4 +1,4 @@
-"""Scenarios and runs as JSON."""
+"""Serializers for scenarios and runs, and for the parameters that start a run or a suite."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SETUPS = sorted({setup.slug for suite in SUITES.values() for setup in suite.setu
 
 
 class ScenarioSerializer(StrictModelSerializer):
-    """A load for sites; `arguments` depend on the tool."""
+    """A load for sites; the keys of `arguments` depend on the tool."""
 
     team = TeamField(required=False, allow_null=True)
 
@@ -103,7 +103,7 @@ class RoundSerializer(serializers.ModelSerializer[Round]):
 
 
 class RunInput(StrictSerializer):
-    """Sites of a run. The first is the baseline of the ratios."""
+    """A run to start: its scenario and sites. The first site is the baseline of the ratios."""
 
     scenario = serializers.IntegerField(min_value=1)
     sites = serializers.ListField(child=serializers.CharField(max_length=63), allow_empty=False, max_length=8)
@@ -140,7 +140,9 @@ def _limited(name: str, **more: Any) -> serializers.FloatField:
 
 
 class NetworkSerializer(StrictSerializer):
-    """A link, the same in both directions. The jitter applies per direction, plus or minus; the queue is drop-tail."""
+    """An emulated network link, the same in both directions. The jitter applies per direction, plus or minus; the queue
+    is drop-tail.
+    """
 
     bandwidth_mbps = _limited("bandwidth_mbps")
     rtt_ms = _limited("rtt_ms", default=0.0)
@@ -154,12 +156,12 @@ class NetworkSerializer(StrictSerializer):
 class SuiteChoiceSerializer(StrictSerializer):
     """The chosen part of a suite.
 
-    Without `setups`: all for which the host has the web servers. `cases` (ids of published cases, such as
-    `small-multiplexed`, or one row, `small-multiplexed-0`) and `protocols` choose a part of the suite. `application`
-    (of php-application-2020; default: the bundled shop) is the application under load, `paths` a custom list of its
-    pages. `network` replaces the links of all cases, and adds a link to cases without one. Links use `tc netem` if the
-    host's kernel has it, else the bundled emulator; `link` forces the emulator. `load_from` is the host of the load
-    generator and of the shaped link, if different from the web servers' host.
+    Without `setups`, the suite uses all configurations for which the host has the web servers. `cases` (ids of
+    published cases, such as `small-multiplexed`, or one row, `small-multiplexed-0`) and `protocols` choose a part of
+    the suite. `application` (of php-application-2020; default: the bundled shop) is the application under load, `paths`
+    a custom list of its pages. `network` replaces the links of all cases, and adds a link to cases without one. Links
+    use `tc netem` if the host's kernel has it, else the bundled emulator; `link` forces the emulator. `load_from` is
+    the host of the load generator and of the emulated link, if different from the web servers' host.
     """
 
     setups = serializers.ListField(child=serializers.ChoiceField(choices=SETUPS), required=False, max_length=16)

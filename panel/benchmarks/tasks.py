@@ -1,4 +1,4 @@
-"""Thin tasks: load, call the service, nothing else."""
+"""Celery tasks of benchmarks. Each task calls a service and has no logic of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ASK_RETRY_S = 20
 
 @shared_task
 def run(uuid: str) -> None:
-    """Execute one run. Does nothing if another worker owns it."""
+    """Execute one run, or do nothing if another worker owns it. Tried again later if a host of the run is locked."""
     attempt = execution.run_execute(UUID(uuid))
     if attempt == Attempt.BUSY:
         busy_retry(run, (uuid,))
@@ -26,14 +26,14 @@ def run(uuid: str) -> None:
 
 @shared_task
 def ask_left(uuid: str) -> None:
-    """Find the remains of a run of a dead worker, once its hosts are free."""
+    """Record what a dead worker's run left on its hosts; tried again until no other job locks the hosts."""
     if execution.orphan_ask(UUID(uuid)) == Attempt.BUSY:
         ask_left.apply_async((uuid,), countdown=ASK_RETRY_S)
 
 
 @shared_task
 def sweep() -> None:
-    """End runs of dead workers, and wake workers for everything that waits."""
+    """End runs of dead workers, queue the next cases of suites, and wake workers for queued runs."""
     for uuid in execution.orphans_end():
         ask_left.delay(str(uuid))
     suite_services.suites_advance()

@@ -1,4 +1,4 @@
-"""Benchmarks over the API: scenarios, runs, their rounds and raw output, comparison, export."""
+"""REST API of benchmarks: scenarios, runs with their rounds and raw output, comparisons, and exports."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Scenarios(Resource):
 
 
 class Runs(Resource):
-    """Measurements of deployed sites."""
+    """Benchmark runs: measurements of deployed sites."""
 
     model = Run
     serializer_class = RunSerializer
@@ -128,7 +128,7 @@ class Runs(Resource):
 
     @extend_schema(request=RunInput, responses={202: RunSerializer})
     def create(self, request: Request) -> Response:
-        """Freeze a scenario with the deployed revisions of these sites, and queue the run."""
+        """Freeze a scenario with the deployed revisions of the given sites, and queue the run."""
         values = self.body(RunInput)
         scenario = selectors.scenarios_visible(self.actor).filter(pk=values["scenario"]).first()
         if scenario is None:
@@ -142,14 +142,14 @@ class Runs(Resource):
         return self._accepted(runs[0])
 
     def destroy(self, request: Request, uuid: UUID | None = None) -> Response:
-        """Delete the run with its rounds and their output."""
+        """Delete the run with its rounds and the output of the load tool."""
         services.run_delete(actor=self.actor, run=self.get_object())
         return Response(status=204)
 
     @extend_schema(request=EmptySerializer, responses={202: RunSerializer})
     @action(detail=True, methods=["post"])
     def repeat(self, request: Request, uuid: UUID | None = None) -> Response:
-        """Start a run with the same parameters and sites, as deployed now."""
+        """Start a run with the same parameters and sites. The sites are measured as they are deployed now."""
         return self._accepted(services.run_repeat(actor=self.actor, run=self.get_object()))
 
     @extend_schema(request=EmptySerializer, responses=RunSerializer)
@@ -174,7 +174,7 @@ class Runs(Resource):
         filter_backends=[],
     )
     def output(self, request: Request, uuid: UUID | None = None, target: str = "", number: str = "") -> HttpResponse:
-        """Return the complete output of the load tool."""
+        """Return the complete output of the load tool in one round."""
         rows = selectors.rounds_of(self.get_object())
         row = rows.filter(target__position=int(target), number=int(number)).first()
         if row is None:
@@ -184,19 +184,19 @@ class Runs(Resource):
     @extend_schema(responses=OpenApiTypes.OBJECT)
     @action(detail=True, methods=["get"], url_path="export.json", pagination_class=None, filter_backends=[])
     def export_json(self, request: Request, uuid: UUID | None = None) -> Response:
-        """Export everything including raw samples and output, so every figure can be derived again."""
+        """Export the run as JSON, including raw samples and output, so that every figure can be computed again."""
         return Response(exports.run_json(self.get_object()))
 
     @extend_schema(responses={(200, "text/csv"): str})
     @action(detail=True, methods=["get"], url_path="export.csv", pagination_class=None, filter_backends=[])
     def export_csv(self, request: Request, uuid: UUID | None = None) -> HttpResponse:
-        """Export one row for each round."""
+        """Export the run as CSV with one row for each round."""
         return HttpResponse(exports.run_csv(self.get_object()), content_type="text/csv; charset=utf-8")
 
     @extend_schema(responses=RunComparisonSerializer(many=True))
     @action(detail=False, methods=["get"], pagination_class=None, filter_backends=[])
     def compare(self, request: Request) -> Response:
-        """Compare several runs: `runs` are their uuids, separated by commas. An unknown uuid rejects the request."""
+        """Compare 2 to 20 runs: `runs` are their UUIDs, separated by commas. An unknown UUID is an error."""
         raw = [part for part in request.query_params.get("runs", "").split(",") if part]
         try:
             uuids = [UUID(part) for part in raw]

@@ -1,4 +1,4 @@
-"""Suites over the API: the list of suites, start, tables and exports."""
+"""REST API of suite runs: list, start, result tables, comparisons, and exports."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from panel.hosts.selectors import hosts_visible
 
 
 class SuiteInput(SuiteChoiceSerializer):
-    """A suite, a host, and the chosen part of the suite."""
+    """Request to start a suite: the suite, the preset, the host, and optionally a part of the suite."""
 
     suite = serializers.ChoiceField(choices=list(SUITES))
     preset = serializers.ChoiceField(choices=list(PRESETS))
@@ -40,7 +40,7 @@ class SuiteInput(SuiteChoiceSerializer):
 
 
 class CaseSerializer(serializers.Serializer[Any]):
-    """One case; `run` is its run, once started."""
+    """One case of a suite run. `run` is the UUID of the case's run, null before the case starts."""
 
     title = serializers.CharField()
     status = serializers.CharField()
@@ -119,7 +119,7 @@ class SuiteRunSerializer(serializers.ModelSerializer[SuiteRun]):
 
 
 class Suites(Resource):
-    """Published benchmarks, repeated on your own hosts in private instances of their web servers."""
+    """Suite runs: published benchmarks, repeated on your own hosts with private instances of their web servers."""
 
     model = SuiteRun
     serializer_class = SuiteRunSerializer
@@ -168,13 +168,13 @@ class Suites(Resource):
     @extend_schema(request=EmptySerializer, responses={202: SuiteRunSerializer})
     @action(detail=True, methods=["post"])
     def repeat(self, request: Request, uuid: UUID | None = None) -> Response:
-        """Start the same suite, preset and configurations again."""
+        """Start the suite again with the same preset and configurations."""
         return self._accepted(suite_services.suite_repeat(actor=self.actor, row=self.get_object()))
 
     @extend_schema(request=EmptySerializer, responses=SuiteRunSerializer)
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, uuid: UUID | None = None) -> Response:
-        """Cancel the running case and start no other."""
+        """Cancel the suite run: stop the running case, and start no further case."""
         return Response(SuiteRunSerializer(suite_services.suite_cancel(actor=self.actor, row=self.get_object())).data)
 
     @extend_schema(responses=OpenApiTypes.OBJECT)
@@ -188,8 +188,8 @@ class Suites(Resource):
     @extend_schema(responses=OpenApiTypes.OBJECT)
     @action(detail=False, methods=["get"], pagination_class=None, filter_backends=[])
     def compare(self, request: Request) -> Response:
-        """Compare several runs of one suite: `suites` are their uuids, separated by commas. An unknown uuid rejects the
-        request.
+        """Compare several runs of one suite: `suites` are their UUIDs, separated by commas. An unknown UUID is an
+        error.
         """
         try:
             uuids = [UUID(part) for part in request.query_params.get("suites", "").split(",") if part]
@@ -201,17 +201,17 @@ class Suites(Resource):
     @extend_schema(responses=OpenApiTypes.OBJECT)
     @action(detail=True, methods=["get"], url_path="export.json", pagination_class=None, filter_backends=[])
     def export_json(self, request: Request, uuid: UUID | None = None) -> Response:
-        """Export everything: tables, published figures, and every run with its raw output and samples."""
+        """Export the suite run as JSON: tables, published figures, and every run with its raw output and samples."""
         return Response(suite_exports.suite_json(self.get_object()))
 
     @extend_schema(responses={(200, "text/csv"): str})
     @action(detail=True, methods=["get"], url_path="export.csv", pagination_class=None, filter_backends=[])
     def export_csv(self, request: Request, uuid: UUID | None = None) -> HttpResponse:
-        """Export one row for each cell of the tables."""
+        """Export the result tables as CSV with one row for each table cell."""
         return HttpResponse(suite_exports.suite_csv(self.get_object()), content_type="text/csv; charset=utf-8")
 
     @extend_schema(responses={(200, "text/html"): str})
     @action(detail=True, methods=["get"], url_path="report.html", pagination_class=None, filter_backends=[])
     def report(self, request: Request, uuid: UUID | None = None) -> HttpResponse:
-        """Return the result as one self-contained file with styles and charts."""
+        """Return the result as one self-contained HTML file with styles and charts."""
         return HttpResponse(suite_exports.suite_html(self.get_object()), content_type="text/html; charset=utf-8")

@@ -1,5 +1,5 @@
-"""Vega-Lite specifications of the benchmark charts, built from rows of figures. Pure; pictures.py chooses the charts
-and builds their tables.
+"""Vega-Lite specifications of the benchmark charts, built from rows of figures. Pure functions. pictures.py chooses the
+charts and builds their data tables.
 """
 
 from __future__ import annotations
@@ -34,18 +34,20 @@ def _named(rows: Rows) -> list[dict[str, object]]:
 
 
 def _shortened(label: str) -> str:
-    """Shorten a long name in the middle: the site's first letters and its server stay."""
+    """Shorten a label of more than `_LONGEST` characters in the middle, so that its start (the site) and end (the
+    server) remain.
+    """
     return label if len(label) <= _LONGEST else f"{label[:22]}…{label[-(_LONGEST - 23) :]}"
 
 
 def _by_label(rows: Rows) -> Spec:
-    """One row for each label, in their order; _ABOVE prints the names."""
+    """Return the y encoding with one chart row for each label, in the order of `rows`; `_ABOVE` prints the labels."""
     labels = list(dict.fromkeys(row["label"] for row in rows))
     return {"field": "label", "type": "nominal", "sort": labels, "axis": None}
 
 
 def _facets(field: str, rows: Rows, each: Spec) -> Spec:
-    """`each` drawn for every value of `field`, one below the other."""
+    """Return a specification that draws the chart `each` once for every value of `field`, one below the other."""
     values = list(dict.fromkeys(row[field] for row in rows))
     row = {"field": field, "type": "nominal", "sort": values, "header": {"labelOrient": "top"}}
     facets: Spec = {"data": {"values": _named(rows)}, "facet": {"row": row}, "resolve": {"scale": {"y": "independent"}}}
@@ -53,9 +55,8 @@ def _facets(field: str, rows: Rows, each: Spec) -> Spec:
 
 
 def bars(figure: Figure, rows: Rows) -> Spec:
-    """One bar for each of {"label", "value", "low", "high", "text"}, its interval across its end.
-
-    If there is more than one "group", one chart per group; "published" bars have a different color.
+    """Bar chart with one bar and confidence interval for each of `rows` {"label", "value", "low", "high", "text"}.
+    Rows with more than one "group" give one chart for each group; "published" rows have a different color.
     """
     top = max(row["high"] or row["value"] for row in rows)
     title = f"{figure.label} ({figure.unit})".replace(" ()", "")
@@ -86,7 +87,9 @@ def bars(figure: Figure, rows: Rows) -> Spec:
 
 
 def _latency_scale(points: Rows) -> Spec:
-    """Logarithmic scale if the slowest is more than twenty times the fastest, otherwise linear."""
+    """Return the latency axis: logarithmic if the largest value is more than twenty times the smallest, otherwise
+    linear.
+    """
     least = min((point["ms"] for point in points if point["ms"] > 0), default=1.0)
     most = max(point["ms"] for point in points)
     if most / least <= 20:
@@ -95,7 +98,9 @@ def _latency_scale(points: Rows) -> Spec:
 
 
 def curve(names: list[str], points: Rows, marks: Rows) -> Spec:
-    """A line through {"series", "at", "ms"} for each name, with `marks` on it."""
+    """Latency curves: a line through `points` {"series", "at", "ms"} for each of `names`, with a symbol at each of
+    `marks`.
+    """
     scale = _latency_scale(points)
     is_log = scale["type"] == "log"
     ticks = "{0: '0 %', 1: '90 %', 2: '99 %', 3: '99.9 %', 4: '99.99 %', 5: '99.999 %'}[datum.value]"
@@ -122,7 +127,9 @@ def curve(names: list[str], points: Rows, marks: Rows) -> Spec:
 
 
 def ratios(baseline: str, rows: Rows) -> Spec:
-    """Ratios {"label", "figure", "value", "low", "high", "text"} around the line at 1, one row of charts per figure."""
+    """Chart of ratios {"label", "figure", "value", "low", "high", "text"} around a line at 1, one row of charts for
+    each figure.
+    """
     each = {"width": _INNER, "height": {"step": 36}, "layer": _ratio_layers(baseline, rows)}
     return _facets("figure", rows, each)
 
@@ -156,7 +163,7 @@ def _ratio_layers(baseline: str, rows: Rows) -> list[Spec]:
 
 
 def _times(reach: float) -> list[float]:
-    """Round tick values of the axis from 1 / reach to reach, symmetric around 1."""
+    """Return round tick values for a ratio axis from 1 / reach to reach, symmetric around 1."""
     below = (0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.001)
     above = (1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000)
     within = [place for place in range(len(above)) if above[place] <= reach][-3:]
@@ -164,8 +171,8 @@ def _times(reach: float) -> list[float]:
 
 
 def over_time(targets: list[str], names: list[str], values: Rows) -> Spec:
-    """One chart for each of `targets`, in this order: lines through {"target", "series", "t", "value"}, {"target",
-    "from", "to"} shaded. The title names the figure.
+    """Line charts over time, one for each of `targets`, in their order. `values` are points {"target", "series", "t",
+    "value"} and intervals of load {"target", "from", "to"}, which are shaded. `t`, `from` and `to` are seconds.
     """
     x = _quantity("t", axis={"title": "Seconds; the load is shaded", "tickCount": 8})
     y = _quantity("value", axis={"title": None, "tickCount": 4})
@@ -190,8 +197,8 @@ def over_time(targets: list[str], names: list[str], values: Rows) -> Spec:
 
 
 def history(figure: Figure, names: list[str], values: Rows, changes: Rows = ()) -> Spec:
-    """A line through {"series", "at": ISO time, "value", "low", "high"} for each name. Each of `changes` {"at",
-    "value"} has a vertical rule and a ring around its point.
+    """Line chart over dates: a line through {"series", "at": ISO time, "value", "low", "high"} for each of `names`.
+    Each of `changes` {"at", "value"} gets a vertical rule and a ring around its point.
     """
     y = _quantity("value", axis={"title": f"{figure.label} ({figure.unit})", "tickCount": 5, **ON_TOP})
     return {
@@ -204,7 +211,9 @@ def history(figure: Figure, names: list[str], values: Rows, changes: Rows = ()) 
 
 
 def _lines(y: Spec, names: list[str]) -> list[Spec]:
-    """A line for each name, a whisker for each interval, a mark for each value."""
+    """Return the layers of a line chart: a line for each name, a vertical rule for each interval, a symbol for each
+    value.
+    """
     series = nominal(names)
     whisker = {"y": _quantity("low"), "y2": {"field": "high"}, "color": series["color"]}
     return [
@@ -222,7 +231,9 @@ def _lines(y: Spec, names: list[str]) -> list[Spec]:
 
 
 def by_concurrency(figure: Figure, names: list[str], values: Rows) -> Spec:
-    """A line through {"series", "concurrency", "value", "low", "high"} for each name, on a base-2 logarithmic axis."""
+    """Line chart by concurrency: a line through {"series", "concurrency", "value", "low", "high"} for each of `names`,
+    on a base-2 logarithmic axis.
+    """
     y = _quantity("value", axis={"title": f"{figure.label} ({figure.unit})", "tickCount": 5, **ON_TOP})
     steps = sorted({value["concurrency"] for value in values})
     x = _quantity("concurrency", axis={"title": "Concurrent connections", "values": steps})

@@ -1,4 +1,6 @@
-"""Charts of a run, a comparison and a history: from stored figures to Vega-Lite specifications. Pure."""
+"""Charts of runs, comparisons and histories, built from stored figures. Pure functions; drawings.py has the
+specifications.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from panel.core.charts import Chart, Table
 
 
 class RatioRow(FigureRatio):
-    """A row of the chart of ratios; its `verdict` is in words."""
+    """One row of the ratio chart. `verdict` is in words for readers, as `verdict_words` returns it."""
 
     label: str
     figure: str
@@ -24,7 +26,7 @@ class RatioRow(FigureRatio):
 
 
 class Point(TypedDict):
-    """A point of the latency curve: `at` is 0 for 0 %, 1 for 90 %, 2 for 99 %."""
+    """One point of a latency curve. `at` is -log10(1 - percentile / 100): 0 for 0 %, 1 for 90 %, 2 for 99 %."""
 
     series: str
     at: float
@@ -32,7 +34,9 @@ class Point(TypedDict):
 
 
 class Sample(TypedDict):
-    """CPU in percent of one CPU, or memory in MiB, of one process tree after `t` seconds."""
+    """One sample of a process tree, `t` seconds after the start. `value` is CPU time in percent of one CPU, or memory
+    in MiB.
+    """
 
     target: str
     series: str
@@ -54,14 +58,14 @@ def number(value: float | None, digits: int = 1) -> str:
 
 
 def shown(figure: Figure, value: float | None) -> str:
-    """Value with its unit: "12,345 requests/s", "9.5 MiB"."""
+    """Format a value with its unit: "12,345 requests/s", "9.5 MiB"."""
     if value is None:
         return "–"
     return f"{bare(figure, value)} {'MiB' if figure.unit == 'bytes' else figure.unit}".rstrip()
 
 
 def bare(figure: Figure, value: float | None) -> str:
-    """Value without its unit, with a useful number of digits; bytes as MiB."""
+    """Format a value without its unit, with a useful number of digits. Bytes are converted to MiB."""
     if figure.unit == "bytes" and value is not None:
         return number(value / _MIB)
     if figure.unit == "ms" and value is not None and value >= 10:
@@ -72,7 +76,7 @@ def bare(figure: Figure, value: float | None) -> str:
 
 
 def bars(targets: Sequence[TargetSummary], name: str) -> Chart | None:
-    """One bar for each target, with its interval. None if no target has the figure."""
+    """Bar chart of the figure `name`, one bar with its interval for each target. None if no target has the figure."""
     figure = BY_NAME[name]
     rows = [(target["label"], target["figures"][name]) for target in targets if name in target["figures"]]
     if not rows:
@@ -98,7 +102,7 @@ def interval_words(figure: Figure, found: Spread) -> str:
 
 
 def sure(found: FigureEstimate) -> str:
-    """Confidence of the interval: "75 %"."""
+    """Format the confidence of an interval: "75 %"."""
     return "–" if found["confidence"] is None else f"{100 * found['confidence']:.0f} %"
 
 
@@ -107,7 +111,7 @@ MARKED = (50, 90, 99, 99.9, 99.99)
 
 
 def _on_curve(targets: Sequence[TargetSummary], percents: Sequence[float] = ()) -> list[Point]:
-    """All points below 100 %, or those of `percents`."""
+    """Points of the targets' latency curves: all points below 100 %, or only the percentiles in `percents`."""
     return [
         {"series": target["label"], "at": -math.log10(1 - percent / 100.0), "ms": ms}
         for target in targets
@@ -117,7 +121,7 @@ def _on_curve(targets: Sequence[TargetSummary], percents: Sequence[float] = ()) 
 
 
 def curve(targets: Sequence[TargetSummary]) -> Chart | None:
-    """Latency by percentile; the axis is stretched towards 100 % to show the slowest requests."""
+    """Line chart of latency by percentile. The axis is stretched towards 100 % to show the slowest requests."""
     drawn = [target for target in targets if target["curve"]]
     if not drawn:
         return None
@@ -133,7 +137,7 @@ def curve(targets: Sequence[TargetSummary]) -> Chart | None:
 
 
 def ratios(summary: Summary) -> Chart | None:
-    """Ratios of each target to the first; an interval across 1 shows no difference."""
+    """Chart of the ratios of each target to the first target. An interval that contains 1 shows no difference."""
     rows: list[RatioRow] = [
         {
             **found,
@@ -162,7 +166,9 @@ def _span(found: Spread) -> str:
 
 
 def verdict_words(name: str, found: FigureRatio) -> str:
-    """Verdict in words: "better", "worse", "no difference shown", or too few rounds."""
+    """Return a ratio's verdict in words: "better", "worse", "no significant difference", or "too few rounds to
+    compare".
+    """
     if found["verdict"] == "too_few":
         return "too few rounds to compare"
     if found["verdict"] == "no_difference":
@@ -171,7 +177,7 @@ def verdict_words(name: str, found: FigureRatio) -> str:
 
 
 def _samples_of(rounds: Iterable[Measured], column: int) -> list[Sample]:
-    """Samples {"target", "series", "t", "value"}: seconds, and percent of one CPU or MiB."""
+    """Samples of all process trees of the rounds, as percent of one CPU (`column` 1) or MiB of memory (`column` 2)."""
     return [
         {
             "target": measured.label,
@@ -186,8 +192,8 @@ def _samples_of(rounds: Iterable[Measured], column: int) -> list[Sample]:
 
 
 def thinned(samples: Sequence[Sequence[float]], column: int) -> list[tuple[float, float]]:
-    """Samples (second, value), reduced to fewer than _MOST_SAMPLES: the mean CPU and maximum memory of each second or
-    longer interval.
+    """Reduce samples to about `_MOST_SAMPLES` pairs (second, value). Longer series are divided into intervals of whole
+    seconds, each with its mean CPU (`column` 1) or its maximum memory (`column` 2).
     """
     if len(samples) <= _MOST_SAMPLES:
         return [(sample[0], sample[column]) for sample in samples]
@@ -203,7 +209,9 @@ def thinned(samples: Sequence[Sequence[float]], column: int) -> list[tuple[float
 
 
 def over_time(rounds: Iterable[Measured], column: int) -> Chart | None:
-    """CPU (column 1) or memory (column 2) of the process trees in each target's median round, with the load shaded."""
+    """Chart of CPU (`column` 1) or memory (`column` 2) of the process trees in each target's median round, with the
+    load shaded.
+    """
     chosen = median_rounds(rounds)
     cpu = column == 1
     values = _samples_of(chosen, column)
@@ -233,7 +241,7 @@ def over_time(rounds: Iterable[Measured], column: int) -> Chart | None:
 
 
 def median_rounds(rounds: Iterable[Measured]) -> list[Measured]:
-    """For each target the round with the median throughput."""
+    """Return for each target the round with the median throughput."""
     own: dict[int, list[Measured]] = {}
     for measured in rounds:
         if measured.metrics is not None:
@@ -247,9 +255,8 @@ def _middle(rounds: list[Measured]) -> Measured:
 
 
 def history(points: Sequence[HistoryPoint], name: str) -> Chart | None:
-    """A figure of one scenario's runs over time: points {"at": ISO time, "label", "value", "low", "high", "title"}.
-
-    Statistically significant changes are marked, in the table too.
+    """Chart of one figure over time, from points {"at": ISO time, "label", "value", "low", "high", "title"} of a
+    scenario's runs. Statistically significant changes are marked in the chart and in its table.
     """
     figure = BY_NAME[name]
     if not points:
@@ -274,7 +281,9 @@ def _when_and_what(point: HistoryPoint) -> list[str]:
 
 
 def changes_of(points: Sequence[HistoryPoint], name: str) -> dict[int, str]:
-    """Significant changes of a target's figure, in words, by the index of the first point after each."""
+    """Map the index of the first point after each significant change of a target's figure to a description of the
+    change.
+    """
     better = BY_NAME[name].better
     found = {}
     for label in dict.fromkeys(point["label"] for point in points):
@@ -288,8 +297,8 @@ def changes_of(points: Sequence[HistoryPoint], name: str) -> dict[int, str]:
 
 
 def by_concurrency(runs: Sequence[tuple[int, Summary]]) -> Chart | None:
-    """Throughput by number of connections: the concurrency and summary of each run. None unless some target was
-    measured with two or more numbers.
+    """Chart of throughput by number of connections, from pairs of a concurrency and a run's summary. None unless a
+    target was measured with at least two concurrencies.
     """
     points: list[ConcurrencyPoint] = [
         {"series": target["label"], "concurrency": concurrency, **_spread(target["figures"]["throughput_rps"])}

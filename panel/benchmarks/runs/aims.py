@@ -1,4 +1,4 @@
-"""Targets of a run, each with the data needed to send requests to it and to monitor it."""
+"""Targets of a run, each with the data needed to send requests to its web server and to monitor the server's processes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from panel.websites.models import Site
 
 @dataclass(frozen=True)
 class Aim:
-    """One target.
+    """One target of a run, with its addresses and processes.
 
-    `allowed` are the listeners that the agent may send load to, `trees` the roots of its process trees. `server()`
-    returns its current state: {"engine", "version", "workers", "revision", "digest"}. `testbed` is the id of its test
-    bed, `load` the host of the load generator if it is another.
+    `allowed` are the listeners to which the agent may send load. `trees` are the roots of the process trees to monitor:
+    pid files or process names by "server" and "application". `server()` returns the web server's current state.
+    `testbed` is the id of the target's test bed. `load` is the host of the load generator if it is another host.
     """
 
     row: RunTarget
@@ -41,7 +41,7 @@ class Aim:
 
 
 def site_aims(run: Run) -> list[Aim]:
-    """Deployed sites of a run; ApplicationError if one was deleted since."""
+    """Return the targets of a run of deployed sites; ApplicationError if a site was deleted since."""
     return [_site_aim(row, run) for row in run.targets.select_related("site", "revision__web_server__host")]
 
 

@@ -1,4 +1,4 @@
-"""Changes between two runs in words, the same on pages, in reports and in exports. Pure."""
+"""Changes between two runs in words, for pages, reports and exports. Pure functions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def _missing(change: Change) -> str:
 
 
 def sentence(change: Change) -> str:
-    """`shop (nginx): throughput is 0.85 × the previous value (0.81 to 0.88, 95 % confidence), worse: significant.`"""
+    """Describe one change: `shop (nginx): throughput is 0.85 × the previous value (0.81 to 0.88, 95 % confidence),
+    worse: significant.`
+    """
     figure = BY_NAME[change.figure]
     spread = change.ratio.interval
     interval = f" ({_span(spread)}, {100 * spread.confidence:.0f} % confidence)" if spread else ""

@@ -1,4 +1,4 @@
-"""Comparability of servers: the same responses before, and the same conditions before and after. Pure."""
+"""Checks that measurements are comparable: equal responses of all targets, and equal conditions. Pure functions."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ _NAMES = {
 
 
 class NotComparable(ApplicationError):
-    """The targets serve different content, so a comparison would compare content instead of servers."""
+    """Raised if the targets serve different content, because a measurement would then compare content instead of
+    servers.
+    """
 
 
 def check_answers(labels: list[str], paths: list[str], answers: list[list[Response]], *, dynamic: bool) -> None:
-    """Check `answers[target][path]`, in the format of agents/host/answers.py. NotComparable shows the first difference.
+    """Check that all targets give the same successful responses; raise NotComparable with the first difference.
 
-    Even a single target must respond with 2xx: errors and redirects are fast but measure nothing.
+    `answers[target][path]` is in the format of agents/host/answers.py. A single target must respond with 2xx, too:
+    errors and redirects are fast but measure nothing. `dynamic`: response bodies may differ.
     """
     for label, own in zip(labels, answers, strict=True):
         for path, answer in zip(paths, own, strict=True):
@@ -77,7 +80,9 @@ def _shown(key: str, answer: Response) -> str:
 
 
 def changes(before: Fingerprint, after: Fingerprint) -> list[str]:
-    """Differences in a run's fingerprint, in words: "the kernel of web1 changed from 6.1 to 6.2"."""
+    """Describe the differences between two fingerprints in words, for example "the kernel of web1 changed from 6.1 to
+    6.2".
+    """
     found = []
     for host, old in before["hosts"].items():
         known, seen = _named(old), _named(after["hosts"].get(host, {}))
@@ -108,8 +113,8 @@ def _target_changes(old: TargetFacts, new: TargetFacts) -> list[str]:
 
 
 def _named(host: HostFacts) -> dict[str, str]:
-    """Facts that affect a host's figures, by their names in words. Memory is rounded, because kernels reserve different
-    amounts.
+    """Map the names, in words, of the facts that affect a host's figures to their values. Memory is rounded, because
+    kernels reserve different amounts.
     """
     facts: Mapping[str, object] = host
     found = {words: str(facts[key] or "none") for key, words in _NAMES.items() if key in facts}

@@ -1,4 +1,4 @@
-"""A host lost during a run: whether it was restarted, and the remains of the run there."""
+"""Loss of a host during a run: find out whether the host restarted, and what the run left on it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _CALL_S = 60.0
 
 
 def is_connection_loss(error: RemoteError) -> bool:
-    """Return whether the host was lost; an error response does not count."""
+    """Return whether the error means that the host's connection was lost. An error response of the agent does not."""
     return not isinstance(error, OperationRefused)
 
 
 def told(error: RemoteError, remote: Target, asked: Mapping[str, Any], check: Callable[[], None]) -> str:
-    """Explanation of the loss reported by `error`, from the host itself once it responds again.
+    """Explain the loss of a host reported by `error`, with facts from the host once it responds again.
 
-    `asked`: the agent's report on the running test bed, {"namespaces", "tick", "boot"}, or the boot id alone. `check`
-    is called during the wait of at most ten minutes; its exceptions end the wait.
+    `asked`: the agent's report on the running test bed, {"namespaces", "tick", "boot"}, or only {"boot": boot id}.
+    `check` is called repeatedly during the wait of at most ten minutes; its exceptions end the wait.
     """
     began = time.monotonic()
     try:
@@ -45,7 +45,7 @@ def told(error: RemoteError, remote: Target, asked: Mapping[str, Any], check: Ca
 
 
 def leftovers_report(remote: Target, asked: Mapping[str, Any]) -> str:
-    """Report, in words, on the remains of a run whose worker died; `asked` as in `told`. Never raises."""
+    """Describe what a run whose worker died left on a host. `asked` is as in `told`. Raises no RemoteError."""
     try:
         with pool.session(remote) as agent:
             found = agent.call("testbed", {"action": "left", **asked}, timeout=_CALL_S)
@@ -66,7 +66,10 @@ def leftovers_text(host: str, left: list[str]) -> str:
 
 
 def _answer(remote: Target, asked: Mapping[str, Any], check: Callable[[], None]) -> Message:
-    """Response of a new agent, if it starts. A booting host refuses connections, and for a while logins too."""
+    """Wait until a new agent starts on the host; return its response about leftovers of the run.
+
+    A booting host refuses connections, and for a while also logins, so both are tried again for ten minutes.
+    """
     deadline = time.monotonic() + RETURN_S
     while True:
         try:

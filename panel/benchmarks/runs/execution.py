@@ -1,7 +1,6 @@
-"""Execution of a queued run: claim it, lock its hosts, check, warm up, measure round by round, judge.
-
-The row holds the truth (core/claims.py). A run of a dead worker is not resumed, because its rounds would no longer be
-interleaved: it fails and keeps its rounds.
+"""Execution of a queued run: claim the run, lock its hosts, check, warm up, measure round by round, judge.
+The run's database row is the source of truth (core/claims.py). A run of a dead worker is not resumed, because its
+rounds would no longer alternate between targets: the run fails and keeps its rounds.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 def run_execute(uuid: UUID) -> Attempt:
-    """Claim and execute one queued run."""
+    """Claim and execute one queued run. BUSY if another job has locked one of its hosts; the run is then queued again."""
     claim = Claim(Run)
     if not claim.take([uuid], started_at=timezone.now()):
         return Attempt.NOTHING
@@ -42,7 +41,7 @@ def run_execute(uuid: UUID) -> Attempt:
 
 
 def _hosts(run: Run) -> list[Host]:
-    """Hosts of the run's targets and of its load generator."""
+    """Return the hosts of the run's targets and the host of its load generator."""
     load = run.parameters.get("testbed", {}).get("load_host")
     found = Q(web_servers__in=run.targets.values("web_server")) | Q(pk=load)
     return list(Host.objects.filter(found).distinct().order_by("pk"))
@@ -78,8 +77,8 @@ def _end(claim: Claim, status: RunStatus, *, error: str = "", reasons: list[str]
 
 
 def orphans_end() -> list[UUID]:
-    """End runs of dead workers and return their ids. The agent stops tool and servers when the
-    worker's channel closes.
+    """Mark the running runs of dead workers as failed; return their ids. The agent itself stops the load tool and its
+    servers when the worker's connection closes.
     """
     words = "The panel's worker stopped during this run. Figures measured so far are kept. Start the run again."
     ended = {"status": RunStatus.FAILED, "error": words, "progress": "", "finished_at": timezone.now()}
@@ -91,7 +90,9 @@ def orphans_end() -> list[UUID]:
 
 
 def orphan_ask(uuid: UUID) -> Attempt:
-    """Record the remains of such a run, as reported by the agents of its hosts, while the hosts are locked."""
+    """Append to the error of a dead worker's run what the run left on its hosts, as their agents report it. BUSY if a
+    host is locked by another job.
+    """
     run = Run.objects.get(uuid=uuid)
     hosts = _hosts(run)
     testbeds = run.fingerprint.get("testbeds", {})
@@ -106,5 +107,5 @@ def orphan_ask(uuid: UUID) -> Attempt:
 
 
 def waiting() -> list[UUID]:
-    """Queued runs, oldest first."""
+    """Return the ids of queued runs, oldest first."""
     return list(Run.objects.filter(status=RunStatus.QUEUED).order_by("created_at", "pk").values_list("uuid", flat=True))

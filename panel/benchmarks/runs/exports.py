@@ -1,4 +1,4 @@
-"""Exports of a run: JSON with everything, CSV with one row for each round."""
+"""Exports of a run: JSON with all stored data, CSV with one row for each round."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FORMAT = 1
 
 
 def run_json(run: Run) -> dict[str, object]:
-    """The run as JSON, including raw samples and output, so every figure can be derived again."""
+    """Return the run as JSON, including raw samples and output, so that every figure can be computed again."""
     return {
         "format": FORMAT,
         "uuid": str(run.uuid),
@@ -52,7 +52,9 @@ def _round(row: Round) -> dict[str, object]:
 
 
 def run_csv(run: Run) -> str:
-    """Columns: target, engine, round, warm_up, requests, failed, non2xx, then the figures with their units."""
+    """Return the rounds of a run as CSV. Columns: target, engine, round, warm_up, requests, failed, non2xx, duration,
+    then the figures with their units.
+    """
     sink = io.StringIO()
     writer = csv.writer(sink)
     units = [f"{figure.name} ({figure.unit})" if figure.unit else figure.name for figure in FIGURES]

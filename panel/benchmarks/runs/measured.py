@@ -1,4 +1,4 @@
-"""One round as plain data: parsed figures and costs. Pure; the format of Round.metrics is here."""
+"""One measured round as plain data: figures and CPU costs. Pure; defines the format of Round.metrics."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _COSTS = ("cpu_s", "wall_s", "phases", "histogram", "open_files", "stopped", "re
 
 @dataclass(frozen=True)
 class Measured:
-    """Measurements of a round. `metrics` None: the round ended without a result, `error` is the reason.
+    """Measurements of one round. If `metrics` is None, the round ended without a result and `error` has the reason.
 
-    cpu_s: CPU seconds of the trees server, application and tool during the load, waited children included. wall_s: run
-    time of the tool. phases: [[name, from_s, to_s], ...] on the clock of `samples`, {"server": [[t_s, cpu_percent,
-    rss_bytes], ...]}.
+    cpu_s: CPU seconds of the process trees "server", "application" and "tool" during the load, including exited
+    children. wall_s: seconds that the load lasted. phases: [[name, from_s, to_s], ...] on the clock of `samples`,
+    {"server": [[t_s, cpu_percent, rss_bytes], ...]}.
     """
 
     target: int
@@ -34,7 +34,9 @@ class Measured:
     remarks: list[str] = field(default_factory=list)  # observations besides the figures, in words
 
     def cpu_per_1000(self, *trees: str) -> float | None:
-        """CPU seconds per 1,000 successful requests: comparable even if server and load tool share CPUs."""
+        """Return the CPU seconds of the process trees per 1,000 successful requests; None without figures. Comparable
+        even if server and load tool share CPUs.
+        """
         if self.metrics is None or not self.metrics.good or not all(tree in self.cpu_s for tree in trees):
             return None
         return 1000.0 * sum(self.cpu_s[tree] for tree in trees) / self.metrics.good
@@ -44,16 +46,16 @@ class Measured:
         return max(row[2] for row in rows) if rows else None
 
     def cpu_percent(self, tree: str) -> float | None:
-        """Average during the load; 100 is one busy CPU."""
+        """Return the average CPU use of a process tree during the load, in percent of one CPU; None if it was not
+        measured.
+        """
         if tree not in self.cpu_s or self.wall_s <= 0:
             return None
         return 100.0 * self.cpu_s[tree] / self.wall_s
 
 
 def measured_json(metrics: Metrics, result: BenchOutcome) -> dict[str, object]:
-    """Round.metrics from the parsed figures and the agent's BenchResult (`before`: the reason for
-    repeating the round).
-    """
+    """Return Round.metrics from the parsed figures and the agent's BenchResult."""
     load = next(phase for phase in result["phases"] if phase[0] == "load")
     costs = {
         "cpu_s": result["cpu_s"],
@@ -70,7 +72,7 @@ def measured_json(metrics: Metrics, result: BenchOutcome) -> dict[str, object]:
 def measured_from(
     data: dict[str, Any], samples: Samples, *, target: int, label: str, number: int, error: str
 ) -> Measured:
-    """A stored round as Measured; a round without figures has no metrics."""
+    """Return a stored round as Measured. `metrics` is None if `data`, its Round.metrics, is empty."""
     if not data:
         return Measured(target, label, number, None, samples=samples, error=error)
     figures = {key: value for key, value in data.items() if key not in _COSTS}

@@ -1,4 +1,4 @@
-"""Work on one claimed run, from the first check to the final judgment."""
+"""Measuring of one claimed run, from the first check to the final judgment."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.
 
 
 class Cancelled(Exception):
-    """The run was cancelled."""
+    """Raised if a user cancelled the run."""
 
 
 class LostRun(Exception):
-    """The row has no owner, or another worker owns it now."""
+    """Raised if the run's row no longer belongs to this worker: no worker or another worker owns it."""
 
 
 class Measuring:
@@ -71,7 +71,7 @@ class Measuring:
         self.bundled = 0  # threads of the bundled load generator, if it replaces h2load
         self.network: Link | None = None
         self.programs: dict[str, str] = {}  # bundled programs: SHA-256 by name
-        self.testbeds: dict[str, TestbedFacts] = {}  # by host, the agent's data to find out what is left
+        self.testbeds: dict[str, TestbedFacts] = {}  # by host, the agent's data to find leftovers
         self.uploaded: dict[str, dict[str, str]] = {}  # the load generator on each host outside a test bed
         self.after: Fingerprint
         self.lost: Aim | None = None  # the target whose host stopped responding
@@ -79,7 +79,7 @@ class Measuring:
     # --- the whole ---
 
     def measure(self) -> None:
-        """Measure all rounds. Raises Cancelled, LostRun, or an ApplicationError that fails the run."""
+        """Measure all rounds. Raises Cancelled, LostRun, or an ApplicationError whose message is the run's failure."""
         if "testbed" not in self.run.parameters:
             self.aims = site_aims(self.run)
             self._measure_sites()
@@ -119,7 +119,7 @@ class Measuring:
         self.after = self._fingerprint()
 
     def judge(self) -> list[str]:
-        """Store the summary; return the reasons why the run is invalid, if any."""
+        """Store the run's summary; return the reasons, in words, why the run is invalid. Empty for a valid run."""
         rounds = selectors.measured_rounds(self.run)
         hosts = [self.run.fingerprint["hosts"][aim.loaded_from.name] for aim in self.aims]
         parameters = self.run.parameters
@@ -136,8 +136,8 @@ class Measuring:
         return reasons
 
     def _network_reasons(self) -> list[str]:
-        """Reasons that concern the link: figures measured over a link that differs from the
-        requested one are invalid.
+        """Return reasons, in words, why the emulated link makes the run invalid: its measured properties differ from
+        those requested.
         """
         if not self.network:
             return []
@@ -180,7 +180,9 @@ class Measuring:
             raise
 
     def _fingerprint(self) -> Fingerprint:
-        """Fingerprint of every host and target; rejects targets that do not respond, or respond differently."""
+        """Return the fingerprint of every host and target. Before the first round, NotComparable if a target responds
+        with an error or the targets' responses differ.
+        """
         hosts: dict[str, HostFacts] = {}
         for aim in self.aims:
             for place in {aim.remote.name: aim.remote, aim.loaded_from.name: aim.loaded_from}.values():
@@ -235,11 +237,11 @@ class Measuring:
             self._bring_bundled()
 
     def _needs_bundled(self, tool: ToolFacts | None) -> bool:
-        """Return whether the run needs the bundled generator on all its hosts.
-
-        It is needed for HTTP/3 without support in the host's h2load, and for methods and schedules that no other tool
-        handles: with --rps, h2load counts a late request's latency from the time it was sent, not from the time it was
-        due. All hosts then use it, because results of different tools are not comparable.
+        """Return whether the run needs the bundled load generator on all its hosts.
+        The bundled generator is needed for HTTP/3 without support in the host's h2load, for methods other than GET, and
+        for a fixed request rate: with --rps, h2load measures the latency of a late request from the time it was sent,
+        not from the time it was due. All hosts then use the bundled generator, because results of different tools are
+        not comparable.
         """
         if self.tool != Tool.H2LOAD:
             return False
@@ -248,7 +250,7 @@ class Measuring:
         return bool(self.arguments.get("rate_rps")) or {method_and_path(path)[0] for path in self.paths} != {"GET"}
 
     def _bring_bundled(self) -> None:
-        """Upload the load generator to every host of the run; a test bed brings its own."""
+        """Upload the bundled load generator to every host of a run of deployed sites. A test bed uploads its own."""
         for aim in self.aims:
             if aim.host not in self.uploaded and aim.row.revision is not None:
                 host = aim.row.revision.web_server.host
@@ -260,7 +262,7 @@ class Measuring:
     # --- rounds ---
 
     def _round(self, aim: Aim, number: int) -> None:
-        """Measure one round. Number 0 is the warm-up: kept, never counted."""
+        """Measure one round of one target and store it. Number 0 is the warm-up, which is stored but not evaluated."""
         seconds = self.run.parameters["warmup_s"] if number == 0 else 0
         parser = bool(self.run.parameters.get("testbed", {}).get("case", {}).get("parser"))
         built = command(
@@ -284,8 +286,8 @@ class Measuring:
         _keep(row, built.argv[0], result)
 
     def _lost_by(self, tool: str, result: BenchOutcome) -> str:
-        """The tool's own failure because of which it reported nothing; "" if it reported a result or did not cause the
-        failure.
+        """Describe the load tool's own failure that made the round fail: a crash, or siege hanging at the end. "" if
+        the tool reported a result, or failed for another reason.
         """
         if self.tool == Tool.SIEGE and result["stopped"] == "timeout":
             return f"{tool} hung at the end of this round and reported no figures; the round was repeated."
@@ -294,8 +296,8 @@ class Measuring:
         return ""
 
     def _bench(self, aim: Aim, request: BenchRequest, timeout: float) -> BenchOutcome:
-        """Generate the load and record the costs of its servers; for load from another host they are monitored during
-        the whole round.
+        """Generate the load of one round; return the tool's output with the samples and CPU time of all process trees.
+        If the load comes from another host, the servers are monitored during the whole round.
         """
         if aim.load is None:
             return cast(BenchOutcome, self._call(aim, "bench", asdict(request), timeout, watch=True))
@@ -315,7 +317,9 @@ class Measuring:
         return result
 
     def _limit_s(self, warmup_s: float) -> float:
-        """Time limit of a whole round; a hanging siege gets no more time than its last responses may take."""
+        """Return the time limit of a whole round in seconds. For siege, which may hang at its end, the limit is at most
+        SIEGE_END_S after the end of the load.
+        """
         limit = float(self.run.parameters["timeout_s"])
         seconds = warmup_s or float(self.arguments["duration_s"] or 0)
         return min(limit, seconds + SIEGE_END_S) if self.tool == Tool.SIEGE and seconds else limit
@@ -337,7 +341,9 @@ class Measuring:
 
 
 def _keep(row: Round, tool: str, result: BenchOutcome) -> None:
-    """Store the tool's complete output, then the parsed figures."""
+    """Store the complete output of the load tool, then the figures parsed from the output or the reason why there are
+    none.
+    """
     row.exit_code = result["exit_code"]
     row.output = _whole(result)
     row.samples = result["samples"]
@@ -369,7 +375,7 @@ def _keep(row: Round, tool: str, result: BenchOutcome) -> None:
 
 
 def _crash(result: BenchOutcome) -> str:
-    """Name of the signal that ended the tool, "" if none."""
+    """Return the name of the signal with which the load tool crashed; "" if it did not crash."""
     ended = -result["exit_code"]
     return signal.Signals(ended).name if ended in CRASHES and not result["stopped"] else ""
 

@@ -1,4 +1,6 @@
-"""Remarks on a round besides its figures: full worker pools, hanging requests, an overloaded load tool. Pure."""
+"""Remarks on a round in addition to its figures: full PHP worker pools, hanging requests, an overloaded load tool.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ _TIMES, _AT_LEAST_MS = 20.0, 2000.0
 
 
 def remarks(metrics: Metrics, server_log: str) -> list[str]:
-    """Remarks on a round. `server_log`: error log lines of the servers since the previous round."""
+    """Return remarks on a round, in words. `server_log`: lines of the servers' error logs since the previous round."""
     said = []
     for pattern, name in _FULL:
         found = pattern.search(server_log)

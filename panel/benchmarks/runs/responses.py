@@ -1,4 +1,4 @@
-"""Current responses of a server, requested by the agent on its own host."""
+"""Current responses of a web server, requested by the agent on the web server's own host."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SPARE_S = 30.0
 def responses_of(
     remote: Target, endpoint: Endpoint, paths: Sequence[str], *, gzip: bool, testbed: str = ""
 ) -> list[Response]:
-    """One response for each path (with an optional method, see arguments.py), in the format of agents/host/answers.py;
-    repeated requests are sent once.
+    """Request each path and return the responses in the order of `paths`, in the format of agents/host/answers.py.
 
-    `testbed` is the id of the test bed. Raises RemoteError.
+    A path may begin with a method (`method_and_path`). Paths that occur more than once are requested once. `testbed` is
+    the id of the test bed that the server belongs to. Raises RemoteError.
     """
     common = {
         "address": endpoint.address,

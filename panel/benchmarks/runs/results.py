@@ -1,4 +1,4 @@
-"""Contents of run pages: progress, result, and comparison."""
+"""Contents of the pages of runs: progress, result, and comparison of several runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from panel.core.charts import Chart
 
 
 class FigureCell(TypedDict):
-    """A figure of one target, ready for display; "–" without a value, "" without an interval."""
+    """A figure of one target, formatted for display. `value` is "–" if the figure is missing, `interval` is "" if there
+    is none.
+    """
 
     value: str
     interval: str
@@ -36,7 +38,7 @@ _BARS = ("throughput_rps", "cpu_per_1000")
 
 
 class Course(TypedDict):
-    """Progress of a run: ended rounds, all rounds, and the rounds so far."""
+    """Progress of a run: the number of ended rounds, the number of all rounds, and the rounds so far."""
 
     done: int
     total: int
@@ -44,13 +46,13 @@ class Course(TypedDict):
 
 
 def course(run: Run) -> Course:
-    """Progress of a running run, with its rounds so far."""
+    """Return the progress of a run, with its rounds so far."""
     done, total = selectors.progress_of(run)
     return {"done": done, "total": total, "rounds": selectors.rounds_brief(run)}
 
 
 def charts(run: Run) -> list[Chart]:
-    """Charts of an ended run: figures, ratios, latency curve, CPU and memory over time."""
+    """Return the charts of an ended run: throughput, ratios, latency curve, CPU per request, CPU and memory over time."""
     rounds = selectors.measured_rounds(run)
     targets = run.summary.get("targets", [])
     drawn = [pictures.bars(targets, "throughput_rps"), pictures.ratios(run.summary) if targets else None]
@@ -78,7 +80,7 @@ def result(run: Run) -> dict[str, object]:
 
 
 def remarks(rounds: list[Measured]) -> list[str]:
-    """Observations with their rounds: hanging requests, full pools."""
+    """Return the remarks of all rounds, each after the name of its target and round."""
     return [f"{measured.label}, round {measured.number}: {words}" for measured in rounds for words in measured.remarks]
 
 
@@ -89,14 +91,16 @@ def stands_in(run: Run) -> bool:
 
 
 def tool_words(run: Run) -> str:
-    """The load tool, and whether its requests wait for responses."""
+    """Name the load tool of a run and its kind of load: "closed loop" waits for responses, "open loop" sends at a fixed
+    rate.
+    """
     own = stands_in(run)
     tool = f"{BUNDLED}, Paddock's own, as a replacement for h2load" if own else run.parameters["tool"]
     return f"{tool} ({'open' if own and run.parameters['arguments'].get('rate_rps') else 'closed'} loop)"
 
 
 def figure_rows(targets: list[TargetSummary]) -> list[FigureRow]:
-    """One row for each figure of any target; one cell per target with text ready for display."""
+    """Return one row for each figure that a target has, with one cell of formatted text for each target."""
     rows: list[FigureRow] = []
     for figure in FIGURES:
         found = [target["figures"].get(figure.name) for target in targets]
@@ -114,7 +118,9 @@ def _cell(name: str, found: FigureEstimate | None) -> FigureCell:
 
 
 def verdicts(summary: Summary) -> list[dict[str, str]]:
-    """Sentences about the result: the throughput of each target relative to the first."""
+    """Return the parts of a sentence on the throughput of each target relative to the first: label, baseline, kind of
+    verdict, ratio, interval and confidence, formatted for display.
+    """
     said = []
     for ratio in summary.get("ratios", []):
         found = ratio["figures"].get("throughput_rps")
@@ -130,7 +136,9 @@ def verdicts(summary: Summary) -> list[dict[str, str]]:
 
 
 def compared(runs: list[Run]) -> dict[str, object]:
-    """Targets of several runs as if of one, each named with its run, and the differences between the runs."""
+    """Return the contents of the comparison page: the targets of all runs side by side, each labeled with the time of
+    its run, and the differences between the runs.
+    """
     targets: list[TargetSummary] = []
     for run, name in zip(runs, _told_apart(runs), strict=True):
         own: list[TargetSummary] = run.summary["targets"]
@@ -151,13 +159,13 @@ def compared(runs: list[Run]) -> dict[str, object]:
 
 
 def _against(first: list[Measured], run: Run) -> dict[str, object]:
-    """Differences of `run` from the first compared run, for targets that both have."""
+    """Return the changes of `run` from the first compared run, for targets that both runs have."""
     found = run_changes.changes(selectors.measured_rounds(run), first, {})
     return {"run": run, "table": change_texts.table(found) if found else None}
 
 
 def _told_apart(runs: list[Run]) -> list[str]:
-    """End time of each run; runs of the same minute are numbered."""
+    """Return a distinct name for each run: its end time. Runs that ended in the same minute are numbered."""
     times = [run.finished_at.strftime("%Y-%m-%d %H:%M") if run.finished_at else "" for run in runs]
     return [
         f"{when} ({times[:place].count(when) + 1})" if times.count(when) > 1 else when
@@ -166,7 +174,7 @@ def _told_apart(runs: list[Run]) -> list[str]:
 
 
 def differences(runs: list[Run]) -> list[str]:
-    """Reasons other than the servers why figures of these runs may differ."""
+    """Return reasons, other than the web servers, why the figures of the runs may differ: parameters or hosts."""
     first, found = runs[0], []
     for run in runs[1:]:
         for key, value in first.parameters.items():
@@ -191,7 +199,7 @@ def _machines(run: Run) -> dict[str, object]:
 
 
 def argument_words(run: Run) -> list[str]:
-    """Arguments of the load, with the labels and order of their form, without unset ones."""
+    """Return the arguments of the load in words, with the labels and order of their form, without unset arguments."""
     labels = {field.name: field.label for field in TOOLS[Tool(run.parameters["tool"])].fields}
     arguments = run.parameters["arguments"]  # PostgreSQL does not keep the key order of JSON
     names = [*labels, *sorted(arguments.keys() - labels.keys())]

@@ -1,7 +1,7 @@
-"""Changes between two measurements of the same load, and their significance. Pure.
-
+"""Changes between two measurements of the same load, and their significance. Pure functions.
 Two separate questions. Do the rounds of the two runs differ? `intervals.unpaired` answers this. Do the runs differ by
-more than usual? Only earlier runs can tell: `intervals.scatter` of those since the last change (changepoints.py).
+more than usual? Only earlier runs can tell: `intervals.scatter` of the earlier runs since the last change
+(changepoints.py).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Reality(StrEnum):
 
 @dataclass(frozen=True)
 class Change:
-    """One figure of one target: `ratio` is the current value divided by the previous one.
+    """The change of one figure of one target: `ratio` is the current value divided by the previous one.
 
-    `usual` is the scatter of the `runs` before, None if there are too few.
+    `usual` is the interval of normal variation, computed from `runs` earlier runs; None if these are too few.
     """
 
     label: str
@@ -58,7 +58,7 @@ COMPARED = tuple(figure.name for figure in FIGURES if figure.compared)
 def changes(
     now: Sequence[Measured], before: Sequence[Measured], earlier: Earlier, figures: Sequence[str] = COMPARED
 ) -> list[Change]:
-    """Changes of these figures for every target of both runs, matched by label.
+    """Return the changes of the given figures for every target of both runs, matched by label.
 
     `earlier` must not contain a value of `now`. Figures that were zero in all rounds of one side (CPU time below the
     kernel's tick) have no ratio and are left out.
@@ -104,7 +104,7 @@ def _reality(ratio: Ratio, usual: Interval | None, now: float) -> Reality:
 
 
 def around(now: Fingerprint, before: Fingerprint) -> list[str]:
-    """Other differences between two runs' fingerprints: versions, revisions, kernels, content."""
+    """Describe the other differences between two runs' fingerprints: targets, versions, revisions, kernels, content."""
     old, new = ({target["label"]: target for target in side.get("targets", [])} for side in (before, now))
     shared = [label for label in new if label in old]
     found = [f"{label} is new in this run" for label in new if label not in old]
@@ -113,7 +113,9 @@ def around(now: Fingerprint, before: Fingerprint) -> list[str]:
 
 
 def _part(side: Fingerprint, targets: Mapping[str, TargetFacts], labels: Sequence[str]) -> Fingerprint:
-    """The fingerprint limited to common targets, in one order; values that an older version did not record are None."""
+    """Return the fingerprint limited to the targets in `labels`, in this order. Values that an older version of the
+    panel did not record are None.
+    """
     missing = {"revision": None, "version": None, "content": None}
     full = [cast(TargetFacts, {**missing, **targets[label]}) for label in labels]
     # A restart alone is not a change; the boot id would always be reported.

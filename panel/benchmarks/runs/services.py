@@ -1,7 +1,6 @@
 """Services that change scenarios and runs. All arguments are keyword-only; `actor` is the requesting user.
-
-Each call checks permission (PermissionDenied) and values (ValidationError keyed by field), and writes an audit row in
-the same transaction. execution.py carries out the runs.
+Each service checks the permission (PermissionDenied) and the values (ValidationError keyed by field), and writes an
+audit row in the same transaction. execution.py executes the runs.
 """
 
 from __future__ import annotations
@@ -61,9 +60,9 @@ def scenario_create(*, actor: User, **values: Any) -> Scenario:
 
 @transaction.atomic
 def quick_create(*, actor: User, quick: Quick) -> Scenario:
-    """Create a predefined scenario, or return the actor's own of that name.
+    """Create a predefined scenario, or return the scenario of that name that the actor can see.
 
-    Names are unique among all teams: if another team uses the name, a number is appended.
+    Names are unique among all teams: if a scenario that the actor cannot see has the name, a number is appended.
     """
     require(actor, Action.BENCHMARK)
     existing = scenarios_visible(actor).filter(name=quick.name).first()
@@ -77,7 +76,9 @@ def quick_create(*, actor: User, quick: Quick) -> Scenario:
 
 @transaction.atomic
 def scenario_update(*, actor: User, scenario: Scenario, expected_version: int | None = None, **values: Any) -> Scenario:
-    """Update a scenario. Earlier runs keep their copy."""
+    """Update a scenario; Conflict if its version is not `expected_version`. Earlier runs keep their copy of the
+    scenario.
+    """
     require(actor, Action.BENCHMARK, scenario.team)
     if values.get("team"):
         require(actor, Action.BENCHMARK, values["team"])
@@ -95,7 +96,7 @@ def scenario_update(*, actor: User, scenario: Scenario, expected_version: int | 
 
 @transaction.atomic
 def scenario_delete(*, actor: User, scenario: Scenario) -> None:
-    """Delete a scenario. Its runs keep their copy."""
+    """Delete a scenario. Its runs keep their copy of the scenario."""
     require(actor, Action.BENCHMARK, scenario.team)
     audit_record(actor=actor, action="scenario.delete", target=scenario, before=snapshot(scenario))
     scenario.delete()
@@ -103,7 +104,9 @@ def scenario_delete(*, actor: User, scenario: Scenario) -> None:
 
 @transaction.atomic
 def run_create(*, actor: User, scenario: Scenario, sites: Sequence[Site], title: str = "") -> Run:
-    """Freeze `scenario` with the deployed revisions of `sites`, and queue the run. The first site is the baseline."""
+    """Freeze `scenario` with the deployed revisions of `sites`, and queue the run. The first site is the baseline of
+    ratios.
+    """
     require(actor, Action.BENCHMARK, scenario.team)
     scenario.full_clean()
     return _run_store(actor=actor, scenario=scenario, parameters=parameters_of(scenario), sites=sites, title=title)
@@ -113,8 +116,8 @@ def run_create(*, actor: User, scenario: Scenario, sites: Sequence[Site], title:
 def runs_create(
     *, actor: User, scenario: Scenario, sites: Sequence[Site], concurrencies: Sequence[int], title: str = ""
 ) -> list[Run]:
-    """One run for each number of concurrent connections, for the curve of throughput by concurrency; without numbers,
-    one run with the scenario's own.
+    """Queue one run for each number of concurrent connections, to show throughput by concurrency. Without numbers,
+    queue one run with the scenario's own concurrency.
 
     The runs are otherwise identical and are queued one after the other.
     """
@@ -143,16 +146,16 @@ def runs_create(
 
 @transaction.atomic
 def run_create_once(*, actor: User, scenario: Scenario, sites: Sequence[Site], title: str = "") -> Run:
-    """Create a run with a scenario that is not stored, for a load used only once."""
+    """Queue a run with a scenario that is not stored, for a load that is used only once."""
     require(actor, Action.BENCHMARK, scenario.team)
     scenario.full_clean(validate_unique=False)
     return _run_store(actor=actor, scenario=None, parameters=parameters_of(scenario), sites=sites, title=title)
 
 
 def repeated_as(run: Run) -> Literal["run", "suite", "comparison"]:
-    """Kind of object that repeats this measurement.
-
-    The run itself, its suite, or the server comparison whose copies it measured, which no longer exist.
+    """Return the kind of object to start again to repeat this measurement.
+    That is the run itself, its suite, or the server comparison: the copies of a site that a comparison measured no
+    longer exist.
     """
     if run.suite_run_id is not None:
         return "suite"
@@ -162,7 +165,9 @@ def repeated_as(run: Run) -> Literal["run", "suite", "comparison"]:
 
 @transaction.atomic
 def run_repeat(*, actor: User, run: Run) -> Run:
-    """Start a run with the same parameters and sites, as deployed now."""
+    """Start a run with the same parameters and sites, as they are deployed now. Runs of a suite or of a server
+    comparison are rejected.
+    """
     what = repeated_as(run)
     if what == "suite":
         raise Conflict("This run is part of a suite. Start the suite again to keep its cases comparable.")
@@ -212,7 +217,7 @@ def _run_store(
 
 
 def run_wake(run: Run) -> None:
-    """Wake a worker for the run; the sweep does the same later."""
+    """Wake a worker for the run. If the message is lost, the periodic sweep wakes a worker later."""
     task_send(Task.BENCHMARK_RUN, str(run.uuid))
 
 
@@ -231,7 +236,7 @@ def _check_sites(actor: User, sites: Sequence[Site]) -> None:
 
 
 def require_run(actor: User, run: Run, action: Action) -> None:
-    """Raise PermissionDenied unless `actor` may do `action` with every site of the run."""
+    """Raise PermissionDenied unless `actor` may perform `action` on the run's scenario and on every site of the run."""
     targets = run.targets.select_related("site__team")
     teams = [target.site.team for target in targets if target.site is not None]
     require_each(actor, action, [run.scenario.team if run.scenario else None, *teams])
@@ -239,7 +244,9 @@ def require_run(actor: User, run: Run, action: Action) -> None:
 
 @transaction.atomic
 def run_cancel(*, actor: User, run: Run) -> Run:
-    """Cancel a queued run at once; ask the worker of a running one to stop the load tool."""
+    """Cancel a queued run immediately; ask the worker of a running one to stop the load tool. Conflict if the run has
+    ended.
+    """
     require_run(actor, run, Action.BENCHMARK)
     now = timezone.now()
     rows = Run.objects.filter(pk=run.pk)
@@ -259,7 +266,9 @@ def run_cancel(*, actor: User, run: Run) -> Run:
 
 @transaction.atomic
 def run_expire(run: Run, words: str) -> bool:
-    """End a queued run that no worker started in time; return whether it was still queued. No user is involved."""
+    """Cancel a queued run that no worker started in time; return whether the run was still queued. `words` is the
+    reason that the run shows.
+    """
     ended = Run.objects.filter(pk=run.pk, status=RunStatus.QUEUED).update(
         status=RunStatus.CANCELLED,
         error=words,
@@ -274,7 +283,7 @@ def run_expire(run: Run, words: str) -> bool:
 
 @transaction.atomic
 def run_delete(*, actor: User, run: Run) -> None:
-    """Delete a run with its rounds and their output."""
+    """Delete a run with its rounds and the output of the load tool; Conflict if the run has not ended."""
     require_run(actor, run, Action.BENCHMARK)
     if run.status in (RunStatus.QUEUED, RunStatus.RUNNING):
         raise Conflict(f"The run {run.title} is in progress. Cancel it first, then delete it.")

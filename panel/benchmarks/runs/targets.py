@@ -1,6 +1,5 @@
-"""From a deployed site to the listener for a load tool; the only way to a target.
-
-Read from the live revision, not from the draft, which may not be deployed.
+"""The listener of a deployed site that a load tool may send requests to. Runs get targets only from this module.
+The listener comes from the live revision, not from the draft, which may not be deployed.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _APPLICATION = ["php-fpm*", "lsphp*"]
 
 
 def live_revision(site: Site) -> Revision:
-    """The live revision. ApplicationError if the site is not deployed, or its host is not ready."""
+    """Return the live revision of a site. ApplicationError if the site is not deployed, or its host is not ready."""
     state = SiteState.objects.filter(site=site).select_related("revision__web_server__host").first()
     if state is None or state.revision is None or state.status == SiteStatus.DISABLED:
         raise ApplicationError(f"{site.name} is not deployed. Deploy it before you benchmark it.", field="sites")
@@ -43,7 +42,7 @@ def live_revision(site: Site) -> Revision:
 
 
 def endpoint(revision: Revision, arguments: Arguments) -> Endpoint:
-    """The first listener of the site that supports the scenario's protocol; ApplicationError if there is none."""
+    """Return the first listener of the site that supports the scenario's protocol; ApplicationError if there is none."""
     spec = from_json(SiteSpec, revision.spec)
     protocol, tls = str(arguments.get("protocol", "h1")), bool(arguments["tls"])
     for block in spec.blocks:
@@ -59,9 +58,8 @@ def endpoint(revision: Revision, arguments: Arguments) -> Endpoint:
 
 
 def endpoint_as(revision: Revision, arguments: Arguments, base_url: str) -> Endpoint:
-    """The listener of a copy, with requests for the original's `base_url`.
-
-    Applications respond depending on the requested host and port, so a copy must get the same ones.
+    """Return the listener of a revision, with the host and port of `base_url` in requests.
+    Applications respond depending on the requested port, so a copy of a site must get the same port as the original.
     """
     found = endpoint(revision, arguments)
     known = urlsplit(base_url).port or {"http": 80, "https": 443}[found.scheme]
@@ -77,7 +75,7 @@ def _fits(listen: Listen, protocol: str, tls: bool) -> bool:
 
 
 def _name(block: ServerBlock) -> str:
-    """A host name of the block; "" if it has only regular expressions or none."""
+    """Return a host name that the server block handles; "" if the block has only regular expressions or no name."""
     for name in block.names:
         if name.startswith("~") or name in ("_", ""):
             continue
@@ -90,7 +88,7 @@ def _name(block: ServerBlock) -> str:
 
 
 def allowed(revision: Revision) -> list[str]:
-    """Every listener of the deployed site, in the agent's notation: "127.0.0.1:80", "[::1]:443"."""
+    """Return every listener of the deployed site, in the agent's notation: "127.0.0.1:80", "[::1]:443"."""
     spec = from_json(SiteSpec, revision.spec)
     found = (
         Endpoint(_LOOPBACK.get(listen.address, listen.address), listen.port, "").target
@@ -101,7 +99,9 @@ def allowed(revision: Revision) -> list[str]:
 
 
 def trees(revision: Revision) -> dict[str, list[str]]:
-    """Roots of the process trees of the server and, with PHP, of the application on the host."""
+    """Return the roots of the process trees to monitor on the host: of the web server and, with PHP, of the
+    application. Each is a pid file or a list of process names.
+    """
     web_server: WebServer = revision.web_server
     pid_file = web_server.paths.get("pid_file", "")
     found = {"server": [pid_file] if pid_file else PROCESSES[Engine(web_server.engine)]}

@@ -1,4 +1,4 @@
-"""Validity of a run, with reasons. Pure."""
+"""Checks that a run is valid, with reasons in words if it is not. Pure functions."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ ACTIVE_SHARE = 0.90
 
 
 def reasons(parameters: Parameters, rounds: Iterable[Measured], cpus: int, changes: list[str]) -> list[str]:
-    """Reasons for people why a run is invalid; none if it is valid.
+    """Return the reasons, for people, why a run is invalid; empty if it is valid.
 
-    `parameters` as frozen in the run, `rounds` without warm-ups, `cpus` available to the load tool, `changes` of the
-    fingerprint during the run.
+    `parameters` are those frozen in the run, `rounds` are without warm-ups, `cpus` is the number of CPUs available to
+    the load tool, `changes` are differences in the fingerprint during the run.
     """
     by_target: dict[str, list[Measured]] = defaultdict(list)
     for measured in rounds:
@@ -64,8 +64,8 @@ def _client_bound(label: str, good: list[Measured], parameters: Parameters, cpus
 
 
 def threads(parameters: Parameters) -> int:
-    """Number of CPUs that the tool can use: siege has a thread for every user, ab has one, the others as many as
-    asked for.
+    """Return the number of CPUs that the load tool can use: siege has a thread for every user, ab has one, and other
+    tools have as many as the arguments say.
     """
     arguments = parameters["arguments"]
     if parameters["tool"] == Tool.SIEGE:
@@ -74,7 +74,7 @@ def threads(parameters: Parameters) -> int:
 
 
 def _offered(arguments: Mapping[str, Any]) -> int:
-    """Number of concurrent requests."""
+    """Return the number of requests that the load tool keeps open at the same time."""
     return int(arguments["concurrency"] or 1) * int(arguments.get("streams") or 1)
 
 
@@ -87,7 +87,7 @@ def _is_cut_short(measured: Measured, parameters: Parameters) -> bool:
 
 
 def _cut_short(label: str, good: list[Measured], parameters: Parameters) -> list[str]:
-    """Reason if response times are close to the round's duration, so most requests are missing in its figures."""
+    """Return a reason if response times are close to the round's duration, so that the figures leave out most requests."""
     arguments = parameters["arguments"]
     short = [measured.metrics for measured in good if measured.metrics and _is_cut_short(measured, parameters)]
     if not short:
@@ -101,7 +101,9 @@ def _cut_short(label: str, good: list[Measured], parameters: Parameters) -> list
 
 
 def _little(label: str, good: list[Measured], parameters: Parameters) -> list[str]:
-    """Reason by Little's law, N = X * R (Little 1961): concurrent requests are throughput times response time."""
+    """Return a reason if the figures contradict Little's law, N = X * R (Little 1961): the number of concurrent
+    requests is throughput times response time.
+    """
     arguments = parameters["arguments"]
     # With a fixed rate, connections are idle in between; with new connections, wrk's time excludes connecting.
     if arguments.get("rate_rps") or (parameters["tool"] == Tool.WRK and not arguments["keepalive"]):
@@ -128,7 +130,8 @@ def _little(label: str, good: list[Measured], parameters: Parameters) -> list[st
 
 
 def _apart(measured: Measured, offered: int, *, only_shorter: bool) -> float:
-    """|expected - reported| / reported mean latency, beyond the rounding of the tool's report.
+    """Return |expected - reported| / reported mean latency, after subtracting the rounding error of the tool's report.
+    `offered` is the number of concurrent requests.
 
     `only_shorter`: ignore a mean above the expected value. For each request sent late, wrk adds those it would have
     sent meanwhile (stats_correct in its source), so its mean grows with every pause.
@@ -161,8 +164,8 @@ def _errors(label: str, good: list[Measured], parameters: Parameters) -> list[st
 
 
 def _stopped_early(label: str, good: list[Measured], parameters: Parameters) -> list[str]:
-    """Reason if the load stopped early. h2load does not reconnect: over HTTP/2 a server's requests-per-connection limit
-    ends the load.
+    """Return a reason if the load stopped before the end of the round. h2load does not reconnect, so over HTTP/2 a web
+    server's limit of requests per connection ends the load.
     """
     seconds = float(parameters["arguments"].get("duration_s") or 0)
     early = [

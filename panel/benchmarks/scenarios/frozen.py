@@ -1,4 +1,4 @@
-"""A scenario as the frozen parameters of a run."""
+"""Conversion of a scenario to the parameters that a run stores."""
 
 from __future__ import annotations
 

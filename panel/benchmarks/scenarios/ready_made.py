@@ -1,4 +1,4 @@
-"""Predefined scenarios offered by an empty page."""
+"""Predefined scenarios, which the page of scenarios offers while there are none."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Quick:
     warmup_s: int = 2
 
     def values(self) -> dict[str, object]:
-        """Values for `scenario_create`."""
+        """Return the values of the predefined scenario as arguments for `scenario_create`."""
         return {
             "name": self.name,
             "tool": self.tool.value,

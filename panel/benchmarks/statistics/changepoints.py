@@ -24,8 +24,8 @@ _SEED = 20140118
 
 @dataclass(frozen=True)
 class ChangePoint:
-    """A lasting change in a series. From value `index` on, the median is `ratio` times the median since the previous
-    change; infinity if that was zero.
+    """A lasting change in a series of values. From position `index` on, the median is `ratio` times the median since
+    the previous change; `ratio` is infinity if the earlier median was zero.
 
     `chance`: probability of at least this difference in random order.
     """
@@ -36,7 +36,9 @@ class ChangePoint:
 
 
 def change_points(values: Sequence[float], *, level: float = LEVEL) -> list[ChangePoint]:
-    """Change points in order. Empty for fewer than `ENOUGH` values. ValueError for an invalid level."""
+    """Return the change points of a series, in order; none for fewer than `ENOUGH` values. ValueError unless 0 < level
+    < 1.
+    """
     if not 0 < level < 1:
         raise ValueError(f"a level is between 0 and 1; {level} is not")
     found = _divided(values, 0, level, random.Random(_SEED))  # noqa: S311 - resampling, not secrecy
@@ -53,7 +55,9 @@ def _ratio(before: Sequence[float], after: Sequence[float]) -> float:
 
 
 def _divided(values: Sequence[float], start: int, level: float, generator: random.Random) -> list[tuple[int, float]]:
-    """Change points of `values`, the series from `start` on, with their probability by chance."""
+    """Return pairs (index, probability by chance) for the change points of `values`, a part of a series that begins at
+    index `start`.
+    """
     if len(values) < ENOUGH:
         return []
     ranks = _ranks(values)
@@ -68,7 +72,7 @@ def _divided(values: Sequence[float], start: int, level: float, generator: rando
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    """Ranks minus their mean; equal values share one rank."""
+    """Return the rank of each value minus the mean rank; equal values share one rank."""
     order = sorted(range(len(values)), key=values.__getitem__)
     ranks = [0.0] * len(values)
     first = 0
@@ -83,12 +87,12 @@ def _ranks(values: Sequence[float]) -> list[float]:
 
 
 def _weights(count: int) -> list[float]:
-    """Standard deviation of the sum of the first k ranks, for every k."""
+    """Return for every k the factor that standardizes the sum of the first k centered ranks, up to a constant."""
     return [0.0, *(1 / math.sqrt(k * (count - k)) for k in range(1, count))]
 
 
 def _highest(ranks: Sequence[float], weights: Sequence[float]) -> tuple[float, int]:
-    """Largest standardized sum of the first k ranks, and its k."""
+    """Return the largest absolute standardized sum of the first k ranks, and its k."""
     total, height, index = 0.0, -1.0, LEAST
     for k in range(1, len(ranks) - LEAST + 1):
         total += ranks[k - 1]
@@ -100,7 +104,9 @@ def _highest(ranks: Sequence[float], weights: Sequence[float]) -> tuple[float, i
 def _chance(
     ranks: Sequence[float], weights: Sequence[float], height: float, level: float, generator: random.Random
 ) -> float | None:
-    """Probability that a random order reaches `height`; None as soon as it exceeds `level`."""
+    """Return the probability that a random order of the ranks reaches `height`; None as soon as the probability exceeds
+    `level`.
+    """
     shuffled, reached = list(ranks), 1
     allowed = level * (PERMUTATIONS + 1)
     if reached > allowed:

@@ -1,5 +1,4 @@
-"""Medians with intervals, and ratios of rounds, paired and unpaired. Pure and deterministic.
-
+"""Medians with confidence intervals, and ratios of rounds, paired and unpaired. Pure and deterministic.
 With few rounds, only weak claims are possible. Whatever the distribution, the range of n rounds contains the true
 median with probability 1 - 2 ** (1 - n): 75 % for three rounds, 94 % for five, 97 % for six. So each interval states
 its confidence, and only intervals of six or more rounds are called 95 % intervals. (David and Nagaraja, Order
@@ -22,7 +21,7 @@ _SEED = 20190611  # any constant, so that the same rounds always give the same i
 
 @dataclass(frozen=True)
 class Interval:
-    """An interval with `low` <= true value <= `high` with probability `confidence` (0 to 1)."""
+    """A confidence interval: `low` <= true value <= `high` with probability `confidence` (0 to 1)."""
 
     low: float
     high: float
@@ -31,7 +30,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The median of `rounds` values; no interval for fewer than two."""
+    """The median of `rounds` values with its confidence interval; the interval is None for fewer than two values."""
 
     value: float
     rounds: int
@@ -47,7 +46,9 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Ratio:
-    """Ratio to the baseline, from rounds measured next to each other."""
+    """Median ratio of a target's figure to the baseline's, with its interval and verdict. `rounds` counts the rounds,
+    or the pairs of rounds, that were used.
+    """
 
     value: float
     rounds: int
@@ -56,7 +57,7 @@ class Ratio:
 
 
 def median(values: Sequence[float]) -> float:
-    """The median; ValueError for no values."""
+    """Return the median of the values; ValueError if there are none."""
     if not values:
         raise ValueError("the median of no values is undefined")
     ordered = sorted(values)
@@ -69,12 +70,14 @@ def median(values: Sequence[float]) -> float:
 
 
 def range_confidence(rounds: int) -> float:
-    """Probability that the smallest and largest of `rounds` values enclose the true median."""
+    """Return the probability that the smallest and largest of `rounds` values enclose the true median."""
     return 1.0 - 2.0 ** (1 - rounds) if rounds > 1 else 0.0
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """The median with the narrowest symmetric order-statistic interval of at least 95 %, else the whole range."""
+    """Return the median with the narrowest symmetric order-statistic interval of at least 95 % confidence. If there are
+    too few values for 95 %, the interval is the whole range.
+    """
     ordered, count = sorted(values), len(values)
     value = median(ordered)
     if count < 2:
@@ -87,16 +90,17 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def _coverage(count: int, trimmed: int) -> float:
-    """P(x[trimmed] <= median <= x[count-1-trimmed]), from the binomial distribution with p = 1/2."""
+    """Return P(x[trimmed] <= median <= x[count-1-trimmed]), from the binomial distribution with p = 1/2."""
     tail = sum(math.comb(count, k) for k in range(trimmed + 1))
     return 1.0 - 2.0 * tail / 2.0**count
 
 
 def ratio(values: Sequence[float], baseline: Sequence[float]) -> Ratio:
-    """Median of the ratios of round i of `values` to round i of `baseline`, with a paired bootstrap interval.
+    """Return the median of the ratios of round i of `values` to round i of `baseline`, with a paired bootstrap
+    interval.
 
     Pairing removes effects common to both rounds (a busy minute, a warm cache). Pairs with a value not above zero are
-    left out. Logarithms make A over B exactly the inverse of B over A.
+    left out. With logarithms, A over B is exactly the inverse of B over A.
     """
     pairs = zip(values, baseline, strict=True)
     logs = [math.log(value) - math.log(base) for value, base in pairs if value > 0 and base > 0]
@@ -110,7 +114,8 @@ def ratio(values: Sequence[float], baseline: Sequence[float]) -> Ratio:
 
 
 def unpaired(values: Sequence[float], earlier: Sequence[float]) -> Ratio:
-    """Median of `values` divided by the median of `earlier`, measured at another time, so rounds have no partners.
+    """Return the median of `values` divided by the median of `earlier`, which was measured at another time, so rounds
+    cannot be paired.
 
     From six rounds on both sides the interval is a bootstrap of both medians. With fewer rounds it is the range of all
     quotients, which contains 1 unless every round of one side is above every round of the other. For equal servers the
@@ -142,10 +147,10 @@ def _bootstrap_unpaired(now: list[float], before: list[float]) -> tuple[float, f
 
 
 def scatter(earlier: Sequence[float]) -> Interval | None:
-    """95 % prediction interval for the next value if nothing changed, computed from logarithms.
+    """Return the 95 % prediction interval for the next value if nothing changed, computed from logarithms.
 
-    Describes the variation between whole runs, which the rounds of one run cannot show. None for fewer than four
-    values.
+    The interval describes the variation between whole runs, which the rounds of one run cannot show. None for fewer
+    than four values.
     """
     logs = _logs(earlier)
     count = len(logs)
@@ -164,7 +169,7 @@ def _verdict(low: float, high: float) -> Verdict:
 
 
 def _bootstrap(logs: list[float]) -> tuple[float, float]:
-    """Bounds of the median of `logs`. Below six values the bounds are the whole range."""
+    """Return bootstrap bounds for the median of `logs`. Below six values, the bounds are the whole range."""
     ordered, count = sorted(logs), len(logs)
     if range_confidence(count) < CONFIDENCE:
         return ordered[0], ordered[-1]
@@ -173,14 +178,18 @@ def _bootstrap(logs: list[float]) -> tuple[float, float]:
 
 
 def _widened(resampled: list[float], count: int) -> tuple[float, float]:
-    """Percentile bootstrap with levels widened like a t interval, because it is too narrow for few values."""
+    """Return percentile bootstrap bounds, with levels widened as for a t interval, because the plain percentile
+    bootstrap is too narrow for few values.
+    """
     share = NormalDist().cdf(-math.sqrt(count / (count - 1)) * _student(count - 1))
     cut = int(share * len(resampled))
     return resampled[cut], resampled[len(resampled) - 1 - cut]
 
 
 def _student(freedom: int) -> float:
-    """The quantile of Student's t for a two-sided interval of CONFIDENCE."""
+    """Return the quantile of Student's t distribution for a two-sided interval of confidence CONFIDENCE. `freedom`:
+    degrees of freedom.
+    """
     from scipy.special import stdtrit  # 30 MB and half a second that only a comparison of runs needs
 
     return float(stdtrit(freedom, 0.5 + CONFIDENCE / 2))

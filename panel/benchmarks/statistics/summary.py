@@ -1,5 +1,4 @@
-"""Figures of a run: medians with intervals, and ratios to the first target. Pure.
-
+"""Summary of a run: medians of its figures with intervals, and ratios to the first target. Pure functions.
 A figure that the tool does not report in any round is absent from the summary.
 """
 
@@ -17,8 +16,8 @@ from panel.benchmarks.statistics import intervals
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a run, for example throughput. `better`: the good direction, "" if neither is. `compared`: whether
-    ratios are computed.
+    """A figure of a run, for example throughput. `better`: "higher" or "lower", "" if neither is better. `compared`:
+    whether ratios are computed.
     """
 
     name: str
@@ -38,8 +37,8 @@ def _latency(name: str) -> Callable[[Measured], float | None]:
 
 
 def _mean(measured: Measured) -> float | None:
-    """Mean latency; None below the resolution of the report: ab's whole milliseconds, siege's
-    hundredths of a second.
+    """Return the mean latency in ms; None if it is below the resolution of the tool's report: ab's whole milliseconds,
+    siege's hundredths of a second.
     """
     if measured.metrics is None:
         return None
@@ -86,7 +85,7 @@ BY_NAME = {figure.name: figure for figure in FIGURES}
 
 
 def summarize(rounds: Iterable[Measured], engines: dict[int, str]) -> Summary:
-    """Summary of `rounds` without warm-ups; `engines` maps a target's position to its engine."""
+    """Return the summary of `rounds`, which are without warm-ups. `engines` maps a target's position to its engine."""
     own: dict[int, list[Measured]] = defaultdict(list)
     for measured in rounds:
         own[measured.target].append(measured)
@@ -122,7 +121,7 @@ def _estimate(found: intervals.Estimate | intervals.Ratio) -> FigureEstimate:
 
 
 def _median_curve(rounds: list[Measured]) -> list[list[float]]:
-    """Median of the rounds at each percentile that all rounds have."""
+    """Return the median latency of the rounds at each percentile that all rounds have."""
     curves = [{point[0]: point[1] for point in m.metrics.curve} for m in rounds if m.metrics and m.metrics.curve]
     if not curves:
         return []

@@ -1,4 +1,4 @@
-"""Published benchmarks as data: configurations, requests and published figures."""
+"""Published benchmarks as data: configurations of web servers, requests, and published figures."""
 
 from __future__ import annotations
 

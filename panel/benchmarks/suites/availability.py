@@ -1,4 +1,4 @@
-"""Availability of a suite on a host: its configurations, the remaining cases, and their duration."""
+"""Availability of a suite on a host: the configurations and cases that can run there, and their expected duration."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from panel.hosts.models import Engine, Host, WebServer
 
 @dataclass(frozen=True)
 class Availability:
-    """`setups` with their web servers; the reasons why others are left out; and the cases that some of them support."""
+    """The configurations of a suite that can run on a host, each with its web server; the reasons why others are left
+    out; and the cases that the available configurations support.
+    """
 
     setups: list[tuple[Setup, WebServer]]
     left_out: list[str]
@@ -28,8 +30,10 @@ class Availability:
 def available_setups(
     suite: Suite, preset: PresetName, host: Host, setups: Sequence[str], choice: Choice
 ) -> Availability:
-    """Availability of the chosen part; no `setups` means all. ApplicationError if the choice is invalid or leaves
-    nothing."""
+    """Return the configurations and cases of the chosen part that can run on `host`. No `setups` means all
+    configurations.
+    ApplicationError if the choice is invalid or nothing can run.
+    """
     chosen = choice.of(suite, preset)
     check_setups(suite, setups)
     available, left_out = _available(suite, host, setups)
@@ -50,8 +54,8 @@ def available_setups(
 def presets_expected(
     slug: str, setups: Sequence[str] = (), choice: Choice | None = None, host: Host | None = None
 ) -> list[tuple[str, str]]:
-    """Presets, each with the number and duration of the chosen cases on `host`, or the reason why it cannot run there.
-    Without a host: with all of the suite's servers.
+    """Return each preset with the number and duration of the chosen cases on `host`, or the reason why the preset
+    cannot run there. Without a host, all web servers of the suite are assumed.
     """
     found: list[tuple[str, str]] = []
     for name in PRESETS:
@@ -68,8 +72,9 @@ def presets_expected(
 def expected(
     slug: str, preset: PresetName, setups: Sequence[str], choice: Choice, host: Host | None
 ) -> tuple[int, float]:
-    """Number of cases, and their estimated seconds from the published figures. ApplicationError as in
-    `available_setups`."""
+    """Return the number of cases and their estimated duration in seconds, from the published figures. ApplicationError
+    as in `available_setups`.
+    """
     suite = SUITES[slug]
     if host is not None:
         taking = available_setups(suite, preset, host, setups, choice)
@@ -84,7 +89,7 @@ def expected(
 
 
 def _available(definition: Suite, host: Host, chosen: Sequence[str]) -> tuple[list[tuple[Setup, WebServer]], list[str]]:
-    """Configurations whose web server the host has, and the reasons why others are left out."""
+    """Return the configurations whose web server the host has, and the reasons why other configurations are left out."""
     web_servers: dict[str, WebServer] = {}
     for web_server in host.web_servers.order_by("-pk"):
         if web_server.engine not in web_servers or web_server.label == "default":
@@ -110,7 +115,7 @@ def _left_out(labels: list[str], lacks: str) -> str:
 
 
 def _lacks(setup: Setup, host: Host) -> str:
-    """Parts of the configuration's PHP that the host lacks, in words."""
+    """Describe what the host lacks to run the configuration's PHP; "" if it lacks nothing."""
     if setup.php == "fpm":
         return ""
     if not host.facts.get("lsphp"):

@@ -1,5 +1,5 @@
-"""Chosen part of a suite: cases, protocols, application, and a custom link. Without a choice of a kind, all of that
-kind, the suite's own application, and its own links apply.
+"""The chosen part of a suite: cases, protocols, application, and network link. An empty choice means all cases and
+protocols, the suite's first application, and the links of its cases.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from panel.core.errors import ApplicationError
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen parts of a suite. `cases` are published ids (`small-multiplexed`), their rows (`small-multiplexed-0`)
-    or single cases.
+    """The chosen parts of a suite. `cases` are ids of published cases (`small-multiplexed`), rows of their tables
+    (`small-multiplexed-0`), or slugs of single cases.
 
-    `paths` replace the application's own list. `network` replaces the cases' own links. `link` is their implementation:
-    links.CARRIERS. `load_from` is the name of the load generator's host.
+    `paths` replace the application's own list of paths. `network` replaces the links of all cases. `link` is the link
+    emulation, a key of links.CARRIERS. `load_from` is the name of the load generator's host.
     """
 
     cases: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Choice:
         return bool(self.cases or self.protocols)
 
     def stored(self) -> dict[str, object]:
-        """The choice as JSON; empty for the whole suite on its own application."""
+        """Return the choice as JSON; empty for the whole suite with its default application and links."""
         parts = {"cases": list(self.cases), "protocols": list(self.protocols)} if self.is_part else {}
         named = {"application": self.application} if self.application else {}
         paths = {"paths": list(self.paths)} if self.paths else {}
@@ -55,16 +55,18 @@ class Choice:
         return {**parts, **named, **paths, **network, **({"link": self.link} if self.link else {}), **from_host}
 
     def settled(self, suite: Suite) -> Choice:
-        """Canonical form, the same for equivalent choices: sorted, with the suite's own application by its name."""
+        """Return the canonical form, equal for equivalent choices: sorted, and with the default application by its
+        name.
+        """
         application = suite.application(self.application)
         named = application.slug if application else ""
         cases, protocols = tuple(sorted(self.cases)), tuple(sorted(self.protocols))
         return replace(self, cases=cases, protocols=protocols, application=named)
 
     def of(self, suite: Suite, preset: PresetName) -> tuple[Case, ...]:
-        """Chosen cases of the preset, with the chosen application and link.
+        """Return the chosen cases of the preset, with the chosen application and link.
 
-        ApplicationError for a name that the preset lacks, for invalid paths and for an impossible link.
+        ApplicationError if the preset lacks a chosen name, and for invalid paths or an impossible link.
         """
         application = self._application(suite)
         links.check_carrier(self.link)
@@ -111,13 +113,13 @@ class Choice:
         return found
 
     def words(self, suite: Suite) -> str:
-        """The chosen part in words; "" for the whole suite."""
+        """Describe the chosen cases and protocols in words; "" if none are chosen."""
         parts = [title(suite, name) for name in self.cases]
         parts += [PROTOCOLS[name] for name in self.protocols]
         return "; ".join(parts)
 
     def application_words(self, suite: Suite) -> str:
-        """The application in words; "" for a suite without one."""
+        """Describe the application and its custom paths in words; "" for a suite without an application."""
         found = suite.application(self.application)
         if found is None:
             return ""
@@ -126,7 +128,7 @@ class Choice:
 
 
 def stored_choice(data: dict[str, Any]) -> Choice:
-    """The inverse of `Choice.stored`."""
+    """Return the choice that `Choice.stored` stored as JSON."""
     return Choice(
         tuple(data.get("cases", ())),
         tuple(data.get("protocols", ())),
@@ -146,7 +148,7 @@ def _browsing(case: Case, application: Application, paths: tuple[str, ...], pres
 
 
 def _checked(paths: Sequence[str]) -> list[str]:
-    """Paths after the check; ApplicationError, field `paths`, for an invalid one."""
+    """Validate and return paths; ApplicationError with field `paths` for an invalid one."""
     try:
         return clean_paths(Tool.SIEGE, list(paths)) if paths else []
     except ArgumentError as error:
@@ -154,7 +156,7 @@ def _checked(paths: Sequence[str]) -> list[str]:
 
 
 def check_setups(suite: Suite, setups: Sequence[str]) -> None:
-    """Raise ApplicationError, field `setups`, for a configuration that the suite lacks."""
+    """Raise ApplicationError with field `setups` if the suite lacks one of the configurations."""
     known = [setup.slug for setup in suite.setups]
     for slug in setups:
         if slug not in known:
@@ -164,12 +166,12 @@ def check_setups(suite: Suite, setups: Sequence[str]) -> None:
 
 
 def _names(case: Case) -> set[str]:
-    """Names under which a case can be chosen."""
+    """Return the names under which a case can be chosen: its published id, its row, its slug."""
     return {case.source, case.slug, case.slug.removesuffix(f"-{case.protocol}")}
 
 
 def title(suite: Suite, name: str) -> str:
-    """Title of a name in `Choice.cases`; the name itself if the suite lacks it."""
+    """Return the title for a name in `Choice.cases`; the name itself if the suite lacks it."""
     case = next((case for case in (*suite.full, *suite.short) if name in _names(case)), None)
     if case is None:
         return name
@@ -180,18 +182,18 @@ def title(suite: Suite, name: str) -> str:
 
 
 def _called(suite: Suite, name: str) -> str:
-    """Title for people, and name for programs."""
+    """Format a case for an error message: its title for people and its name for programs."""
     words = title(suite, name)
     return f"“{name}”" if words == name else f"“{words}” ({name})"
 
 
 def protocols(cases: Iterable[Case]) -> list[str]:
-    """Protocols in the cases, in order."""
+    """Return the distinct protocols of the cases, in the order of the cases."""
     return list(dict.fromkeys(case.protocol for case in cases))
 
 
 def groups(cases: Sequence[Case]) -> dict[str, str]:
-    """Id of each published case -> its title."""
+    """Map the id of each published case to its title."""
     found: dict[str, str] = {}
     for case in cases:
         found.setdefault(case.source, case.group or case.title)
@@ -199,7 +201,7 @@ def groups(cases: Sequence[Case]) -> dict[str, str]:
 
 
 def described(suite: Suite, preset: str, choice: Choice, servers: Sequence[str]) -> list[tuple[str, str]]:
-    """The choice as pairs of name and text. `servers` in words; none: all of the host."""
+    """Describe the choice as pairs of label and text. `servers` are names of web servers; empty means all on the host."""
     found = [("Suite", f"{suite.title}, {'full suite' if preset == 'full' else 'preview'}")]
     found += [("Part", words)] if (words := choice.words(suite)) else []
     found += [("Application", words)] if (words := choice.application_words(suite)) else []
@@ -218,7 +220,9 @@ _UNKNOWN_S = 10.0
 
 
 def expected_s(suite: Suite, case: Case, servers: Sequence[str]) -> float:
-    """Estimated seconds of a case, from the published figures. `servers`: the published name of each configuration."""
+    """Return the estimated duration of a case in seconds, from the published figures. `servers` are the configurations'
+    names in the publication.
+    """
     rounds = sum(_load_s(suite, case, name) + 2 * case.idle_s for name in servers) * case.rounds
     warming = (case.warmup_s + 1.0) * len(servers) if case.warmup_s else 0.0
     return _TESTBED_S + (_SHAPED_S if case.network else 0.0) + warming + rounds
@@ -236,7 +240,7 @@ def _load_s(suite: Suite, case: Case, server: str) -> float:
 
 
 def _published(suite: Suite, case: Case, server: str) -> float | None:
-    """The server's own published figure, else the median of the case's published figures."""
+    """Return the published figure of the server; without one, the median of the case's published figures, or None."""
     own = published.value(suite.slug, case.source, case.row, server)
     if own is not None:
         return own
@@ -246,7 +250,7 @@ def _published(suite: Suite, case: Case, server: str) -> float | None:
 
 
 def duration_words(seconds: float) -> str:
-    """Approximate duration for people."""
+    """Format a duration for people: "about 50 s", "about 12 min"."""
     if seconds < 90:
         return f"about {max(10, round(seconds, -1)):.0f} s"
     if seconds < 100 * 60:

@@ -1,4 +1,4 @@
-"""Comparison of several runs of one suite: each case's figure, and its difference from the first run."""
+"""Comparison of several runs of one suite: the figure of each case, and its change from the first run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST = 4
 
 @dataclass(frozen=True)
 class Side:
-    """One compared suite run; `outcomes` by the case's slug."""
+    """One of the compared suite runs. `outcomes` maps the slug of each case to its result."""
 
     row: SuiteRun
     outcomes: dict[str, Outcome]
@@ -31,7 +31,7 @@ class Side:
 
 
 def compared(rows: Sequence[SuiteRun]) -> list[Table]:
-    """One table for each common case. ApplicationError if the runs are of different suites."""
+    """Return one table for each case that all runs have. ApplicationError if the runs cannot be compared."""
     if not 2 <= len(rows) <= MOST:
         raise ApplicationError(f"Select 2 to {MOST} runs of one suite.")
     if len({row.suite for row in rows}) > 1:
@@ -50,14 +50,14 @@ def side_of(row: SuiteRun) -> Side:
 
 
 def is_same_load(now: Case, before: Case) -> bool:
-    """Return whether both cases have the same load; another version of the panel may define a different load under the
+    """Return whether both cases have the same load. Another version of the panel may define a different load under the
     same name.
     """
     return replace(now, title="", group="") == replace(before, title="", group="")
 
 
 def asked_otherwise(now: Side, before: Side) -> list[str]:
-    """Titles of common cases whose load differs."""
+    """Return the titles of cases that are in both runs but have different loads."""
     shared = [
         (outcome.case, before.outcomes[slug].case) for slug, outcome in now.outcomes.items() if slug in before.outcomes
     ]
@@ -65,7 +65,7 @@ def asked_otherwise(now: Side, before: Side) -> list[str]:
 
 
 def case_changes(now: Outcome, before: Outcome, earlier: run_changes.Earlier | None = None) -> list[Change]:
-    """Changes of the case's own figure, by configuration; failed and invalid cases have none."""
+    """Return the changes of the case's main figure, one for each configuration; none if the case failed or is invalid."""
     if now.words or before.words:
         return []
     return run_changes.changes(now.rounds, before.rounds, earlier or {}, [now.case.figure])

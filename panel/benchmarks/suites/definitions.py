@@ -1,7 +1,7 @@
-"""Definitions of suites. Pure data without hosts, ports or rows.
-
-A suite puts configurations (a web server with its settings) into a test bed and runs cases on them, one run each. Every
-value that affects a figure is in the case, so a run frozen from it can be repeated and judged.
+"""Data types of suites: networks, configurations, applications, and cases. Pure data without hosts, ports or database
+rows.
+A suite puts configurations (a web server with its settings) into a test bed and runs cases on them, one run for each
+case. A case contains every value that affects its figures, so that its run can be repeated and judged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PROTOCOLS = {"h3": "HTTP/3", "h2": "HTTP/2", "h1": "HTTP/1.1"}
 
 @dataclass(frozen=True)
 class Network:
-    """A link, the same in both directions. `queue_packets` is the length of the bottleneck's queue."""
+    """An emulated network link, the same in both directions. `queue_packets` is the length of the bottleneck's queue."""
 
     bandwidth_mbps: float
     rtt_ms: float
@@ -33,7 +33,7 @@ class Network:
     loss_percent: float = 0.0
 
     def request(self) -> dict[str, int]:
-        """The link in the agent's format (agents/host/link.py)."""
+        """Return the link in the agent's format (agents/host/link.py)."""
         return {
             "bandwidth_kbit": round(self.bandwidth_mbps * 1000),
             "rtt_us": round(self.rtt_ms * 1000),
@@ -43,7 +43,7 @@ class Network:
         }
 
     def deviations(self, measured: LinkMeasurement) -> list[str]:
-        """Differences between the measured link (native/netem/src/measure.rs, to_json) and this one, in words."""
+        """Describe where the measured link (native/netem/src/measure.rs, to_json) differs too much from the definition."""
         found = []
         rtt_ms = measured["rtt_us"]["p50"] / 1000
         if abs(rtt_ms - self.rtt_ms) > max(1.0, 0.05 * self.rtt_ms) + self.jitter_ms:
@@ -71,7 +71,7 @@ class Network:
 
 @dataclass(frozen=True)
 class Setup:
-    """One configuration of a web server. `protocols` are the supported ones; `published` its name in the source."""
+    """One configuration of a web server. `protocols` are those it supports; `published` is its name in the publication."""
 
     slug: str
     label: str
@@ -86,7 +86,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of every server in the test bed; the access log is always off."""
+    """Settings of every web server in the test bed. The access log is always off."""
 
     workers: int = 0  # for nginx and gallop; 0: one per CPU
     keepalive_requests: int = 0  # per connection; 0: the server's own default
@@ -95,7 +95,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Content:
-    """Served content: texts and pages of a given size, by paths below the document root."""
+    """Files in the document root, by path: `texts` with their text, `sizes` with a size in bytes and generated content."""
 
     texts: tuple[tuple[str, str], ...] = ()
     sizes: tuple[tuple[str, int], ...] = ()
@@ -103,8 +103,8 @@ class Content:
 
 @dataclass(frozen=True)
 class Application:
-    """Application whose pages a suite requests. `ready_made` is the agent's name for one that it sets up itself, "" if
-    all files are in `content`.
+    """An application whose pages a suite requests. `ready_made` is the agent's name for an application that the agent
+    installs, "" if all files are in `content`.
     """
 
     slug: str
@@ -121,9 +121,10 @@ class Application:
 
 @dataclass(frozen=True)
 class Case:
-    """One load, which becomes one run with every configuration that supports it.
+    """One load, measured in one run on every configuration that supports its protocol.
 
-    `figure` is the value of its table (summary.FIGURES). `source` and `row` refer to the publication.
+    `figure` is the figure in the case's table (summary.FIGURES). `source` and `row` are the case's id and row in the
+    publication.
     """
 
     slug: str
@@ -151,7 +152,7 @@ class Case:
         return str(self.arguments.get("protocol", "h1"))
 
     def stored(self) -> dict[str, object]:
-        """The case as JSON, to be frozen."""
+        """Return the case as JSON, to be stored with a suite run."""
         return {**asdict(self), "tool": self.tool.value}
 
 
@@ -178,7 +179,7 @@ class Suite:
         return self.full if preset == "full" else self.short
 
     def application(self, slug: str) -> Application | None:
-        """Application of that name, or the first for ""; None if there is none."""
+        """Return the application of that name, or the first for ""; None if the suite has no such application."""
         return next((item for item in self.applications if slug in ("", item.slug)), None)
 
     def setup(self, slug: str) -> Setup:
@@ -186,12 +187,12 @@ class Suite:
 
 
 def speaking(case: Case, setups: Sequence[Setup]) -> list[Setup]:
-    """Configurations that support the case's protocol."""
+    """Return the configurations that support the case's protocol."""
     return [setup for setup in setups if case.protocol in setup.protocols]
 
 
 def stored_case(data: dict[str, Any]) -> Case:
-    """The inverse of `Case.stored`."""
+    """Return the case that `Case.stored` stored as JSON."""
     return Case(
         **{
             **data,

@@ -1,4 +1,4 @@
-"""Exports of a suite's result: JSON with every run, the tables as CSV."""
+"""Exports of a suite run: JSON with every run, the tables as CSV and text, and the page as HTML."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ _STYLES = ("tokens", "base", "components", "benchmarks")
 
 
 def file_name(row: SuiteRun) -> str:
-    """File name without extension: suite, preset, whether it is a part, and the start time (UTC)."""
+    """Return the name of an export without extension: suite, preset, whether it is a part, and the start time (UTC)."""
     part = "-part" if row.choice.is_part else ""
     return f"{row.suite}-{row.preset}{part}-{row.created_at:%Y%m%d-%H%M}"
 
 
 def suite_json(row: SuiteRun) -> dict[str, object]:
-    """The tables, the published figures next to them, and each case's run with its raw output and samples."""
+    """Return a suite run as JSON: its tables with the published figures, and the run of each case with raw output and
+    samples.
+    """
     return {
         "format": FORMAT,
         "uuid": str(row.uuid),
@@ -49,7 +51,7 @@ def suite_json(row: SuiteRun) -> dict[str, object]:
 
 
 def suite_html(row: SuiteRun) -> str:
-    """The result page as one file with styles and charts; it has no scripts and loads nothing."""
+    """Return the result page as one HTML file with styles and charts. The file has no scripts and loads nothing."""
     context = {"row": row, "styles": inline_styles(_STYLES), **suite_results.result(row)}
     return render_to_string("benchmarks/suite_report.html", context)
 
@@ -64,7 +66,9 @@ def _cell_json(cell: Cell) -> dict[str, object]:
 
 
 def suite_csv(row: SuiteRun) -> str:
-    """One row for each cell: table, row, column, value, text, interval or remark, published (0 or 1)."""
+    """Return the tables as CSV with one row for each cell: table, row, column, value, text, interval or remark,
+    published (0 or 1).
+    """
     sink = io.StringIO()
     writer = csv.writer(sink)
     writer.writerow(["table", "row", "column", "value", "text", "detail", "published"])
@@ -79,7 +83,7 @@ def suite_csv(row: SuiteRun) -> str:
 
 
 def text(tables: list[Table]) -> str:
-    """The tables as plain text for a terminal."""
+    """Format the tables as plain text for a terminal."""
     return "\n\n".join(_text(table) for table in tables)
 
 

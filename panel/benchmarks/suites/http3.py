@@ -1,4 +1,4 @@
-"""`http3-2019`: h2load over shaped links, with HTTP/3 and, for comparison, HTTP/2 and HTTP/1.1."""
+"""Suite `http3-2019`: h2load over emulated links, with HTTP/3 and, for comparison, HTTP/2 and HTTP/1.1."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _arguments(words: str) -> dict[str, Value]:
 
 
 def _case(source: dict[str, Any], number: int, row: dict[str, Any], protocol: str, **changed: Any) -> Case:
-    """One row of a published table with one protocol; `changed` shortens it."""
+    """Return the case of one row of a published table with one protocol. `changed` replaces values for a preview."""
     link = Network(row["bandwidth_mbps"], row.get("rtt_ms") or 0, row.get("queue_packets", 1000))
     path = changed.get("path", source["path"])
     arguments = {**_arguments(source["args"]), **changed.get("arguments", {})}
@@ -76,7 +76,9 @@ def _full() -> tuple[Case, ...]:
 
 
 def _short() -> tuple[Case, ...]:
-    """Cases with one load at the shortest delay and, with HTTP/3, the shallow queue; few requests, small files."""
+    """Return the cases of the preview: one load at the shortest delay with each protocol, and the shallow queue with
+    HTTP/3.
+    """
     chosen: dict[str, tuple[int, dict[str, Any]]] = {
         "small-multiplexed": (
             2,

@@ -1,5 +1,5 @@
-"""Custom links instead of the published ones, their implementations, their measured properties, and the minimum time of
-a load on a link.
+"""Emulated links: custom links instead of published ones, their implementation, their measured properties, and the
+minimum duration of a load on a link.
 """
 
 from __future__ import annotations
@@ -28,19 +28,23 @@ CARRIERS = {"": "tc netem if available, otherwise the bundled emulator", EMULATO
 
 
 def check_carrier(link: str) -> None:
-    """Raise ApplicationError for a name that is not in CARRIERS."""
+    """Raise ApplicationError unless `link` is a key of CARRIERS."""
     if link not in CARRIERS:
         words = f"Unknown link emulation “{link}”. Use “{EMULATOR}”, or omit the field for the host's default."
         raise ApplicationError(words, field="link")
 
 
 def carrier(measured: LinkMeasurement) -> str:
-    """Implementation of a measured link. Old agents do not report it and only had the emulator."""
+    """Return the implementation that emulated a measured link. Old agents do not report it and only had the bundled
+    emulator.
+    """
     return str(measured.get("by") or EMULATOR)
 
 
 def carrier_words(measured: LinkMeasurement) -> str:
-    """Implementation in words, with the reason if the host has no other."""
+    """Name the implementation of a measured link; for the bundled emulator, with the reason why tc netem was not used,
+    if known.
+    """
     if carrier(measured) != EMULATOR:
         return carrier(measured)
     why = measured.get("why")
@@ -48,7 +52,9 @@ def carrier_words(measured: LinkMeasurement) -> str:
 
 
 def measured_words(network: Link) -> str:
-    """Implementation and properties of a run's link (Run.fingerprint["network"]), measured before the load."""
+    """Describe the link of a run (Run.fingerprint["network"]): its properties as measured before the load, and its
+    implementation.
+    """
     found = network["measured"]
     rtt, burst = found["rtt_us"], found["burst"]
     parts = [f"round trip {rtt['p50'] / 1000:.2f} ms (99 %: {rtt['p99'] / 1000:.2f})"]
@@ -64,7 +70,7 @@ def measured_words(network: Link) -> str:
 
 
 def over(network: Network, cases: Sequence[Case]) -> tuple[Case, ...]:
-    """The cases over this link, merged if they differ only by link.
+    """Return the cases with `network` as their link. Cases that differ only by link become one.
 
     ApplicationError if the link is impossible, or a round would exceed its time limit.
     """
@@ -78,7 +84,9 @@ def over(network: Network, cases: Sequence[Case]) -> tuple[Case, ...]:
 
 
 def check(network: Network) -> None:
-    """Raise ApplicationError at the invalid value, for example `network/rtt_ms`."""
+    """Check the values of a custom link; ApplicationError with the field of the invalid value, for example
+    `network/rtt_ms`.
+    """
     for name, (label, low, high) in LIMITS.items():
         value = getattr(network, name)
         if not low <= value <= high:  # also rejects a missing value, math.nan
@@ -93,7 +101,9 @@ def check(network: Network) -> None:
 
 
 def least_s(case: Case, requests: int) -> float:
-    """Minimum time on this link: bandwidth for files, delay for sequential requests."""
+    """Return the minimum duration of a case's load in seconds, by the link's bandwidth for files and by its delay for
+    sequential requests.
+    """
     if case.network is None:
         return 0.0
     size = sum(size for name, size in case.sizes if f"/{name}" in case.paths)
@@ -104,7 +114,7 @@ def least_s(case: Case, requests: int) -> float:
 
 
 def _replaced(case: Case, network: Network) -> Case:
-    """The case on this link, without the published figures, which are of other links."""
+    """Return the case on another link, without the published figures, which were measured on other links."""
     name = case.group or case.title
     words = f"{name}: {network.words}" + (f", {PROTOCOLS[case.protocol]}" if case.network else "")
     return replace(case, network=network, title=words, as_published=False)

@@ -1,4 +1,4 @@
-"""Charts of a suite: own measurements next to published ones. Pure."""
+"""Charts of a suite run: measured figures next to published ones. Pure functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ELSEWHERE = "(published)"
 
 
 class BarRow(Spread):
-    """One bar of a chart; bars of one `group` share a chart."""
+    """One bar of a chart. Bars of the same `group` share a chart."""
 
     group: str
     label: str
@@ -25,7 +25,9 @@ class BarRow(Spread):
 
 
 def beside(suite: Suite, setups: Sequence[Setup], group: Sequence[Outcome]) -> Chart | None:
-    """One bar for each own and each published server, by link and protocol if the case has them."""
+    """Bar chart of one published case: one bar for each measured and each published web server, grouped by link and
+    protocol. None if nothing was measured.
+    """
     figure = BY_NAME[group[0].case.figure]
     rows = [row for outcome in group for row in _rows(suite, setups, outcome)]
     if all(row["published"] for row in rows):

@@ -1,4 +1,6 @@
-"""Published figures, read once. Charts show them next to own results, as measured on other hardware."""
+"""Published figures, read from published.json. Charts show them next to measured figures; they come from other
+hardware.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +14,21 @@ _FILE = Path(__file__).with_name("published.json")
 
 @functools.cache
 def suite(slug: str) -> dict[str, Any]:
-    """The publication with that id; KeyError if it is unknown."""
+    """Return the publication with that id; StopIteration if it is unknown."""
     found = json.loads(_FILE.read_text(encoding="utf-8"))["suites"]
     return next(item for item in found if item["id"] == slug)
 
 
 def case(slug: str, case_id: str) -> dict[str, Any] | None:
-    """{"args", "unit", "better", "rows" or "rounds" with "average" and "rating"}."""
+    """Return a published case: {"args", "unit", "better", "rows", or "rounds" with "average" and "rating"}; None if the
+    publication lacks the case.
+    """
     cases: list[dict[str, Any]] = suite(slug)["cases"]
     return next((item for item in cases if item["id"] == case_id), None)
 
 
 def value(slug: str, case_id: str, row: int, server: str) -> float | None:
-    """Published value for a server; None if there is none."""
+    """Return the published value of one case and row for a server; None if none was published."""
     found = case(slug, case_id)
     if found is None or not server:
         return None
@@ -48,11 +52,11 @@ _NAMES = {
 
 
 def named(server: str) -> str:
-    """Display name of a server in the publications."""
+    """Return the display name of a server in the publications."""
     return _NAMES.get(server, server)
 
 
 def servers(slug: str) -> dict[str, str]:
-    """Name -> version and settings, as given by the source."""
+    """Map the name of each server in the publication to its version and settings."""
     found: dict[str, str] = suite(slug)["servers"]
     return found

@@ -1,4 +1,4 @@
-"""Summary of a suite's differences: each case's throughput relative to that of its first server. Pure."""
+"""Summary table of a suite run: the throughput of each case relative to its first web server. Pure functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _NOTE = (
 
 
 def glance(setups: Sequence[Setup], outcomes: Sequence[Outcome]) -> Table | None:
-    """One row for each case with ratios, linked to its part of the page; None if nothing was compared."""
+    """Return a table with one row for each case with ratios, linked to the case's part of the page; None if nothing was
+    compared.
+    """
     compared = [outcome for outcome in outcomes if outcome.summary.get("ratios")]
     if not compared:
         return None
@@ -37,7 +39,7 @@ def _cells(outcome: Outcome, setups: Sequence[Setup]) -> list[Cell]:
 
 
 def _ratio(found: FigureRatio | None, words: str) -> Cell:
-    """Cell of one ratio. `words`: reason why it is invalid."""
+    """Return the table cell of one ratio. `words`: reason why the figure is missing or invalid, "" if it is valid."""
     if found is None:
         return Cell(words) if words else NONE
     if found["verdict"] == "too_few":
@@ -50,7 +52,7 @@ def _ratio(found: FigureRatio | None, words: str) -> Cell:
 
 
 def _note(compared: Sequence[Outcome]) -> str:
-    """Note with the confidence of the intervals, which depends on the number of rounds."""
+    """Return the table's note with the confidence of the intervals, which depends on the number of rounds."""
     found = [ratio["figures"].get(_FIGURE) for outcome in compared for ratio in outcome.summary["ratios"]]
     sure = dict.fromkeys(pictures.sure(item) for item in found if item and item["confidence"] is not None)
     return f"{_NOTE} Intervals have {' or '.join(sure)} confidence." if sure else _NOTE

@@ -1,4 +1,4 @@
-"""Contents of suite pages, API responses and exports."""
+"""Contents of the pages, API responses and exports of suite runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from panel.core.charts import Chart
 
 @dataclass(frozen=True)
 class Line:
-    """One case in the list of cases, with its run once started."""
+    """One case of a suite run in the list of cases. `run` is None until the case starts."""
 
     number: int
     case: Case
@@ -31,7 +31,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Part:
-    """One published case with its table, charts, remarks and source."""
+    """One published case on the result page: its table, charts, remarks and runs."""
 
     table: Table
     charts: list[Chart]
@@ -40,7 +40,7 @@ class Part:
 
 
 def lines(row: SuiteRun) -> list[Line]:
-    """All cases of the plan. One query, or none for a row from selectors.with_runs."""
+    """Return all cases of a suite run with their runs. One query, or none if `row` comes from selectors.with_runs."""
     runs = {run.case: run for run in row.runs.all()}
     found = []
     for number, data in enumerate(row.plan):
@@ -52,7 +52,9 @@ def lines(row: SuiteRun) -> list[Line]:
 
 
 def course(row: SuiteRun) -> dict[str, Any]:
-    """Progress of a running suite."""
+    """Return the progress of a suite run: all cases, the number of ended and of all cases, the current run, the
+    expected duration.
+    """
     found = lines(row)
     current = next((line.run for line in found if line.run and not line.run.is_ended), None)
     done = sum(1 for line in found if line.run and line.run.is_ended)
@@ -61,14 +63,14 @@ def course(row: SuiteRun) -> dict[str, Any]:
 
 
 def setups(row: SuiteRun) -> list[Setup]:
-    """Configurations that took part, in the suite's order."""
+    """Return the configurations of a suite run, in the suite's order, with the protocols that each one used."""
     suite = SUITES[row.suite]
     own = [(suite.setup(item["slug"]), item) for item in row.setups]
     return [replace(setup, protocols=tuple(item.get("protocols", setup.protocols))) for setup, item in own]
 
 
 def outcomes(row: SuiteRun) -> list[Outcome]:
-    """All cases of the plan with their figures."""
+    """Return all cases of a suite run with their figures."""
     return [_outcome(line) for line in lines(row)]
 
 
@@ -82,7 +84,7 @@ def tables(row: SuiteRun) -> list[Table]:
 
 
 def result(row: SuiteRun) -> dict[str, Any]:
-    """Contents of the page of an ended suite."""
+    """Return the contents of the page of an ended suite run."""
     suite, chosen, found = SUITES[row.suite], setups(row), lines(row)
     all_outcomes = [_outcome(line) for line in found]
     runs = {line.case.slug: line.run for line in found if line.run}
@@ -97,7 +99,7 @@ def result(row: SuiteRun) -> dict[str, Any]:
 
 
 def described(row: SuiteRun) -> dict[str, object]:
-    """Description of the suite and of its publication."""
+    """Return the description of the suite, of the chosen part, and of the publication."""
     suite = SUITES[row.suite]
     source = published.suite(row.suite)
     return {
@@ -113,12 +115,12 @@ def described(row: SuiteRun) -> dict[str, object]:
 
 
 def part_words(row: SuiteRun) -> str:
-    """The chosen part of the suite, in words; "" for the whole suite."""
+    """Describe the chosen part of the suite in words; "" for the whole suite."""
     return row.choice.words(SUITES[row.suite])
 
 
 def expected_s(row: SuiteRun) -> float:
-    """Estimated seconds of its cases, from the published figures."""
+    """Return the estimated duration of all cases in seconds, from the published figures."""
     suite, chosen = SUITES[row.suite], setups(row)
     speakers = [(line.case, [setup.published for setup in speaking(line.case, chosen)]) for line in lines(row)]
     return sum(choosing.expected_s(suite, case, servers) for case, servers in speakers if servers)
@@ -132,7 +134,7 @@ def _charts(suite: Suite, chosen: list[Setup], group: list[Outcome]) -> list[Cha
 
 
 def remarks(runs: list[Run], group: list[Outcome]) -> list[str]:
-    """Reasons for missing or invalid figures, and observations during the measurement."""
+    """Return the reasons for missing or invalid figures, and remarks made during the measurement."""
     said = []
     many = len(group) > 1
     for run, outcome in zip(runs, group, strict=False):
@@ -145,19 +147,19 @@ def remarks(runs: list[Run], group: list[Outcome]) -> list[str]:
 
 
 def _machine(row: SuiteRun) -> dict[str, object]:
-    """The host as recorded by the first case with a fingerprint."""
+    """Return the facts of the hosts as the first case recorded them."""
     run = row.runs.exclude(fingerprint={}).order_by("case").first()
     found: dict[str, object] = run.fingerprint.get("hosts", {}) if run else {}
     return found
 
 
 def _links(found: list[Line]) -> list[str]:
-    """Measured properties of the cases' links, in words."""
+    """Describe the measured properties of the link of each case."""
     measured = [(line.case, line.run.fingerprint.get("network")) for line in found if line.run]
     return [f"{case.title}: {links.measured_words(network)}" for case, network in measured if network]
 
 
 def _servers(row: SuiteRun) -> list[str]:
-    """Servers with their measured versions."""
+    """Return the web servers with their measured versions, each one once."""
     targets = [target for run in row.runs.order_by("case") for target in run.fingerprint.get("targets", [])]
     return list(dict.fromkeys(f"{target['label']} {target['version']}".strip() for target in targets))

@@ -1,7 +1,6 @@
 """Services that change suite runs.
-
-A suite's cases become runs one after the other. Each is queued when the previous one has ended, so no worker waits for
-a host that the suite itself uses.
+The cases of a suite become runs one after the other. Each run is queued when the previous one has ended, so no worker
+waits for a host that the suite itself uses.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def suite_start(
 ) -> SuiteRun:
     """Freeze the suite, or its chosen part, for the web servers of `host`, and queue its first case.
 
-    No `setups` means all. NotPrepared if the host lacks the chosen application.
+    No `setups` means all configurations. NotPrepared if the host lacks the chosen application.
     """
     require(actor, Action.BENCHMARK)
     if suite not in SUITES:
@@ -71,7 +70,7 @@ def suite_start(
 
 
 def _title(definition: Suite, choice: Choice, host: Host) -> str:
-    """Title of the suite run; the suite's own application is not mentioned."""
+    """Return the title of a suite run. The application is part of the title only if the user chose it or its paths."""
     named = choice.application or choice.paths
     parts = [definition.title, *([choice.application_words(definition)] if named else [])]
     parts += [f"over {choice.network.words}"] if choice.network else []
@@ -80,8 +79,8 @@ def _title(definition: Suite, choice: Choice, host: Host) -> str:
 
 
 def _check_load_host(actor: User, host: Host, choice: Choice | None) -> None:
-    """Check that the load generator is on a ready managed host with access for the user; it may only reach the test bed
-    on `host`.
+    """Check that the host for the load generator is visible to the user, is ready, and uses SSH. The load generator may
+    only reach the test bed on `host`.
     """
     if choice is None or not choice.load_from:
         return
@@ -112,7 +111,7 @@ def _check_prepared(definition: Suite, host: Host, choice: Choice) -> None:
 
 
 class NotPrepared(ApplicationError):
-    """The host lacks parts of a predefined application; it can be prepared on request."""
+    """Raised if the host lacks packages of a predefined application. An administrator can install them in the panel."""
 
     def __init__(self, host: Host, application: Application) -> None:
         super().__init__(
@@ -130,7 +129,7 @@ def _frozen(setup: Setup, web_server: WebServer) -> dict[str, object]:
 
 
 def suite_repeat(*, actor: User, row: SuiteRun) -> SuiteRun:
-    """Start the same suite, preset and configurations again, with the suite's current definition."""
+    """Start the suite again with the same preset, configurations and choice, using the suite's current definition."""
     require_suite(actor, row)
     if row.host is None:
         raise ApplicationError(f"The host of {row.title} no longer exists. Start the suite on another host.")
@@ -139,7 +138,9 @@ def suite_repeat(*, actor: User, row: SuiteRun) -> SuiteRun:
 
 
 def suite_advance(row: SuiteRun) -> None:
-    """Queue the next case when the previous one has ended; end the suite after the last. Safe to call at any time."""
+    """Queue the next case if the previous one has ended; end the suite run after the last case. Safe to call at any
+    time.
+    """
     with transaction.atomic():
         current = SuiteRun.objects.filter(pk=row.pk, status=SuiteStatus.RUNNING).first()
         if current is None or current.runs.exclude(status__in=ENDED).exists():
@@ -220,12 +221,12 @@ def _parameters(definition: Suite, case: Case, choice: Choice, load: Host | None
 
 
 def may_steer(actor: User, row: SuiteRun) -> bool:
-    """Return whether `actor` may cancel, repeat or delete the suite run: its requester, or an administrator."""
+    """Return whether `actor` may cancel, repeat or delete the suite run: only its requester and administrators may."""
     return may(actor, Action.BENCHMARK) and (actor.is_admin or row.requested_by_id == actor.pk)
 
 
 def require_suite(actor: User, row: SuiteRun) -> None:
-    """Raise PermissionDenied unless `actor` may control the suite run."""
+    """Raise PermissionDenied unless `actor` may cancel, repeat or delete the suite run."""
     if not may_steer(actor, row):
         raise PermissionDenied(
             f"{row.title} was started by another user. Only that user and administrators can do this."
@@ -234,7 +235,7 @@ def require_suite(actor: User, row: SuiteRun) -> None:
 
 @transaction.atomic
 def suite_cancel(*, actor: User, row: SuiteRun) -> SuiteRun:
-    """Cancel the running case and start no other."""
+    """Cancel a suite run: cancel the current case, and start no further case. Conflict if the suite run has ended."""
     require_suite(actor, row)
     now = timezone.now()
     rows = SuiteRun.objects.filter(pk=row.pk, status=SuiteStatus.RUNNING)
@@ -249,7 +250,7 @@ def suite_cancel(*, actor: User, row: SuiteRun) -> SuiteRun:
 
 @transaction.atomic
 def suite_expire(row: SuiteRun, words: str) -> bool:
-    """End a suite whose first case no worker started in time; return whether it was still waiting."""
+    """Cancel a suite run whose first case no worker started in time; return whether the case was still waiting."""
     first = row.runs.filter(case=0, status=RunStatus.QUEUED).first()
     if first is None or row.runs.exclude(pk=first.pk).exists() or not services.run_expire(first, words):
         return False
@@ -262,7 +263,7 @@ def suite_expire(row: SuiteRun, words: str) -> bool:
 
 @transaction.atomic
 def suite_delete(*, actor: User, row: SuiteRun) -> None:
-    """Delete a suite run with its runs, their rounds and their output."""
+    """Delete a suite run with its runs, their rounds and their output; Conflict if it has not ended."""
     require_suite(actor, row)
     if row.runs.exclude(status__in=ENDED).exists() or not row.is_ended:
         raise Conflict(f"{row.title} is in progress. Cancel it first, then delete it.")
@@ -271,6 +272,8 @@ def suite_delete(*, actor: User, row: SuiteRun) -> None:
 
 
 def suites_advance() -> None:
-    """Advance all running suites, for the sweep, if a worker died between two cases."""
+    """Queue the next case of every running suite that waits for it, for example because a worker died between two
+    cases. Called by the periodic sweep.
+    """
     for row in SuiteRun.objects.filter(status=SuiteStatus.RUNNING):
         suite_advance(row)

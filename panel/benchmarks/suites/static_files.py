@@ -1,4 +1,4 @@
-"""`small-static-files`: ApacheBench with and without keep-alive on a page of 101 bytes."""
+"""Suite `small-static-files`: ApacheBench with and without keep-alive on a page of 101 bytes."""
 
 from __future__ import annotations
 

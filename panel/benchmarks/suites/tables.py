@@ -1,6 +1,5 @@
-"""Result tables of a suite in the layout of its publication, next to the published figures. Pure.
-
-Pages, exports and reports print the same tables: a cell has the text for people and the value for programs.
+"""Result tables of a suite in the layout of its publication, next to the published figures. Pure functions.
+Pages, exports and reports print the same tables: a cell has a text for people and a value for programs.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ PUBLISHED = "published"
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell. `detail` is the interval, or the reason for a missing value. `published`: a published figure. `link`:
-    details on the same page.
+    """One table cell. `detail` is the interval, or the reason for a missing value. `published`: whether the figure was
+    published. `link`: target on the same page with details.
     """
 
     text: str
@@ -47,7 +46,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One case with its result; `summary` and `rounds` are empty until its run has them."""
+    """One case with its status and result. `summary` and `rounds` are empty until the case's run has them."""
 
     case: Case
     status: str
@@ -56,7 +55,7 @@ class Outcome:
 
     @property
     def words(self) -> str:
-        """Text for a missing or invalid figure."""
+        """The reason, in words, why the figure is missing or invalid; "" for a finished case."""
         return {"finished": "", "invalid": "invalid", "running": "running"}.get(self.status, self.status)
 
     def figures(self, label: str) -> dict[str, FigureEstimate]:
@@ -71,13 +70,13 @@ NONE = Cell("–")
 
 
 def tables(suite: Suite, setups: Sequence[Setup], outcomes: Sequence[Outcome]) -> list[Table]:
-    """Tables in the order of the suite's cases."""
+    """Return the tables of a suite run, in the order of the suite's cases."""
     build = {"rounds": _rounds, "grid": _grid, "measures": _measures}[suite.table]
     return [build(suite, setups, group) for group in grouped(outcomes)]
 
 
 def grouped(outcomes: Sequence[Outcome]) -> list[list[Outcome]]:
-    """Outcomes grouped by published case."""
+    """Group the results by published case."""
     groups: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         groups.setdefault(outcome.case.source, []).append(outcome)
@@ -89,8 +88,8 @@ def number_cell(value: float | None, digits: int, *, detail: str = "", published
 
 
 def figure_cell(name: str, figures: dict[str, FigureEstimate], words: str = "", *, unit: bool = False) -> Cell:
-    """Median of the rounds with its interval, as stored by `summary.summarize`; without a unit if the table's note has
-    it.
+    """Return the cell of a figure: the median of the rounds and its interval, as `summary.summarize` stores them.
+    `unit`: whether the text has the unit; the note of some tables states it instead.
     """
     found = figures.get(name)
     if found is None:
@@ -107,7 +106,7 @@ def figure_cell(name: str, figures: dict[str, FigureEstimate], words: str = "", 
 
 
 def averages(outcome: Outcome, labels: Sequence[str], name: str) -> dict[str, float]:
-    """Mean of the rounds by configuration, for those with values."""
+    """Return the mean of a figure over the rounds, by configuration. Configurations without values are left out."""
     figure = BY_NAME[name]
     found = {}
     for label in labels:
@@ -119,7 +118,7 @@ def averages(outcome: Outcome, labels: Sequence[str], name: str) -> dict[str, fl
 
 
 def ratings(average: dict[str, float]) -> dict[str, int]:
-    """Ratings as in the publication: 100 times the average divided by the slowest average."""
+    """Return the ratings as the publication computes them: 100 times the average divided by the slowest average."""
     slowest = min(average.values(), default=0.0)
     return {name: round(100 * value / slowest) for name, value in average.items()} if slowest > 0 else {}
 
@@ -204,7 +203,9 @@ _MEASURES = (
 
 
 def printed_value(suite: Suite, case: Case, server: str) -> float | None:
-    """Published value for this load on that server; HTTP/2 and HTTP/1.1 are additions of this suite."""
+    """Return the published value of a server for this load; None if none was published. The publications of `grid`
+    tables have only HTTP/3.
+    """
     if not case.as_published or (suite.table == "grid" and case.protocol != "h3"):
         return None
     return published.value(suite.slug, case.source, case.row, server)

@@ -1,6 +1,5 @@
-"""WordPress as the application of `php-application-2020`: its requested pages. Pure.
-
-agents/host/wordpress_php.py creates them with these numbers.
+"""WordPress as the application of the suite `php-application-2020`: the requested pages. Pure data.
+agents/host/wordpress_php.py creates the pages with these numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plan a test bed from a case and its configurations: files, servers, ports, and addresses. Pure."""
+"""Plan of a test bed, made from a case and its configurations: files, servers, ports, and addresses. Makes no requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TLS = TlsFiles("testbed", f"{main_files.ROOT}/tls/testbed.crt", f"{main_files.R
 
 @dataclass(frozen=True)
 class Program:
-    """A server program of the host, from the host's web servers."""
+    """Program of one of the host's web servers, which test beds start."""
 
     binary: str
     version: str
@@ -39,7 +39,9 @@ class Program:
 
 @dataclass(frozen=True)
 class Peers:
-    """Shared data of the two hosts of a run: their addresses and secrets."""
+    """Data shared by the two hosts of a run with the load generator on another host: their addresses, and secrets for
+    the tunnel.
+    """
 
     servers: str
     load: str
@@ -48,23 +50,23 @@ class Peers:
     port: int
 
     def request(self, role: str) -> dict[str, object]:
-        """The data in the agent's format (agents/host/peers.py)."""
+        """Return the data for the agent of one host (agents/host/peers.py). `role` is "load" or "servers"."""
         other = self.servers if role == "load" else self.load
         return {"role": role, "address": other, "word": self.word, "vni": self.vni, "port": self.port}
 
 
 def new_peers(servers: str, load: str) -> Peers:
-    """New secrets: a word, a tunnel number and a port that nobody can guess."""
+    """Return the shared data of two hosts, given their addresses, with a random word, tunnel number and port."""
     ports = range(32_000, 32_700)  # below Linux's range of ephemeral ports
     return Peers(servers, load, secrets.token_hex(16), 1 + secrets.randbelow((1 << 24) - 1), secrets.choice(ports))
 
 
 @dataclass(frozen=True)
 class Place:
-    """One configuration in the test bed: its address and its process trees, given as servers of the test bed or as
-    processes within them (`openlitespeed/lsphp*`).
+    """One configuration in the test bed: its address and its process trees, given as names of test bed servers or of
+    processes below them (`openlitespeed/lsphp*`).
 
-    `digest` identifies its configuration, independent of ports.
+    `digest` identifies the configuration's files, independent of ports.
     """
 
     setup: Setup
@@ -75,7 +77,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Plan:
-    """Plan of a test bed. `request` is for the servers' host."""
+    """Plan of a test bed: the request to the agent of the web servers' host, and the place of each configuration."""
 
     request: TestbedRequest
     places: list[Place]
@@ -84,7 +86,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class _Ground:
-    """Common settings of all configurations of one test bed."""
+    """Settings common to all configurations of one test bed."""
 
     settings: Settings
     address: str
@@ -94,7 +96,7 @@ class _Ground:
 
 @dataclass(frozen=True)
 class _Lot:
-    """One configuration's part of a test bed."""
+    """The files and servers of one configuration in a test bed, and their place."""
 
     place: Place
     files: dict[str, str]
@@ -116,8 +118,8 @@ def plan(
     link: str = "",
     peers: Peers | None = None,
 ) -> Plan:
-    """Plan the test bed. `programs` by engine, from the host's web servers; `ready_made`: an application that the agent
-    sets up. Every plan has new ports.
+    """Return the plan of a test bed. `programs` maps each engine to its program on the host. `ready_made` is the name
+    of an application that the agent installs. Every plan has new random ports.
     """
     address = PEER if peers else FAR if case.network or isolated else "127.0.0.1"
     ground = _Ground(settings, address, bool(case.arguments.get("tls")), as_root)
@@ -139,7 +141,7 @@ def plan(
 
 
 def _between(request: TestbedRequest, places: list[Place], peers: Peers) -> Plan:
-    """Split the plan: servers on one host, link and load generator on the other."""
+    """Split a plan for two hosts: the web servers on one host, the link and the load generator on the other."""
     load = replace(request, files=[], fill=[], folders=[], servers=[], application="", peer=peers.request("load"))
     alone = replace(request, network=None, link="", programs={}, peer=peers.request("servers"))
     return Plan(alone, places, load)
@@ -161,7 +163,7 @@ def _lot(setup: Setup, program: Program, ground: _Ground, port: int, php_port: i
 
 
 def _texts(lots: list[_Lot], ground: _Ground, content: Content, ready_made: str) -> dict[str, str]:
-    """{path below the test bed: text} of all files with content, not just a size."""
+    """Return {path below the test bed: text} for all files that have a text, not just a size."""
     files = _certificate() if ground.tls else {}
     files |= {f"www/{name}": text for name, text in content.texts}
     files |= main_files.mariadb() if ready_made else {}
@@ -180,7 +182,7 @@ def _folders(setup: Setup) -> list[str]:
 
 
 def _files(setup: Setup, program: Program, ground: _Ground, port: int, php_port: int) -> dict[str, str]:
-    """All configuration files of one configuration."""
+    """Return all configuration files of one configuration."""
     has_fpm = setup.php_children and setup.php == "fpm"
     pool = main_files.php_fpm(setup, as_root=ground.as_root) if has_fpm else {}
     lsphp = {
@@ -204,7 +206,7 @@ def _place(setup: Setup, endpoint: Endpoint, digest: str) -> Place:
 
 
 def _servers(place: Place, program: Program, php: str) -> list[TestbedServer]:
-    """Programs of the configuration, in start order. `php` is the address of its own lsphp."""
+    """Return the programs of one configuration, in start order. `php` is the address of the configuration's own lsphp."""
     setup = place.setup
     pools = []
     if setup.php_children and setup.php == "fpm":
@@ -225,7 +227,9 @@ def _certificate() -> dict[str, str]:
 
 
 def able(setup: Setup, program: Program) -> Setup:
-    """The configuration with the protocols that this host supports: nginx supports HTTP/3 only if built with it."""
+    """Return the configuration with the protocols that the host's program supports: nginx supports HTTP/3 only if built
+    with it.
+    """
     if setup.engine != "nginx" or not program.modules or not Dialect.of(_web_server(setup, program)).http3:
         return setup
     return replace(setup, protocols=(*setup.protocols, "h3"))
@@ -245,7 +249,7 @@ def _web_server(setup: Setup, program: Program) -> WebServerSpec:
 
 
 def _site(setup: Setup, program: Program, address: str, port: int, *, tls: bool) -> dict[str, str]:
-    """The site, as the product renders it for this server."""
+    """Return the files of the test bed's site for one configuration, rendered as the panel renders deployed sites."""
     web_server = _web_server(setup, program)
     spec = site(setup, address, port, tls=tls)
     files = [*render(spec, web_server), *render_web_server([spec], web_server)]

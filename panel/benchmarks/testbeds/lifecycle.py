@@ -1,7 +1,7 @@
-"""A test bed for the duration of a run: private instances of the host's web servers, started and stopped by its agent.
-
-The agent keeps the test bed while its request runs, in a thread of this worker. It ends with the run, and also when
-this worker, the connection or the agent ends.
+"""A test bed for the duration of a run: private instances of the host's web servers, started and stopped by the host's
+agent.
+The agent keeps the test bed while its request runs, in a thread of this worker. The test bed ends with the run, and
+also when this worker, the connection or the agent ends.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _ATTEMPTS = 4  # ports are chosen here and may be in use there
 class OpenTestbed:
     """A running test bed.
 
-    `network` is the requested link and its measurements, `programs` the SHA-256 of uploaded programs by name. `known`:
-    each agent's report on its part, needed to find remains.
+    `aims` are the targets of the run. `network` is the requested link and its measurements, `programs` the SHA-256 of
+    uploaded programs by name. `known`: each agent's report on its part, needed to find leftovers.
     """
 
     aims: list[Aim]
@@ -53,10 +53,10 @@ class OpenTestbed:
 
 @contextmanager
 def testbed_open(run: Run, check: Callable[[], None], waiting: Callable[[], None]) -> Iterator[OpenTestbed]:
-    """Start a test bed and stop it at the end.
+    """Context manager that starts a test bed for a run, and stops it at the end.
 
-    `check` is called during the start, `waiting` while a lost host is awaited; an exception of either stops the test
-    bed.
+    `check` is called during the start, `waiting` during the wait for a lost host; an exception of either one stops the
+    test bed.
     """
     rows = list(run.targets.select_related("web_server__host"))
     web_servers = [_web_server(row) for row in rows]
@@ -97,7 +97,9 @@ def testbed_open(run: Run, check: Callable[[], None], waiting: Callable[[], None
 def _set_up(
     run: Run, rows: list[RunTarget], web_servers: list[WebServer], remotes: list[Target], check: Callable[[], None]
 ) -> tuple[standings.Plan, list[HeldTestbed], list[TestbedUp]]:
-    """Start the servers' test bed and, on another host, the load's; return each agent's report."""
+    """Start the test bed on the web servers' host and, if it is another one, on the load generator's host. Return the
+    plan, the running requests, and each agent's report. If ports are in use, new ports are tried.
+    """
     for attempt in range(1, _ATTEMPTS + 1):
         held: list[HeldTestbed] = []
         plan = _plan(run, rows, web_servers, remotes)
@@ -119,7 +121,9 @@ def _set_up(
 
 
 def _end(held: list[HeldTestbed]) -> None:
-    """Stop all parts, the load's first. ApplicationError with everything that is left anywhere."""
+    """Stop all parts of a test bed, the load generator's first. ApplicationError that lists everything left on any
+    host.
+    """
     remains = []
     for item in reversed(held):
         try:
@@ -131,7 +135,7 @@ def _end(held: list[HeldTestbed]) -> None:
 
 
 def _told(held: list[HeldTestbed], error: RemoteError, waiting: Callable[[], None]) -> list[str]:
-    """Report on each host's part, the lost one's first."""
+    """Describe the state of the test bed on each host after an error, lost hosts first."""
     away = [item for item in held if item.result is None]
     here = [item for item in held if item.result is not None]
     told = [item.told(error, waiting) for item in away] or [error.message]
@@ -139,7 +143,7 @@ def _told(held: list[HeldTestbed], error: RemoteError, waiting: Callable[[], Non
 
 
 def _load_host(run: Run) -> Host | None:
-    """Managed host of the load generator, if it is not the servers' host."""
+    """Return the host of the load generator; None if the web servers' host generates the load."""
     pk = run.parameters["testbed"].get("load_host")
     if pk is None:
         return None
@@ -150,7 +154,9 @@ def _load_host(run: Run) -> Host | None:
 
 
 def _source(up: TestbedUp, words: str) -> str:
-    """Process source in the agent's format (agents/host/sample.py): a server's process, or its children, by name."""
+    """Return a process source in the agent's format (agents/host/sample.py): a server's process, or its children of a
+    name. `words` is `name` or `name/pattern`.
+    """
     name, slash, pattern = words.partition("/")
     return f"pid:{up['servers'][name]['pid']}{slash}{pattern}"
 
@@ -175,7 +181,7 @@ def _described(place: standings.Place, web_server: WebServer) -> Callable[[], Se
 
 
 def _plan(run: Run, rows: list[RunTarget], web_servers: list[WebServer], remotes: list[Target]) -> standings.Plan:
-    """Plan of the test bed. `remotes`: the servers' host and, if different, the load's host."""
+    """Return the plan of the run's test bed; upload the programs it needs. `remotes`: the hosts of servers and load."""
     testbed = run.parameters["testbed"]
     suite = SUITES[testbed["suite"]]
     case: Case = stored_case(testbed["case"])
@@ -216,7 +222,7 @@ def _plan(run: Run, rows: list[RunTarget], web_servers: list[WebServer], remotes
 
 
 def _address(remote: Target) -> str:
-    """Address at which the other host reaches this one: the same that the panel uses."""
+    """Return the IP address at which the other host reaches this host: the same that the panel uses."""
     try:
         return str(socket.getaddrinfo(remote.address, None, type=socket.SOCK_DGRAM)[0][4][0])
     except OSError as error:
@@ -226,7 +232,7 @@ def _address(remote: Target) -> str:
 
 
 def program(web_server: WebServer) -> standings.Program:
-    """Data of a web server program for a test bed."""
+    """Return the data of a web server's program that test beds need."""
     lsphp = str(web_server.host.facts.get("lsphp", ""))
     return standings.Program(
         web_server.paths.get("binary", ""), web_server.version, frozenset(web_server.modules), lsphp
@@ -234,7 +240,7 @@ def program(web_server: WebServer) -> standings.Program:
 
 
 class HeldTestbed:
-    """The agent's `testbed` request, with a waiting thread of its own. `ident` is the test bed's id."""
+    """A running `testbed` request to an agent, with a thread that waits for its end. `ident` is the test bed's id."""
 
     def __init__(self, remote: Target, ident: str, request: Message) -> None:
         self._remote, self._ident, self.name = remote, ident, remote.name
@@ -254,7 +260,9 @@ class HeldTestbed:
         self._events.put({"state": "ended"})
 
     def up(self, check: Callable[[], None]) -> TestbedUp:
-        """The agent's report once everything responds. Raises its errors, and those of `check`."""
+        """Wait until every server of the test bed responds; return the agent's report. Raises errors of the request and
+        of `check`.
+        """
         try:
             while True:
                 try:
@@ -276,7 +284,9 @@ class HeldTestbed:
             raise
 
     def end(self) -> None:
-        """Stop the test bed and wait for the end. ApplicationError if a part is left, or had died before."""
+        """Stop the test bed and wait for its end. ApplicationError if the agent reports that it left something on the
+        host.
+        """
         if self._thread.is_alive():
             # If the host is gone, its agent has noticed and stops the test bed by itself.
             with suppress(RemoteError), pool.session(self._remote) as agent:
@@ -287,7 +297,7 @@ class HeldTestbed:
             raise ApplicationError(f"Leftovers of the run on {self._remote.name}: {remains}.")
 
     def told(self, error: RemoteError, waiting: Callable[[], None]) -> str:
-        """Report, in words, on the test bed after the connection to its agent was lost."""
+        """Describe the state of the test bed on the host after the connection to its agent was lost."""
         if self.result is not None:
             return f"{error.message} {connection_loss.leftovers_text(self._remote.name, [])}"
         return connection_loss.told(error, self._remote, self.known, waiting)

@@ -1,5 +1,5 @@
-"""Main configurations of a test bed's servers: the same in relevant settings, otherwise each
-server's defaults. Pure.
+"""Main configuration files of a test bed's servers: equal in the settings that affect measurements, otherwise with each
+server's defaults. Pure functions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SOCKETS = "sockets"
 
 @dataclass(frozen=True)
 class Lsphp:
-    """PHP that OpenLiteSpeed uses by LSAPI: a listener at `address`, or a `program` that it starts itself."""
+    """PHP that OpenLiteSpeed uses by LSAPI: lsphp that listens at `address`, or a `program` that OpenLiteSpeed starts."""
 
     address: str = ""
     program: str = ""
@@ -40,12 +40,12 @@ def home(name: str) -> str:
 
 
 def main(setup: Setup, settings: Settings, *, as_root: bool, lsphp: Lsphp | None = None) -> dict[str, str]:
-    """{path below the test bed: text} of the server's main file and its includes."""
+    """Return {path below the test bed: text} of the web server's main file and the files that it includes."""
     return BUILDERS[setup.engine](setup, settings, as_root, lsphp)
 
 
 def config_root(setup: Setup) -> str:
-    """Configuration folder; OpenLiteSpeed reads from a fixed place below its own folder."""
+    """Return the configuration folder of a web server; OpenLiteSpeed reads a fixed folder below its own."""
     return home(f"{setup.slug}/conf" if setup.engine == "openlitespeed" else setup.slug)
 
 
@@ -109,7 +109,9 @@ def _modules(setup: Setup) -> list[str]:
 
 
 def _module(name: str) -> Node:
-    """LoadModule line that applies only if the file exists, because distributions build some modules in."""
+    """Return an Apache LoadModule line that applies only if the module's file exists, because distributions build some
+    modules in.
+    """
     path = f"{MODULES}/mod_{name}.so"
     return block("IfFile", path, body=[directive("LoadModule", f"{name}_module", path)], gap=False)
 
@@ -155,8 +157,8 @@ def _openlitespeed(setup: Setup, settings: Settings, as_root: bool, lsphp: Lsphp
 
 
 def _lsphp(setup: Setup, lsphp: Lsphp) -> list[Node]:
-    """Script handler for all virtual hosts of the server, by suffix. A persistent connection
-    occupies one lsphp child.
+    """Return OpenLiteSpeed's script handler for PHP files of all virtual hosts. A persistent connection occupies one
+    lsphp child.
     """
     own = f"uds:/{home(setup.slug)}/{SOCKETS}/{LSPHP}.sock"
     started: dict[str, str | int] = {
@@ -194,7 +196,9 @@ BUILDERS: dict[str, Callable[[Setup, Settings, bool, Lsphp | None], dict[str, st
 
 
 def php_fpm(setup: Setup, *, as_root: bool) -> dict[str, str]:
-    """A PHP pool for each configuration, so each is charged only for its own usage."""
+    """Return the php-fpm configuration of one web server. Each one has its own pool, so its PHP usage is measured
+    separately.
+    """
     name = pool(setup)
     lines = [
         "[global]",
@@ -216,9 +220,10 @@ def php_fpm(setup: Setup, *, as_root: bool) -> dict[str, str]:
 
 
 def mariadb() -> dict[str, str]:
-    """The test bed's own database: no network, data created by the agent, small where size has no effect.
-
-    The agent starts it as the servers' account, which owns `data`, `temp` and `run`; its errors go to its output.
+    """Return the configuration of the test bed's database: no network, data created by the agent, small where size has
+    no effect.
+    The agent starts MariaDB as the servers' account, which owns `data`, `temp` and `run`; the agent reads its errors
+    from its output.
     """
     place = home(DATABASE)
     lines = [

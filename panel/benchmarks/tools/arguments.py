@@ -27,7 +27,9 @@ _PATH = re.compile(r"/[A-Za-z0-9._~%:@!*+,=&/?-]*")
 
 
 class ArgumentError(ValueError):
-    """Invalid arguments. `errors` maps an argument's name ("" for the whole) to the problem and the solution."""
+    """Raised for invalid arguments. `errors` maps an argument's name ("" for the whole) to the problem and the
+    solution.
+    """
 
     def __init__(self, errors: dict[str, str]) -> None:
         super().__init__("; ".join(f"{name}: {text}" if name else text for name, text in errors.items()))
@@ -36,7 +38,9 @@ class ArgumentError(ValueError):
 
 @dataclass(frozen=True)
 class Field:
-    """One argument. Integers are within [low, high]; `default` None makes it optional."""
+    """Definition of one argument of a load tool. Integers are within [low, high]. An argument without `default` is
+    optional.
+    """
 
     name: str
     kind: Literal["integer", "boolean", "choice"]
@@ -101,7 +105,7 @@ def _protocol(*names: str) -> Field:
 
 @dataclass(frozen=True)
 class ToolForm:
-    """Description of a tool, and its arguments in display order."""
+    """Description of a load tool, and its arguments in display order."""
 
     summary: str
     limits: str
@@ -176,7 +180,9 @@ TOOLS: dict[Tool, ToolForm] = {
 
 
 def clean(tool: str, raw: Mapping[str, Any]) -> Arguments:
-    """Validated arguments of `tool`, with defaults for missing ones. ArgumentError names each invalid one."""
+    """Return the validated arguments of a load tool, with defaults for missing ones. ArgumentError names each invalid
+    one.
+    """
     if tool not in Tool.values:
         raise ArgumentError({"": f"Unknown load tool {tool!r}. Choose one of {', '.join(Tool.values)}."})
     form = TOOLS[Tool(tool)]
@@ -226,7 +232,7 @@ def _integer(field: Field, raw: Any) -> int:
 
 
 def _together(tool: Tool, values: Arguments) -> dict[str, str]:
-    """Problems of combinations of arguments that are valid one by one."""
+    """Return errors, by argument, of combinations of arguments that are valid one by one."""
     requests, duration = values.get("requests"), values["duration_s"]
     concurrency, threads = values["concurrency"], values.get("threads", 1)
     assert isinstance(concurrency, int) and isinstance(threads, int)
@@ -259,16 +265,15 @@ def _protocol_errors(values: Arguments) -> dict[str, str]:
 
 
 def method_and_path(entry: str) -> tuple[str, str]:
-    """Method and path of an entry: `/` is GET, `POST /` names the method."""
+    """Split an entry of a list of paths into method and path: `/` means GET, `POST /` names the method."""
     method, blank, path = entry.partition(" ")
     return (method, path) if blank else ("GET", entry)
 
 
 def clean_paths(tool: str, raw: Any, *, with_methods: bool = False) -> list[str]:
-    """URL paths, each beginning with one slash.
-
+    """Validate and return URL paths, each beginning with one slash.
     `with_methods` allows a supported method and a space before the path. ArgumentError({"paths": ...}) names the first
-    invalid one.
+    invalid path.
     """
     if not isinstance(raw, Sequence) or isinstance(raw, str) or not raw:
         raise ArgumentError({"paths": "Enter at least one path, for example /."})

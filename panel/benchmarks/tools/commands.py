@@ -1,12 +1,12 @@
-"""Build an argv list and its files from checked arguments. Pure.
+"""Build the argv list of a load tool, and its input files, from validated arguments. Pure functions.
 
-How each tool reaches a name-based virtual host on one listener:
+Each tool reaches a name-based virtual host on one listener in its own way:
 
 - h2load: URLs hold the site's name (Host, :authority, SNI), `--connect-to` the listener.
 - wrk: the URL holds the site's name; the agent's script connects to the listener.
 - ab: the URL holds the listener, `-H Host:` the name; ab takes SNI from that header, so with TLS it has no port.
-- siege: like ab without TLS. With TLS it takes SNI from the URL only, so the name must resolve to the listener's
-  address on the host; otherwise the agent refuses.
+- siege: like ab without TLS. With TLS, siege takes SNI from the URL only, so the name must resolve to the listener's
+address on the host; otherwise the agent refuses.
 - hey: like ab, with `-host`.
 """
 
@@ -36,7 +36,7 @@ BUNDLED = "gallop-load"
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One listener of one site: its address, and the site's name there."""
+    """One listener of a site, with the site's name in requests to it."""
 
     address: str  # literal IPv4 or IPv6 address
     port: int
@@ -60,7 +60,7 @@ class Endpoint:
 
     @property
     def sni_authority(self) -> str:
-        """Host header for a tool that also sends it as SNI, where a port is not allowed (RFC 6066, 3)."""
+        """Host header for a load tool that also sends its value as SNI, where a port is not allowed (RFC 6066, 3)."""
         return _bracketed(self.name) if self.tls else self.authority
 
     @property
@@ -93,11 +93,11 @@ def command(
     parser: bool = False,
     bundled: int = 0,
 ) -> Command:
-    """Command for one round; with `seconds`, for a warm-up of that length.
+    """Return the command of a load tool for one round, or for a warm-up of `seconds`.
 
     `parser`: siege also fetches linked resources. Links can point anywhere, so the agent allows this only in a test bed
-    without other network access. `bundled`: number of threads of the bundled load generator, used instead of h2load; 0:
-    h2load.
+    without other network access. `bundled`: number of threads of the bundled load generator, which replaces h2load; 0
+    means h2load.
     """
     values = dict(arguments)
     if seconds:
@@ -142,7 +142,7 @@ def _h2load(values: Arguments, paths: list[str], endpoint: Endpoint) -> Command:
 
 
 def _bundled(values: Arguments, paths: list[str], endpoint: Endpoint, threads: int) -> Command:
-    """Command of the bundled generator, which has h2load's options and prints JSON."""
+    """Return the command of the bundled load generator, which has h2load's options and prints JSON."""
     argv = [BUNDLED, f"--{values['protocol']}", "-c", str(values["concurrency"]), "-m", str(values["streams"])]
     argv += ["-t", str(threads)]
     argv += ["-D", str(values["duration_s"])] if values["duration_s"] else ["-n", str(values["requests"])]

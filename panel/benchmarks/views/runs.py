@@ -160,7 +160,7 @@ def delete(request: Request, uuid: UUID) -> HttpResponse:
 
 @require_safe
 def detail(request: Request, uuid: UUID) -> HttpResponse:
-    """Show a run's progress, and its result once it has ended."""
+    """Show the page of a run: its progress, or its result once it has ended."""
     run = run_or_404(request, uuid)
     context = {"run": run, "crumbs": crumbs(), "may_benchmark": _may_steer(request, run)}
     sites = [target.site for target in run.targets.select_related("site") if target.site is not None]
@@ -177,7 +177,7 @@ def _may_steer(request: Request, run: Run) -> bool:
 
 @require_safe
 def output(request: Request, uuid: UUID, position: int, number: int) -> HttpResponse:
-    """The load tool's complete output of one round, as plain text."""
+    """Return the complete output of the load tool in one round, as plain text."""
     run = run_or_404(request, uuid)
     row = get_object_or_404(selectors.rounds_of(run), target__position=position, number=number)
     return HttpResponse(row.output, content_type="text/plain; charset=utf-8")
@@ -204,7 +204,7 @@ def export_csv(request: Request, uuid: UUID) -> HttpResponse:
 
 @require_safe
 def compare(request: Request) -> HttpResponse:
-    """Compare runs: `run` is a run's uuid and can be repeated."""
+    """Show the comparison of 2 to COMPARED_RUNS runs. Each query parameter `run` is the UUID of a run."""
     wanted = request.GET.getlist("run")
     try:
         uuids = [UUID(text) for text in wanted]

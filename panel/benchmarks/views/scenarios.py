@@ -50,7 +50,7 @@ def scenario_list(request: Request) -> HttpResponse:
 
 @require_POST
 def quick(request: Request) -> HttpResponse:
-    """Create a predefined scenario and continue with the choice of sites."""
+    """Create a predefined scenario, then redirect to the form that chooses sites for a run."""
     chosen = BY_SLUG.get(request.POST.get("quick", ""))
     if chosen is None:
         raise Http404
@@ -94,7 +94,7 @@ def _refused(form: ScenarioForm, error: ApplicationError | ValidationError) -> N
 
 @require_POST
 def scenario_check(request: Request, tool: str, pk: int | None = None) -> HttpResponse:
-    """Validate the scenario form inline; nothing is saved."""
+    """Return the errors of the scenario form's fields as HTML while the user types. Saves nothing."""
     if tool not in Tool.values:
         raise Http404
     scenario = scenario_or_404(request, pk) if pk else None
@@ -145,7 +145,7 @@ def scenario_delete(request: Request, pk: int) -> HttpResponse:
 
 
 def _argument_words(scenario: Scenario) -> list[tuple[str, str, str]]:
-    """Label, value and unit of each argument that is set."""
+    """Return label, value and unit of each argument of the scenario that is set."""
     words = []
     for field in TOOLS[Tool(scenario.tool)].fields:
         value = scenario.arguments.get(field.name)
@@ -158,7 +158,7 @@ def _argument_words(scenario: Scenario) -> list[tuple[str, str, str]]:
 
 @require_safe
 def scenario_detail(request: Request, pk: int) -> HttpResponse:
-    """Show a scenario's load, and a figure over its runs."""
+    """Show a scenario's load, its runs, and a chart of one figure over these runs."""
     scenario = scenario_or_404(request, pk)
     name = request.GET.get("figure", "throughput_rps")
     if name not in BY_NAME:

@@ -47,7 +47,7 @@ def suite_or_404(request: Request, uuid: UUID) -> SuiteRun:
 
 @require_safe
 def suite_list(request: Request) -> HttpResponse:
-    """Show the suites and their runs."""
+    """Show the published suites, with forms to start them, and their runs."""
     hosts = list(hosts_visible(request.user).filter(status=HostStatus.READY))
     context = {
         "offers": [_offer(request.user, slug, next(iter(hosts), None)) for slug in SUITES],
@@ -61,7 +61,7 @@ def suite_list(request: Request) -> HttpResponse:
 
 
 def _offer(user: User, slug: str, host: Host | None) -> dict[str, object]:
-    """One suite with its form; `host` is preselected."""
+    """Return the data of one suite and its form. Expected durations are for `host`, the preselected host."""
     suite = SUITES[slug]
     return {
         "suite": suite,
@@ -74,7 +74,9 @@ def _offer(user: User, slug: str, host: Host | None) -> dict[str, object]:
 
 @require_safe
 def suite_expected(request: Request, suite: str) -> HttpResponse:
-    """Estimated duration of each preset for the chosen part and host: the form's buttons, or with `words` text only."""
+    """Return the expected duration of each preset for the chosen part and host as HTML: the form's buttons, or only
+    text if the query has `words`.
+    """
     if suite not in SUITES:
         raise Http404
     form = SuiteForm(request.GET, suite=SUITES[suite], user=request.user)
@@ -123,7 +125,7 @@ def suite_start(request: Request, suite: str) -> HttpResponse:
 
 @require_safe
 def suite_detail(request: Request, uuid: UUID) -> HttpResponse:
-    """Show a suite run's progress, and its result once it has ended."""
+    """Show the page of a suite run: its progress, or its result once it has ended."""
     row = suite_or_404(request, uuid)
     context = {"row": row, "crumbs": _crumbs(), "may_benchmark": suite_services.may_steer(request.user, row)}
     if row.is_ended:
@@ -182,7 +184,7 @@ def suite_delete(request: Request, uuid: UUID) -> HttpResponse:
 
 @require_safe
 def suite_compare(request: Request) -> HttpResponse:
-    """Compare runs of one suite: `suite` is a suite run's uuid and can be repeated."""
+    """Compare runs of one suite. Each query parameter `suite` is the UUID of a suite run."""
     try:
         uuids = [UUID(text) for text in request.GET.getlist("suite")]
     except ValueError as error:
@@ -215,7 +217,7 @@ def suite_csv(request: Request, uuid: UUID) -> HttpResponse:
 
 @require_safe
 def suite_report(request: Request, uuid: UUID) -> HttpResponse:
-    """The result as one file, to keep or send."""
+    """Download the result of a suite run as one HTML file."""
     row = suite_or_404(request, uuid)
     response = HttpResponse(suite_exports.suite_html(row))
     response["Content-Disposition"] = f'attachment; filename="{suite_exports.file_name(row)}.html"'

@@ -1,4 +1,4 @@
-"""Allowances of teams for resources that are not their own, over the API."""
+"""REST API of allowances: permissions of teams to use resources that are not their own."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from panel.websites.serializers.allowances import AllowanceInput, AllowanceSeria
 
 
 class Allowances(Resource):
-    """Allowances by administrators: names and addresses that overlap another team's, and services of a host (sockets,
-    loopback ports) that upstreams and PHP pools may use.
+    """Allowances that administrators give to teams: names and addresses that overlap another team's, and services of a
+    host (sockets, loopback ports) that upstreams and PHP pools may use.
     """
 
     model = Allowance

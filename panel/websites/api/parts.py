@@ -1,4 +1,4 @@
-"""Server blocks, locations, upstreams, PHP pools and raw directives over the API."""
+"""REST API of server blocks, locations, upstreams, PHP pools and raw directives."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ from panel.websites.serializers.sites import (
 
 
 def _keep_site(instance: Any, values: dict[str, Any]) -> dict[str, Any]:
-    """Values without the site; a part stays with its site, so naming another is rejected."""
+    """Remove `site` from the values of an update. ApiError if it names another site, because objects cannot move to
+    another site.
+    """
     if values.pop("site", instance.site) != instance.site:
         detail = "Objects cannot move to another site. Create a copy there, then delete this one."
         raise ApiError("invalid", detail, [{"pointer": "/site", "detail": detail}])
@@ -41,7 +43,7 @@ def _keep_site(instance: Any, values: dict[str, Any]) -> dict[str, Any]:
 
 
 class Blocks(Resource):
-    """Server blocks. Lists of `listens` and `names` are replaced as a whole; locations are at /locations/."""
+    """Server blocks of sites. The lists `listens` and `names` are replaced as a whole; locations are at /locations/."""
 
     model = ServerBlock
     serializer_class = BlockSerializer
@@ -78,7 +80,9 @@ class Blocks(Resource):
     @extend_schema(request=LocationSerializer, responses={200: LocationSerializer(many=True), 201: LocationSerializer})
     @action(detail=True, methods=["get", "post"], serializer_class=LocationSerializer, pagination_class=None)
     def locations(self, request: Request, pk: str = "") -> Response:
-        """List the block's locations in the order of their regular expressions; POST adds one at the end."""
+        """List the locations of the server block, in the order in which regular expressions are tried; POST adds one at
+        the end.
+        """
         block = self.get_object()
         context = {**self.get_serializer_context(), "site": block.site}
         if request.method == "GET":
@@ -93,7 +97,7 @@ class Blocks(Resource):
     @extend_schema(request=LocationOrder, responses=LocationSerializer(many=True))
     @action(detail=True, methods=["put"], url_path="locations/order", pagination_class=None)
     def reorder(self, request: Request, pk: str = "") -> Response:
-        """Reorder the locations: the list must contain each exactly once."""
+        """Reorder the locations of the server block: `order` must contain each of them exactly once."""
         block = self.get_object()
         services.locations_reorder(actor=self.actor, block=block, order=self.body(LocationOrder)["order"])
         rows = block.locations.select_related("upstream", "php_pool")
@@ -140,7 +144,7 @@ class Locations(Resource):
 
 
 class Upstreams(Resource):
-    """Groups of application servers for a site's locations."""
+    """Upstreams: groups of application servers for a site's locations."""
 
     model = Upstream
     serializer_class = UpstreamSerializer
@@ -173,7 +177,7 @@ class Upstreams(Resource):
 
 
 class PhpPools(Resource):
-    """PHP process pools for a site's locations."""
+    """PHP pools: PHP processes for a site's locations."""
 
     model = PhpPool
     serializer_class = PhpPoolSerializer
@@ -206,7 +210,9 @@ class PhpPools(Resource):
 
 
 class Snippets(Resource):
-    """Raw directives: administrators only; sessions confirm their password first."""
+    """Raw directives of sites. Only administrators can change them; users with a session must confirm their password
+    first.
+    """
 
     model = RawSnippet
     serializer_class = SnippetSerializer
@@ -229,7 +235,7 @@ class Snippets(Resource):
         return self.answer(made, status=201, location=f"/api/v1/snippets/{made.pk}/")
 
     def partial_update(self, request: Request, pk: str = "") -> Response:
-        """Change the text; all other fields are fixed."""
+        """Change the text of raw directives; all other fields are fixed."""
         row = self.get_object()
         expected = self.expected_version(row)
         values = self.body(SnippetSerializer, partial=True)

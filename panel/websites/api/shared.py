@@ -1,4 +1,4 @@
-"""Shared settings over the API: access lists, header sets, directive sets."""
+"""REST API of shared settings: access lists, header sets, directive sets."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class _SharedSettings(Resource):
 
 
 class AccessLists(_SharedSettings):
-    """Addresses and networks under a name. An access rule with the source `@name` means all of them."""
+    """Access lists: addresses and networks under a name. An access rule with the source `@name` means all of them."""
 
     model = AccessList
     serializer_class = shared.AccessListSerializer
@@ -61,21 +61,21 @@ class AccessLists(_SharedSettings):
 
     @extend_schema(request=shared.AccessListInput, responses={201: shared.AccessListSerializer})
     def create(self, request: Request) -> Response:
-        """Add a list to a team."""
+        """Add an access list to a team."""
         return self._create()
 
     @extend_schema(request=shared.AccessListChange, responses=shared.AccessListSerializer)
     def partial_update(self, request: Request, name: str = "") -> Response:
-        """Replace the addresses. Sites that use the list have changes to deploy."""
+        """Replace the addresses of an access list. Sites that use the list then have changes to deploy."""
         return self._partial_update()
 
     def destroy(self, request: Request, name: str = "") -> Response:
-        """Delete a list that no site uses."""
+        """Delete an access list that no site uses."""
         return self._destroy()
 
 
 class HeaderSets(_SharedSettings):
-    """Response headers under a name. A header with the name `@name` and no value means all of them."""
+    """Header sets: response headers under a name. A header with the name `@name` and no value means all of them."""
 
     model = HeaderSet
     serializer_class = shared.HeaderSetSerializer
@@ -88,7 +88,7 @@ class HeaderSets(_SharedSettings):
 
     @extend_schema(request=shared.HeaderSetChange, responses=shared.HeaderSetSerializer)
     def partial_update(self, request: Request, name: str = "") -> Response:
-        """Replace the headers. Sites that use the set have changes to deploy."""
+        """Replace the headers of a header set. Sites that use the set then have changes to deploy."""
         return self._partial_update()
 
     def destroy(self, request: Request, name: str = "") -> Response:
@@ -97,7 +97,9 @@ class HeaderSets(_SharedSettings):
 
 
 class DirectiveSets(_SharedSettings):
-    """Raw directives under a name, for administrators. A line `@name` in raw directives means all of them."""
+    """Directive sets: raw directives under a name, for administrators. A line `@name` in raw directives means all of
+    them.
+    """
 
     model = DirectiveSet
     serializer_class = shared.DirectiveSetSerializer
@@ -117,7 +119,7 @@ class DirectiveSets(_SharedSettings):
 
     @extend_schema(request=shared.DirectiveSetChange, responses=shared.DirectiveSetSerializer)
     def partial_update(self, request: Request, name: str = "") -> Response:
-        """Replace the text. The directives of every site that names the set are checked with it."""
+        """Replace the text of a directive set. The directives of every site that uses the set are validated with it."""
         return self._partial_update()
 
     def destroy(self, request: Request, name: str = "") -> Response:

@@ -1,4 +1,6 @@
-"""Parse the output of load tools into figures with units. Pure; tested on recorded output of the real tools."""
+"""Parsers of the output of load tools, which return figures with units. Pure; tested on recorded output of the real
+tools.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ _PARSERS: dict[str, Callable[[Output], Metrics]] = {
 
 
 def parse(program: str, output: Output) -> Metrics:
-    """Figures from the output of `program`, a Tool or the bundled load generator. ParseError, with the tool's last
-    message, if there is no result.
+    """Return the figures in the output of `program`, a Tool or the bundled load generator. ParseError, with the
+    program's last message, if it printed no result.
     """
     return _PARSERS[program](output)

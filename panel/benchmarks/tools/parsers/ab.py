@@ -1,5 +1,4 @@
-"""ApacheBench 2.3: its report, and the percentiles that it writes with -e.
-
+"""Parser for ApacheBench 2.3: its report, and the file of percentiles that the option -e writes.
 The report has latencies in whole milliseconds; the file has microseconds for percentiles 0 to 99 and the maximum.
 """
 

@@ -1,4 +1,4 @@
-"""gallop-load (native/load/src/report.rs, `json`): counts, and latencies in microseconds."""
+"""Parser for gallop-load's JSON (native/load/src/report.rs): counts, and latencies in microseconds."""
 
 from __future__ import annotations
 

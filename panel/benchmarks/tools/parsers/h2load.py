@@ -1,4 +1,4 @@
-"""h2load (nghttp2 1.52): its report, and the agent's histogram of all requests in its --log-file."""
+"""Parser for h2load (nghttp2 1.52): its report, and the agent's histogram of all requests in the file of --log-file."""
 
 from __future__ import annotations
 

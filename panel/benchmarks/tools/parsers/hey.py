@@ -1,4 +1,4 @@
-"""hey 0.1.4: the JSON and the failures that its report template prints (commands.py), in seconds."""
+"""Parser for hey 0.1.4: the JSON and the failures that the report template in commands.py prints. Times are in seconds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RESOLUTION_MS = 0.001
 
 
 def parse(output: Output) -> Metrics:
-    """Figures from hey's report. `bytes` is None: hey adds up the lengths that responses announce."""
+    """Return the figures of hey's report. `bytes` is None, because hey only adds up the Content-Length of responses."""
     report, _, failures = output.stdout.partition("\n")
     try:
         values = json.loads(report)
@@ -46,7 +46,7 @@ def parse(output: Output) -> Metrics:
 
 
 def _errors(text: str) -> dict[str, int]:
-    """Failures by the last part of Go's message; the parts before it name addresses and ports."""
+    """Count failures by the last part of Go's message; the parts before it name addresses and ports."""
     found: Counter[str] = Counter()
     for line in text.splitlines():
         count, _, message = line.partition(" ")

@@ -1,4 +1,4 @@
-"""Common result of all tools. Values that a tool does not report are None; nothing is estimated."""
+"""Figures that all parsers of load tools return. Values that a tool does not report are None; nothing is estimated."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ CURVE = (0, 10, 25, 50, 75, 80, 85, 90, 92.5, 95, 97, 98, 99, 99.5, 99.9, 99.95,
 
 
 class ParseError(ValueError):
-    """The tool printed no result; the message contains its own output."""
+    """Raised if a load tool printed no usable result. The message contains the tool's own output, or the reason."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """Output of one execution; `outputs` and `latency` as in a BenchResult (agents/protocol.py)."""
+    """Output of one execution of a load tool. `outputs` and `latency` are those of a BenchResult (agents/protocol.py)."""
 
     stdout: str
     stderr: str = ""
@@ -27,7 +27,9 @@ class Output:
     latency: dict[str, Any] = field(default_factory=dict)
 
     def last_words(self) -> str:
-        """The last line on stderr, else on stdout, before any usage message."""
+        """Return the tool's last message: the last line on stderr, else on stdout; the first line if a usage message
+        follows it.
+        """
         lines = [line.strip() for line in (self.stderr or self.stdout).splitlines() if line.strip()]
         usage = next((number for number, line in enumerate(lines) if line.lower().startswith("usage:")), 0)
         if usage:
@@ -37,7 +39,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Latency:
-    """Latencies in milliseconds. `resolution` is the tool's: 10 for output in hundredths of a second."""
+    """Latencies in milliseconds. `resolution` is that of the tool's output, for example 10 for hundredths of a second."""
 
     resolution: float
     mean: float | None = None
@@ -52,8 +54,8 @@ class Latency:
 
 @dataclass(frozen=True)
 class Metrics:
-    """Figures of one execution. `requests` counts all ended requests: successful, `failed` (no response) or `non2xx`
-    (other status).
+    """Figures of one execution of a load tool. `requests` counts all ended requests: successful, `failed` (no response)
+    or `non2xx` (other status).
     """
 
     requests: int
@@ -75,7 +77,7 @@ class Metrics:
 
     @property
     def availability_percent(self) -> float:
-        """Responses with the wanted status, in percent of all requests."""
+        """Share of requests with a 2xx response, in percent; 0 without requests."""
         return 100.0 * self.good / self.requests if self.requests else 0.0
 
     def to_json(self) -> dict[str, object]:
@@ -83,18 +85,22 @@ class Metrics:
 
 
 def from_json(data: dict[str, Any]) -> Metrics:
-    """The inverse of `Metrics.to_json`."""
+    """Return the Metrics that `Metrics.to_json` made JSON of."""
     values = {key: value for key, value in data.items() if key != "availability_percent"}
     return Metrics(**{**values, "latency_ms": Latency(**data["latency_ms"])})
 
 
 def little(throughput_rps: float, mean_ms: float | None) -> float | None:
-    """Average number of concurrent requests: throughput times response time."""
+    """Return the average number of concurrent requests by Little's law: throughput times mean latency; None without a
+    latency.
+    """
     return None if mean_ms is None else throughput_rps * mean_ms / 1000.0
 
 
 def percentile(counts: list[list[int]], percent: float) -> float | None:
-    """Nearest-rank percentile, in ms, of a histogram [[us, n], ...] sorted by value; None if it is empty."""
+    """Return the nearest-rank percentile, in ms, of a histogram [[us, count], ...] sorted by value; None if it is
+    empty.
+    """
     total = sum(count for _, count in counts)
     if not total:
         return None
@@ -108,7 +114,9 @@ def percentile(counts: list[list[int]], percent: float) -> float | None:
 
 
 def histogram_curve(counts: list[list[int]]) -> list[list[float]]:
-    """Points of the percentile curve, up to the highest percentile that the number of requests supports."""
+    """Return points [percent, ms] of the latency curve, up to the highest percentile that the number of requests
+    supports.
+    """
     total = sum(count for _, count in counts)
     points = [percent for percent in CURVE if total * (100 - percent) >= 100]
     return [[percent, value] for percent in points if (value := percentile(counts, percent)) is not None]

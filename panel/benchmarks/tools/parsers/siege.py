@@ -1,4 +1,6 @@
-"""siege 4.0: its final JSON. Times in hundredths of a second, data in MiB; no percentiles."""
+"""Parser for siege 4.0: the JSON at the end of its output. Times are in hundredths of a second, data in MiB; siege
+reports no percentiles.
+"""
 
 from __future__ import annotations
 
