@@ -1,4 +1,4 @@
-"""Faults of a certificate because of which browsers refuse it although it is valid. Pure, except that it reads the list
+"""Faults of a certificate that make browsers reject it although it has not expired. Pure, except that it reads the list
 of public certificate authorities (certifi).
 """
 
@@ -34,8 +34,9 @@ _WEAK = (hashes.SHA1, hashes.MD5)
 
 
 def faults_of(chain: Sequence[x509.Certificate], roots: Sequence[x509.Certificate] | None = None) -> list[str]:
-    """Keys of WORDS for a chain, leaf first. `roots` replaces the public authorities; rules that only browsers apply to
-    these are left out for others. A self-signed certificate has no faults: its users know it.
+    """Return the faults of a certificate chain, leaf first, as keys of WORDS.
+    `roots` replaces the public authorities. Rules that browsers apply only to public authorities are not applied to
+    others. Self-signed certificates have no faults, because their users know that browsers reject them.
     """
     leaf = chain[0]
     if leaf.issuer == leaf.subject:
@@ -71,7 +72,7 @@ def _has(certificate: x509.Certificate, extension: type[x509.ExtensionType]) -> 
 
 
 def _names_issuer(leaf: x509.Certificate) -> bool:
-    """Return whether the certificate tells where its issuer's certificate is (RFC 5280 section 4.2.2.1)."""
+    """Return whether the certificate contains the URL of its issuer's certificate (RFC 5280 section 4.2.2.1)."""
     try:
         value = leaf.extensions.get_extension_for_class(x509.AuthorityInformationAccess).value
     except (x509.ExtensionNotFound, ValueError):
@@ -80,7 +81,7 @@ def _names_issuer(leaf: x509.Certificate) -> bool:
 
 
 def _leads_to(chain: Sequence[x509.Certificate], roots: Sequence[x509.Certificate]) -> bool:
-    """Return whether the chain leads to one of the roots, at the beginning of its validity."""
+    """Return whether the chain leads to one of the roots, verified at the beginning of the leaf's validity."""
     leaf = chain[0]
     try:
         names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value

@@ -1,4 +1,4 @@
-"""Certificates as data: parse pasted ones, and create self-signed ones. No database here."""
+"""Certificates as data: parse uploaded certificates, and create self-signed ones. No database access here."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from panel.websites.certificate_faults import MIN_RSA_BITS, faults_of
 
 ServerKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey
 
-# Days before the end at which a certificate is named; those longer than a third of its lifetime do not count.
+# Days before the end at which an alert mentions a certificate; steps longer than a third of its lifetime do not count.
 EXPIRY_STEPS = (30, 14, 7, 3, 1)
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """A checked certificate: normalized PEM texts, aware times, `fingerprint` is the SHA-256 of the
-    leaf's DER in hex.
+    """A validated certificate with chain and key: normalized PEM texts and aware times. `fingerprint` is the SHA-256 of
+    the leaf's DER encoding in hex.
     """
 
     certificate_pem: str
@@ -40,7 +40,8 @@ class Bundle:
 
 
 def bundle_read(certificate_pem: str, private_key_pem: str, *, now: datetime.datetime) -> Bundle:
-    """Check an upload: leaf first, then each certificate's issuer, and the key of the leaf.
+    """Validate an uploaded certificate and return it. The chain must begin with the leaf, each certificate must be
+    followed by its issuer, and the key must belong to the leaf.
 
     Raises ApplicationError with the `field` certificate_pem or private_key_pem.
     """
@@ -63,14 +64,15 @@ def bundle_read(certificate_pem: str, private_key_pem: str, *, now: datetime.dat
 
 
 def pkcs12(certificate_pem: str, private_key_pem: str, name: str, password: str) -> bytes:
-    """The certificate with its key and chain as PKCS #12 (RFC 7292), encrypted with the password."""
+    """Return the certificate with its key and chain as PKCS #12 (RFC 7292), encrypted with the password."""
     chain, key = _chain(certificate_pem), _key(private_key_pem)
     encryption = serialization.BestAvailableEncryption(password.encode())
     return serialize_key_and_certificates(name.encode(), key, chain[0], chain[1:] or None, encryption)
 
 
 def public_read(certificate_pem: str) -> Bundle:
-    """A certificate whose key stays on its host: leaf first, then each certificate's issuer. It may have expired.
+    """Validate and return a certificate without its key, which stays on its host: leaf first, each one followed by its
+    issuer. The certificate may have expired.
 
     Raises ApplicationError with the `field` certificate_pem.
     """
@@ -80,7 +82,7 @@ def public_read(certificate_pem: str) -> Bundle:
 
 
 def self_signed(names: list[str], *, now: datetime.datetime, days: int = 397) -> Bundle:
-    """A new P-256 key and a self-signed certificate for DNS names and addresses."""
+    """Return a new P-256 key with a self-signed certificate for DNS names and IP addresses."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0][:64])])
     certificate = (
@@ -171,7 +173,7 @@ def _check_order(chain: list[x509.Certificate]) -> None:
 
 
 def names_of(leaf: x509.Certificate) -> list[str]:
-    """Domain names and addresses of a certificate."""
+    """Return the DNS names and IP addresses in a certificate."""
     try:
         names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -201,7 +203,9 @@ def _key_pem(key: ServerKey) -> str:
 def expiry_step(
     not_before: datetime.datetime, not_after: datetime.datetime, now: datetime.datetime, *, most: int = EXPIRY_STEPS[0]
 ) -> int | None:
-    """The last of EXPIRY_STEPS, of at most `most` days, that the time has reached; 0 after the end, None before all."""
+    """Return the smallest of EXPIRY_STEPS (days before the end, at most `most`) that a certificate has reached; 0 after
+    its end, None before the first step.
+    """
     if not_after <= now:
         return 0
     third = (not_after - not_before) / 3
@@ -210,8 +214,8 @@ def expiry_step(
 
 
 def covers(names: list[str], server_name: str) -> bool:
-    """Return whether a certificate for `names` covers one server name (RFC 6125 section 6.4.3). Regular expressions
-    count as covered.
+    """Return whether a certificate for `names` covers one server name (RFC 6125 section 6.4.3). Regular expressions and
+    names such as www.* count as covered.
     """
     server_name = server_name.strip("[]")  # an IPv6 address has no brackets in a certificate
     if server_name.startswith("~") or server_name.endswith(".*"):
@@ -225,7 +229,9 @@ def covers(names: list[str], server_name: str) -> bool:
 
 
 def certificate_end(text: str) -> datetime.datetime | None:
-    """End of the certificate, if the text of a file is one; None for any other file."""
+    """Return the end of the certificate if `text`, the content of a file, is a PEM certificate; None for other
+    files.
+    """
     if not text.startswith("-----BEGIN CERTIFICATE-----"):
         return None
     try:

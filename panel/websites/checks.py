@@ -1,6 +1,6 @@
-"""Checks across objects before a site can be deployed: within the site, with its host, with other sites.
-
-A draft may have problems (the page shows them); a plan may not. Conflicts with other sites are rejected when saving.
+"""Checks before a site can be deployed, across several objects: within the site, with its host, with other sites.
+A draft may have problems, which its page shows; a plan may not. Conflicts with other sites are rejected when a draft is
+saved.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def site_problems(
     may_clash: bool = True,
     others: ownership.Ownership | None = None,
 ) -> list[Problem]:
-    """Problems that prevent `actor` from planning `site` on `web_server` (default: its own); empty if a plan is
-    possible.
+    """Return the problems that prevent `actor` from planning `site` on `web_server` (default: the site's own); empty if
+    a plan is possible.
 
     `is_fetched`: the site was just loaded by freeze.with_parts. `may_clash`: whether the site is one of
     `clash_suspects`. `others`: claims of other teams, looked up for several sites at once.
@@ -90,7 +90,9 @@ def _block_problems(where: str, block: ServerBlock) -> Iterable[Problem]:
 
 
 def _listener_problems(where: str, block: ServerBlock, web_server: WebServer) -> Iterable[Problem]:
-    """Sockets that the server's own files open with settings other than the site's."""
+    """Return problems with addresses that the web server's own configuration already listens on with other settings
+    than the site.
+    """
     own = [OwnListener(**item) for item in web_server.own_listeners]
     for listen in block.listens.all():
         words = own_clash(own, listen.address, listen.port, listen.tls)
@@ -123,7 +125,9 @@ def _path_problems(
 def _log_problems(
     where: str, block: ServerBlock, former: WebServer | None, web_server: WebServer, served: list[str]
 ) -> Iterable[Problem]:
-    """Logs outside the web server's own log folder; its root process writes them."""
+    """Return problems with logs outside the web server's log folder, which its root process would write, or inside
+    served folders.
+    """
     log_dir = web_server.paths.get("log_dir", "")
     for name in ("access_log", "error_log"):
         path = paths.log_on(getattr(block, name), former, web_server)
@@ -144,16 +148,17 @@ def _log_problems(
 
 
 def site_label(user: User, site: Site) -> str:
-    """Name of another site in a message to `user`: its real name only if the user has access."""
+    """Name another site in a message to `user`: by its real name only if the user can see the site."""
     if may(user, Action.VIEW, Team(pk=site.team_id)):
         return _("the site %s") % site.name
     return _("a site of another team")
 
 
 def site_clashes(actor: User, site: Site, web_server: WebServer) -> list[Problem]:
-    """Names and listens that another enabled site of the web server, or another server of the host, already uses.
+    """Return problems with names and addresses that another enabled site of the web server, or another web server of
+    the host, already uses.
 
-    A few queries per listen, independent of the number of sites. Names only sites that `actor` has access to.
+    A few queries per listen, independent of the number of sites. Messages name only sites that `actor` can see.
     """
     return _clashes(actor, site, web_server, list(site.blocks.prefetch_related("listens", "names")))
 
@@ -174,8 +179,8 @@ def _clashes(actor: User, site: Site, web_server: WebServer, own: list[ServerBlo
 
 
 def clash_suspects(sites: Iterable[Site]) -> set[int]:
-    """Ids of sites that may conflict with another site, each on its own web server; all others certainly do not. One
-    query.
+    """Return the ids of sites that may conflict with another site, each checked on its own web server. All other sites
+    certainly do not conflict. One query.
     """
     own = Listen.objects.filter(block__site__in=[site.pk for site in sites])
     own_names = ServerName.objects.filter(block=OuterRef(OuterRef(OuterRef("block")))).values("name")
@@ -192,7 +197,7 @@ def clash_suspects(sites: Iterable[Site]) -> set[int]:
 
 
 def _others(site: Site, web_server: WebServer, listen: Listen) -> QuerySet[Listen]:
-    """Listens of the host's other enabled sites on the same port."""
+    """Return the addresses with the same port that other enabled sites of the host listen on."""
     rows = Listen.objects.filter(
         port=listen.port, block__site__enabled=True, block__site__web_server__host=web_server.host
     )
@@ -200,7 +205,7 @@ def _others(site: Site, web_server: WebServer, listen: Listen) -> QuerySet[Liste
 
 
 def _overlapping(address: str) -> Q:
-    """Addresses that conflict with `address` if different programs listen on them."""
+    """Return a filter for addresses that conflict with `address` if different programs listen on them."""
     is_v6 = ":" in address
     family = Q(address__contains=":") if is_v6 else ~Q(address__contains=":")
     return family if address in _ANY else family & Q(address__in=[address, *_ANY])
@@ -254,7 +259,7 @@ def _name_clashes(
 
 
 def _own_clashes(blocks: list[ServerBlock]) -> list[Problem]:
-    """Conflicts between the server blocks of one site."""
+    """Return problems with addresses and names that several server blocks of one site share."""
     problems = []
     seen: dict[tuple[str, int, str], int] = {}
     defaults: dict[tuple[str, int], int] = {}
@@ -278,10 +283,10 @@ def _own_clashes(blocks: list[ServerBlock]) -> list[Problem]:
 def path_clashes(
     actor: User, site: Site, host: Host, *, kept: Set[str] = frozenset(), named: Mapping[str, str] | None = None
 ) -> list[Problem]:
-    """Paths of `site` (or `named`, by place) on `host` that belong to another team's files; paths in `kept` are
-    allowed.
+    """Return problems with paths of `site` (or `named`, by place) on `host` that belong to another team's files. Paths
+    in `kept` are allowed.
 
-    None for an administrator, who may share folders between teams. A constant number of queries.
+    Administrators get none, because they may share folders between teams. A constant number of queries.
     """
     if may(actor, Action.ADMINISTER):
         return []
@@ -294,33 +299,35 @@ def path_clashes(
 
 
 def claim_problems(claims: Iterable[Claim]) -> list[Problem]:
-    """Problems of the claims, each message once per place."""
+    """Return the problems for the given claims, each message once per place."""
     return list(dict.fromkeys(Problem(claim.where, ownership.refusal(claim)) for claim in claims))
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Resources of a site before a change; the change is not checked for them again."""
+    """Paths and claims that a site had before a change. The change is not checked for these again."""
 
     paths: Set[str] = frozenset()
     claims: Set[ownership.Key] = frozenset()
 
 
 def kept_of(site: Site | None, team: Team, web_server: WebServer | None) -> Kept:
-    """Resources that `site` already uses for `team` on `web_server`."""
+    """Return the paths and claims that `site` already uses for `team` on `web_server`."""
     host = web_server.host if web_server else None
     return Kept(paths.kept_paths(site, team, host), ownership.claims_kept(site, team, web_server))
 
 
 def foreign_problems(actor: User, site: Site, kept: Kept) -> list[Problem]:
-    """Resources of `site` that belong to another team and are new in the change that `actor` just made."""
+    """Return problems with resources of `site` that belong to another team and are new in the change that `actor` just
+    made.
+    """
     problems = claim_problems(ownership.claims_refused(actor, site, kept=kept.claims))
     return problems + (path_clashes(actor, site, site.web_server.host, kept=kept.paths) if site.web_server else [])
 
 
 def refuse_foreign(actor: User, site: Site, *, kept: Kept | None = None, field: str = "") -> None:
-    """Reject foreign names and addresses after every change of a site's parts, team or web server, even if the site is
-    disabled.
+    """Reject resources of other teams. Call this after every change of a site's parts, team or web server, even if the
+    site is disabled.
 
     Raises ValidationError at `field`, by default at the field of each problem.
     """
@@ -332,8 +339,8 @@ def refuse_foreign(actor: User, site: Site, *, kept: Kept | None = None, field: 
 
 
 def refuse_host_of_others(site: Site, web_server: WebServer | None = None, *, field: str = "web_server") -> None:
-    """Reject a web server (by default the site's own) on a host that belongs to other teams. Raises ValidationError at
-    `field`.
+    """Reject a web server (by default the site's own) on a host that only other teams may use. Raises ValidationError
+    at `field`.
     """
     web_server = web_server or site.web_server
     if web_server is None or web_server.host.permits(site.team):
@@ -343,10 +350,10 @@ def refuse_host_of_others(site: Site, web_server: WebServer | None = None, *, fi
 
 
 def refuse_foreign_paths(actor: User, site: Site, *, kept: Set[str] = frozenset(), field: str = "") -> None:
-    """Reject foreign paths after every change of a site's paths, team or web server, even if the site is disabled,
-    because its logs can be read.
+    """Reject paths that belong to other teams. Call this after every change of a site's paths, team or web server, even
+    if the site is disabled, because its logs can be read.
 
-    Raises ValidationError at `field`, by default at that of each path.
+    Raises ValidationError at `field`, by default at the field of each path.
     """
     if site.web_server is None:
         return
@@ -358,8 +365,8 @@ def refuse_foreign_paths(actor: User, site: Site, *, kept: Set[str] = frozenset(
 
 
 def refuse_clashes(actor: User, site: Site) -> None:
-    """Reject conflicts after every change of an enabled site's listens, names or web server. Raises ValidationError by
-    place.
+    """Reject conflicts with other sites. Call this after every change of an enabled site's addresses, names or web
+    server. Raises ValidationError by field.
     """
     if not site.enabled or site.web_server is None:
         return

@@ -1,4 +1,6 @@
-"""Certificate authorities and revocation lists that check the certificates of clients. No database here."""
+"""Certificate authorities and revocation lists with which web servers verify client certificates. No database access
+here.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ _CRL_BEGIN, _CRL_END = "-----BEGIN X509 CRL-----", "-----END X509 CRL-----"
 
 
 def authorities_read(pem: str) -> list[x509.Certificate]:
-    """Certificates of a PEM text; ValidationError unless each may sign certificates (RFC 5280, 4.2.1.9)."""
+    """Return the certificates in a PEM text; ValidationError unless each one is a certificate authority (RFC 5280,
+    4.2.1.9).
+    """
     _check_size(pem)
     if "PRIVATE KEY" in pem:
         raise ValidationError(_("Remove the private key. Only the certificates of the authorities are needed here."))
@@ -40,7 +44,7 @@ def _may_sign(certificate: x509.Certificate) -> bool:
 
 
 def revocations_read(pem: str) -> list[x509.CertificateRevocationList]:
-    """Revocation lists of a PEM text; ValidationError if one cannot be read."""
+    """Return the certificate revocation lists in a PEM text; ValidationError if one cannot be read."""
     _check_size(pem)
     found = []
     for part in pem.split(_CRL_END)[:-1]:
@@ -55,7 +59,9 @@ def revocations_read(pem: str) -> list[x509.CertificateRevocationList]:
 
 
 def revocations_check(authorities: list[x509.Certificate], lists: list[x509.CertificateRevocationList]) -> None:
-    """ValidationError unless every authority has a list that it signed: web servers refuse all clients otherwise."""
+    """Raise ValidationError unless every authority has a revocation list that it signed; without one, web servers
+    reject all clients.
+    """
     for authority in authorities:
         own = [item for item in lists if item.issuer == authority.subject]
         name = authority.subject.rfc4514_string()
@@ -77,7 +83,9 @@ def _is_signed_by(item: x509.CertificateRevocationList, authority: x509.Certific
 
 
 def revocations_end(pem: str) -> dt.datetime | None:
-    """Earliest time at which a list expires and the web server begins to refuse every client; None if it never does."""
+    """Return the earliest time at which a revocation list expires, from which web servers reject every client; None if
+    none expires.
+    """
     ends = [item.next_update_utc for item in revocations_read(pem)]
     return min((end for end in ends if end is not None), default=None)
 

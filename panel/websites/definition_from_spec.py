@@ -1,7 +1,7 @@
-"""The inverse of freeze: the definition of an earlier frozen site, to restore its draft.
-
-A SiteSpec contains everything sent to a server. All other values stay as in the draft: team, web server, health path,
-notes, tags, and the raw directives of other servers for blocks and locations that still exist.
+"""Conversion of a frozen site (SiteSpec) back to a definition, to restore the draft of an earlier revision. Inverse of
+freeze.py.
+A SiteSpec contains everything sent to a web server. All other values stay as in the draft: team, web server, health
+path, notes, tags, and the raw directives for other web servers of blocks and locations that still exist.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _LISTS = ("index", "try_files", "gzip_types")
 
 
 def definition_of(frozen: spec.SiteSpec, was_on: WebServer, now: SiteData, is_on: WebServer | None) -> SiteData:
-    """Definition from a frozen site.
+    """Return the definition of the site that `frozen` describes.
 
-    `now` is `site_export(site, with_secrets=True)`; `was_on` the web server of `frozen`, `is_on` the site's own, with
-    its log folder.
+    `now` is `site_export(site, with_secrets=True)`. `was_on` is the web server of `frozen`, `is_on` the site's current
+    web server; log paths are moved from the log folder of the first to that of the second.
     """
     thaw = _Thaw(was_on, is_on)
     definition = {
@@ -36,7 +36,9 @@ def definition_of(frozen: spec.SiteSpec, was_on: WebServer, now: SiteData, is_on
 
 
 def _upstream(source: spec.Upstream, now: SiteData) -> Mapping[str, object]:
-    """The upstream, which goes on following hosts by tags if the draft's does; a revision has their addresses only."""
+    """Return the upstream's definition. If the draft's upstream follows hosts by tags, the result does, too; a revision
+    has only the addresses.
+    """
     same: Mapping[str, object] = next((item for item in now["upstreams"] if item["name"] == source.name), {})
     following = {name: same[name] for name in ("host_tags", "host_port") if name in same}
     return asdict(source) | {"servers": [asdict(row) for row in source.servers]} | following
@@ -56,7 +58,7 @@ def _same_location(location: spec.Location, block: Mapping[str, Any]) -> Mapping
 
 
 def _plain(items: Iterable[Any]) -> list[object]:
-    """Dataclasses as JSON, with tuples as lists."""
+    """Convert dataclasses to JSON values, with tuples as lists."""
     return [spec.to_json(item) for item in items]
 
 

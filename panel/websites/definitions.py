@@ -1,6 +1,5 @@
-"""The shapes of a site's definition: what `site_export` gives and `site_define` takes, and each list in it.
-
-Keys that are left out have the model's default (models.py). The API sends the same as JSON.
+"""The shapes of a site's definition, which `site_export` returns and `site_define` accepts, and of each list in it.
+Missing keys get the model's default (models.py). The API uses the same shapes as JSON.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from typing import TypedDict
 
 
 class ListenData(TypedDict, total=False):
-    """One address of a server block; `address` "" is every IPv4 address."""
+    """One address that a server block listens on. `address` "" means every IPv4 address."""
 
     address: str
     port: int
@@ -20,9 +19,9 @@ class ListenData(TypedDict, total=False):
 
 
 class HeaderData(TypedDict, total=False):
-    """A response header, or with name and value alone a request header. `always`: with every status.
+    """A response header, or a request header, which has only name and value. `always`: send with every status.
 
-    A response header with the name `@set` and no value stands for the headers of a header set.
+    A response header with the name `@set` and no value means all headers of the header set "set".
     """
 
     name: str
@@ -31,7 +30,9 @@ class HeaderData(TypedDict, total=False):
 
 
 class ErrorPageData(TypedDict):
-    """Error page. `response`: the status sent with the page; None keeps the original status."""
+    """An error page for some status codes. `response`: the status sent with the page; None keeps the original
+    status.
+    """
 
     codes: list[int]
     uri: str
@@ -66,7 +67,7 @@ class ServerData(TypedDict, total=False):
 
 
 class UpstreamData(TypedDict, total=False):
-    """An upstream. With `host_tags`, its servers follow the hosts that have all of them."""
+    """An upstream. With `host_tags`, its servers are the hosts that have all of these tags."""
 
     name: str
     balancing: str
@@ -101,14 +102,14 @@ class LocationFiles(TypedDict, total=False):
 
 
 class LocationPhp(TypedDict, total=False):
-    """`php_pool` is a name."""
+    """PHP fields of a location. `php_pool` is the name of a PHP pool of the site."""
 
     php_pool: str | None
     split_path_info: bool
 
 
 class LocationProxy(TypedDict, total=False):
-    """`upstream` is a name."""
+    """Proxy fields of a location. `upstream` is the name of an upstream of the site."""
 
     upstream: str | None
     upstream_protocol: str
@@ -165,7 +166,7 @@ class LocationData(
     LocationLimits,
     total=False,
 ):
-    """A location; `snippets` are raw directives by engine."""
+    """A location with all its fields. `snippets` maps the kind of a web server (engine) to raw directives."""
 
     snippets: dict[str, str]
 
@@ -184,7 +185,7 @@ class BlockFiles(TypedDict, total=False):
 
 
 class BlockTls(TypedDict, total=False):
-    """`certificate` is a name."""
+    """TLS fields of a server block. `certificate` is the name of a certificate of the team."""
 
     certificate: str | None
     hsts_max_age_s: int | None
@@ -216,14 +217,14 @@ class BlockLogs(TypedDict, total=False):
 
 
 class BlockData(BlockAddresses, BlockFiles, BlockTls, BlockClientCertificates, BlockResponses, BlockLogs, total=False):
-    """A server block; `snippets` are raw directives by engine."""
+    """A server block with all its fields. `snippets` maps the kind of a web server (engine) to raw directives."""
 
     snippets: dict[str, str]
     locations: list[LocationData]
 
 
 class SiteData(TypedDict, total=False):
-    """A whole site; `team` is a slug, `web_server` an id."""
+    """A whole site. `team` is the team's slug, `web_server` the web server's id."""
 
     name: str
     team: str

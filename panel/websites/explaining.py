@@ -1,4 +1,4 @@
-"""The page “Which location?”: computed from the drafts of all sites on the web server."""
+"""Answers for the page “Which location?”, computed from the drafts of all sites on a web server."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ NOT_EVALUATED = "Paddock does not evaluate raw directives. Send the request to t
 
 
 def _neighbours(site: Site, web_server: WebServer, port: int) -> list[Site]:
-    """Enabled sites on the web server and port, which take part in the choice."""
+    """Return the other enabled sites that listen on the port of the web server, because they take part in the choice of
+    a server block.
+    """
     rows = Site.objects.filter(web_server=web_server, enabled=True, blocks__listens__port=port).exclude(pk=site.pk)
     return list(freeze.with_parts(rows.distinct()))
 
 
 def explained(site: Site, web_server: WebServer, question: Request) -> Explanation:
-    """Explanation of a request. Raises NotExpressible for expressions that only the server can evaluate, or that take
-    too long.
+    """Return the explanation which server block and location handle a request. NotExpressible if an expression cannot
+    be evaluated here, or takes too long.
     """
     sites = [freeze.fetched(site), *_neighbours(site, web_server, question.port)]
     specs = [freeze.spec_of_fetched(item, web_server) for item in sites]
@@ -39,7 +41,7 @@ def explained(site: Site, web_server: WebServer, question: Request) -> Explanati
 
 
 def _expressions(spec: SiteSpec) -> set[str]:
-    """Regular expressions of the site itself."""
+    """Return the regular expressions of one site: in names, rewrites and locations."""
     found = {name.removeprefix("~") for block in spec.blocks for name in block.names}
     for block in spec.blocks:
         found |= {item.pattern for item in block.rewrites}
@@ -49,7 +51,7 @@ def _expressions(spec: SiteSpec) -> set[str]:
 
 
 def _with_raw(specs: Sequence[SiteSpec], found: Explanation, engine: str) -> Explanation:
-    """The explanation with a last step that names raw directives which can lead elsewhere: they are not evaluated."""
+    """Add a last step that lists raw directives which can change the result, because Paddock does not evaluate them."""
     steps = []
     for spec in specs:
         if spec.name != found.site or not found.block:

@@ -1,7 +1,6 @@
-"""Plain fields of server blocks and locations, in display order of pages and the API.
-
-`BLOCK_SCALARS` and `LOCATION_SCALARS` are those that a SiteSpec holds under the same name and with the same value, so a
-new one needs no line in freeze.py or definition_from_spec.py.
+"""Plain fields of server blocks and locations, in the display order of pages and the API.
+`BLOCK_SCALARS` and `LOCATION_SCALARS` are the fields that a SiteSpec holds under the same name and with the same value,
+so a new one needs no line in freeze.py or definition_from_spec.py.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from typing import Literal, Union, get_args, get_origin, get_type_hints
 from panel.rendering import spec
 from panel.websites.definitions import BlockData, LocationData
 
-# What rows of their own hold, and rows below it, are no fields of the model.
+# Listens, names, snippets and locations are rows of their own, not fields of the model.
 BLOCK = tuple(name for name in BlockData.__annotations__ if name not in ("listens", "names", "snippets", "locations"))
-# Of one server of an upstream.
+# Fields of one server of an upstream.
 SERVER = ("address", "weight", "max_fails", "fail_timeout_s", "backup", "down")
 LOCATION = tuple(name for name in LocationData.__annotations__ if name != "snippets")
 
@@ -26,7 +25,9 @@ def _is_scalar(hint: object) -> bool:
 
 
 def _scalars(kind: type, names: tuple[str, ...], other: set[str]) -> tuple[str, ...]:
-    """The plain fields of a model that `kind` holds unchanged. `other`: those with another meaning there."""
+    """Return those of `names` that are plain fields of the dataclass `kind`. `other`: fields with another meaning in
+    `kind`.
+    """
     hints = get_type_hints(kind)
     return tuple(name for name in names if name not in other and name in hints and _is_scalar(hints[name]))
 

@@ -1,4 +1,4 @@
-"""Servers of an upstream that follow the hosts with given tags."""
+"""Servers of an upstream that are the hosts with given tags."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from panel.websites.models import Upstream
 
 
 def hosts_tagged() -> list[Host]:
-    """Hosts with tags and an address, in the order of their names, ready for `servers_following`. The host of the panel
-    itself has no address.
+    """Return the hosts with tags and an address, ordered by name, for `servers_following`. The panel's own host has no
+    address.
     """
     rows = Host.objects.exclude(tags=[]).exclude(address="").only("name", "address", "tags").prefetch_related("teams")
     return list(rows.order_by("name"))
@@ -21,9 +21,10 @@ def hosts_tagged() -> list[Host]:
 def servers_following(
     upstream: Upstream, team: Team, hosts: Iterable[Host], given: Iterable[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
-    """One server for each of `hosts` that has all tags of the upstream and that `team` may use.
+    """Return one server of the upstream for each of `hosts` that has all of the upstream's tags and that `team` may
+    use.
 
-    A server among `given` with the same address keeps its options, such as its weight or `down`.
+    A server in `given` with the same address keeps its options, such as its weight or `down`.
     """
     wanted, port = set(upstream.host_tags), upstream.host_port
     chosen = [host.address for host in hosts if wanted <= set(host.tags) and host.permits(team)]

@@ -1,4 +1,6 @@
-"""Convert rows to a frozen SiteSpec: the only place that turns the ORM's desired state into plain data."""
+"""Conversion of database rows to a frozen SiteSpec: the only place that turns the desired state in the ORM into plain
+data.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from panel.websites.models import (
 
 
 def with_parts(sites: QuerySet[Site]) -> list[Site]:
-    """The same sites with all their parts, loaded in a constant number of queries."""
+    """Return the sites with all their parts, loaded in a constant number of queries."""
     found = list(
         sites.select_related("team", "web_server__host", "maintenance").prefetch_related(
             Prefetch("blocks", ServerBlock.objects.select_related("certificate__host")),
@@ -47,7 +49,7 @@ def with_parts(sites: QuerySet[Site]) -> list[Site]:
 
 
 def site_folder(site: Site, web_server: WebServer) -> str:
-    """The site's own folder on the host for other files: certificates, keys, password files."""
+    """Return the folder on the host for the site's certificates, keys, and password files."""
     return f"{web_server.paths['config_root'].rstrip('/')}/paddock/{site.name}"
 
 
@@ -60,7 +62,7 @@ def tls_files(site: Site, web_server: WebServer, certificate: Certificate) -> sp
 
 
 def fetched(site: Site) -> Site:
-    """The site as currently stored, with its parts. The object `site` may be outdated."""
+    """Load the site and its parts again from the database, because the object `site` may be outdated."""
     found = with_parts(Site.objects.filter(pk=site.pk))
     if not found:
         raise Site.DoesNotExist
@@ -68,12 +70,12 @@ def fetched(site: Site) -> Site:
 
 
 def site_spec(site: Site, web_server: WebServer) -> spec.SiteSpec:
-    """The site for `web_server` as currently stored; a constant number of queries."""
+    """Return the SiteSpec of a site, as stored in the database, for `web_server`. A constant number of queries."""
     return spec_of_fetched(fetched(site), web_server)
 
 
 def spec_of_fetched(site: Site, web_server: WebServer) -> spec.SiteSpec:
-    """SiteSpec of a site just loaded by `with_parts` or `fetched`, without queries."""
+    """Return the SiteSpec of a site that was just loaded by `with_parts` or `fetched`. Makes no queries."""
     snippets = _Snippets([item for item in site.snippets.all() if item.engine == web_server.engine])
     return spec.SiteSpec(
         name=site.name,
@@ -114,7 +116,7 @@ def maintenance_of(site: Site) -> spec.Maintenance | None:
 
 
 class _Snippets:
-    """Raw directives of one engine, by block or location."""
+    """Raw directives of one site for one kind of web server, by server block or location."""
 
     def __init__(self, rows: list[RawSnippet]) -> None:
         self._rows = rows
@@ -183,7 +185,9 @@ def _block(site: Site, web_server: WebServer, block: ServerBlock, snippets: _Sni
 
 
 def _client_certificates(site: Site, web_server: WebServer, block: ServerBlock) -> spec.ClientCertificates | None:
-    """Check of clients' certificates. The files' names depend on their content, so a changed list is a new file."""
+    """Return the settings that verify client certificates, None if they are off. File names depend on the files'
+    content, so a changed list becomes a new file.
+    """
     if not block.client_verify:
         return None
     folder = site_folder(site, web_server)
@@ -220,14 +224,14 @@ def _location(site: Site, web_server: WebServer, row: Location, snippets: _Snipp
 
 
 def _lists(site: Site, location: Location) -> dict[str, list[str]]:
-    """Sources of the team's access lists by name, if the location's rules name any."""
+    """Return the addresses of the team's access lists by name; empty if the location's rules use no list."""
     is_named = shared.lists_named(location.access_rules)
     return {row.name: row.sources for row in site.team.accesslist_set.all()} if is_named else {}
 
 
 def _basic_auth(site: Site, web_server: WebServer, row: Location) -> spec.BasicAuth | None:
-    """Basic authentication. The password file's name depends on its content, so locations with the same users share
-    one.
+    """Return the location's basic authentication. The password file's name depends on its content, so locations with
+    the same users share one file.
     """
     if not row.basic_auth_users:
         return None

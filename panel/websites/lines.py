@@ -1,6 +1,5 @@
-"""Convert list values to lines of text and back. Pure; shapes.py validates the values.
-
-Every `*_to_text` has a `*_from_text`, which restores the same value. Errors are ValidationErrors that name the line.
+"""Conversion of list values to lines of text for forms, and back. Pure; shapes.py validates the values.
+Every `*_to_text` has a `*_from_text` that restores the same value. Errors are ValidationErrors that quote the line.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ T = TypeVar("T")
 
 
 def _each(text: str, read: Callable[[int, str], T]) -> list[T]:
-    """Apply `read` to every line, and report all invalid lines at once."""
+    """Apply `read` to every non-empty line. Raises one ValidationError with the errors of all lines."""
     found: list[T] = []
     faults: list[ValidationError] = []
     for number, line in _lines(text):
@@ -83,7 +82,9 @@ def names_to_text(value: list[str]) -> str:
 
 
 def names_from_text(text: str) -> list[str]:
-    """Server names separated by lines, spaces or commas; a regular expression (~...) needs its own line."""
+    """Return the server names in the text, separated by lines, spaces or commas. A regular expression (~...) needs its
+    own line.
+    """
     names: list[str] = []
     for _number, line in _lines(text):
         names += [line] if line.startswith("~") else line.replace(",", " ").split()
@@ -200,7 +201,7 @@ def rewrites_to_text(value: list[dict[str, str]]) -> str:
 
 
 def rewrites_from_text(text: str) -> list[dict[str, str]]:
-    r"""Rewrites, one per line. Patterns cannot contain spaces; use `\s` or `\x20`."""
+    r"""Return the rewrites in the text, one per line. Patterns cannot contain spaces; use `\s` or `\x20`."""
     return _each(text, _rewrite_from_line)
 
 
@@ -215,7 +216,7 @@ def _rewrite_from_line(number: int, line: str) -> dict[str, str]:
     return {"pattern": words[0], "replacement": words[1], "flag": words[2] if len(words) == 3 else ""}
 
 
-# --- cache times: `200 301 = 10m`; a time alone is for 200, 301 and 302 ---
+# --- cache times: `200 301 = 10m`; a time alone applies to 200, 301 and 302 ---
 
 
 def cache_times_to_text(value: list[CacheTimeData]) -> str:

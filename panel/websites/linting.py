@@ -1,4 +1,4 @@
-"""Known mistakes in a site's draft (rendering.lint), and the fix of one as one action."""
+"""Warnings about known mistakes in a site's draft (rendering.lint), and their fixes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from panel.websites.services import site_define, site_export
 
 
 def site_findings(site: Site, web_server: WebServer | None = None) -> list[Finding]:
-    """Known mistakes in the draft on `web_server` (default: its own); empty without a web server."""
+    """Return the warnings about the draft on `web_server` (default: the site's own); empty without a web server."""
     web_server = web_server or site.web_server
     if web_server is None:
         return []
@@ -27,8 +27,8 @@ def site_findings(site: Site, web_server: WebServer | None = None) -> list[Findi
 
 
 def _defaults(site: Site, web_server: WebServer) -> set[Socket]:
-    """Sockets that already have a default server: another enabled site, another block of this site, or the host's own
-    files, such as the default sites of Debian's nginx and Apache.
+    """Return the sockets (address, port) that already have a default server: another enabled site, another block of
+    this site, or the host's own files, such as the default sites of Debian's nginx and Apache.
     """
     rows = Listen.objects.filter(default_server=True, block__site__web_server=web_server, block__site__enabled=True)
     own = Listen.objects.filter(default_server=True, block__site=site)
@@ -36,7 +36,7 @@ def _defaults(site: Site, web_server: WebServer) -> set[Socket]:
 
 
 def _of_the_host(web_server: WebServer) -> set[Socket]:
-    """Default servers found by the last check of the host."""
+    """Return the sockets of default servers in the host's own files, as the last check of the host found them."""
     found = set()
     for item in web_server.host.facts.get("default_servers", []):
         if item["main_config"] == web_server.paths.get("main_config"):
@@ -49,17 +49,17 @@ def _of_the_host(web_server: WebServer) -> set[Socket]:
 
 
 def _with_port(place: str) -> str:
-    """A listen of nginx with address and port; a missing port is 80."""
+    """Return an address of nginx's `listen` with a port; a missing port is 80."""
     return place if place.isdecimal() else f"{place}:80"
 
 
 def finding_fix(
     *, actor: User, site: Site, code: str, where: str, expected_version: int | None = None
 ) -> tuple[Site, Finding]:
-    """Apply the fix of finding `code` at `where` to the draft. The host changes only with the next deployment.
+    """Apply the fix of the warning `code` at `where` to the draft. The host changes only with the next deployment.
 
-    Raises PermissionDenied (only administrators change raw directives), ApplicationError if the finding is gone or has
-    no automatic fix, ValidationError.
+    Raises PermissionDenied (only administrators change raw directives), ApplicationError if the warning is gone or has
+    no automatic fix, and ValidationError.
     """
     require(actor, Action.CHANGE, site.team)
     finding = finding_get(site, code, where)
@@ -71,7 +71,7 @@ def finding_fix(
 
 
 def finding_get(site: Site, code: str, where: str) -> Finding:
-    """The finding; raises ApplicationError if the site no longer has it."""
+    """Return the warning `code` at `where`; ApplicationError if the site no longer has it."""
     for finding in site_findings(site):
         if (finding.code, finding.where) == (code, where):
             return finding

@@ -1,4 +1,4 @@
-"""Sites for lists, in a constant number of queries."""
+"""Selectors for lists of sites, with a constant number of queries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from panel.websites.models import ServerName, Site
 from panel.websites.selectors import sites_visible
 from panel.websites.versions import IS_PENDING
 
-# An observation older than this says nothing about the present; sites are asked at least every minute.
+# A health observation older than this is out of date; the panel requests health pages at least every minute.
 STALE_AFTER = dt.timedelta(minutes=5)
 DEPLOYED = ("live", "drifted")
 # Choices of the list's filter, by the words of `site_status`.
@@ -42,8 +42,8 @@ ORDERINGS = {
 
 
 def sites_listed(user: User) -> QuerySet[Site]:
-    """Accessible sites with web server, host, team, state and names; `is_pending` marks sites that
-    need a deployment.
+    """Return the sites that the user can see, with web server, host, team, state and names. `is_pending` marks sites
+    that need a deployment.
     """
     names = Prefetch("blocks__names", queryset=ServerName.objects.order_by("position", "pk"))
     rows = sites_visible(user).select_related("state", "maintenance", "placed__placement__site")
@@ -55,9 +55,9 @@ def _with_pending(sites: QuerySet[Site]) -> QuerySet[Site]:
 
 
 def sites_on_page(user: User) -> QuerySet[Site]:
-    """The same rows with the columns of the list of sites only: a site, its host and its state have a hundred others.
-
-    `with_domains` adds the names of the rows that are shown.
+    """Return the sites that the user can see, with only the columns of the list of sites: the tables have about a
+    hundred others.
+    `with_domains` adds the server names of the sites on a page.
     """
     columns = ("name", "tags", "updated_at", "team__name", "web_server__engine", "web_server__host__name")
     state = ("state__status", "state__health", "state__health_at")
@@ -65,7 +65,7 @@ def sites_on_page(user: User) -> QuerySet[Site]:
 
 
 def with_domains(sites: Iterable[Site]) -> list[Site]:
-    """The sites with `domains`, all of their names, in one query."""
+    """Set the attribute `domains` of each site to all its server names, with one query; return the sites."""
     found = list(sites)
     names: dict[int, list[str]] = {site.pk: [] for site in found}
     rows = ServerName.objects.filter(block__site__in=list(names)).order_by("block__position", "block", "position", "pk")
@@ -93,23 +93,23 @@ def sites_filtered(sites: QuerySet[Site], wanted: dict[str, Any]) -> QuerySet[Si
 
 
 def sites_tagged(sites: QuerySet[Site], tag: str) -> QuerySet[Site]:
-    """Sites that have the tag, or whose host has it."""
+    """Filter the sites that have the tag, or whose host has it."""
     return sites.filter(Q(tags__has=tag) | Q(web_server__host__tags__has=tag))
 
 
 def site_tags(sites: QuerySet[Site]) -> list[str]:
-    """Tags for filtering these sites: their own, and those of their hosts."""
+    """Return the tags by which the sites can be filtered: their own tags and those of their hosts."""
     web_servers = WebServer.objects.filter(pk__in=sites.order_by().values("web_server")).values("host")
     return sorted(tags_used(sites) | tags_used(Host.objects.filter(pk__in=web_servers)))
 
 
 def responding() -> Q:
-    """Condition for deployed sites whose health page was seen to respond as expected within the last minutes."""
+    """Return the condition for deployed sites whose health page responded as expected in the last minutes."""
     return Q(state__status__in=DEPLOYED, state__health="answering", state__health_at__gt=timezone.now() - STALE_AFTER)
 
 
 def _with_status(sites: QuerySet[Site], status: str) -> QuerySet[Site]:
-    """Filter by the words of `site_status`."""
+    """Filter sites by a status, one of STATUSES."""
     if status == "pending":
         return sites.filter(IS_PENDING)
     if status == "live":
@@ -126,21 +126,25 @@ def _with_status(sites: QuerySet[Site], status: str) -> QuerySet[Site]:
 
 
 def sites_changed(user: User, hosts: Iterable[Host]) -> QuerySet[Site]:
-    """Accessible sites on these hosts that changed since their last deployment."""
+    """Return the enabled sites on the given hosts that the user can see and that changed since their last
+    deployment.
+    """
     return sites_visible(user).filter(IS_PENDING, enabled=True, web_server__host__in=list(hosts))
 
 
 def changed_by_host(user: User, hosts: Iterable[Host]) -> dict[int, int]:
-    """Number of such sites on each host with any, by the host's key."""
+    """Map the key of each host to its number of sites that changed since their last deployment; hosts without any are
+    left out.
+    """
     counted = sites_changed(user, hosts).order_by().values_list("web_server__host").annotate(total=Count("pk"))
     return dict(counted)
 
 
 def site_status(site: Site) -> tuple[str, str]:
-    """Status and its label; a draft if the site was never deployed.
+    """Return a site's status and its label; "draft" if the site was never deployed.
 
-    A deployed site is live only while its health page was seen to respond as expected within the last minutes. A
-    failing site is shown as such even if its files were edited on the host.
+    A deployed site is "live" only if its health page responded as expected in the last minutes. A failing site is shown
+    as failing even if its files were edited on the host.
     """
     state = getattr(site, "state", None)
     if state is None:
@@ -157,10 +161,10 @@ def site_status(site: Site) -> tuple[str, str]:
 
 
 def is_recent(observed_at: dt.datetime | None) -> bool:
-    """Return whether an observation is recent enough to speak of the present."""
+    """Return whether an observation is recent enough to be shown as the current state."""
     return observed_at is not None and timezone.now() - observed_at < STALE_AFTER
 
 
 def domains_of(site: Site) -> list[str]:
-    """All names of a site from `sites_listed`, without a query."""
+    """Return all server names of a site from `sites_listed`. Makes no query."""
     return [name.name for block in site.blocks.all() for name in block.names.all()]

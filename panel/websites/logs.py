@@ -1,4 +1,4 @@
-"""Logs of a site on its host, and access to them."""
+"""Logs of a site on its host, and the permission to read them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from panel.websites.models import Site
 
 
 def site_logs(user: User, site: Site) -> list[Log]:
-    """The site's own logs. A server's common logs contain visitors of other teams, so they are for administrators."""
+    """Return the logs of a site that the user may read. Only administrators get the web server's shared logs, which
+    contain visitors of other teams.
+    """
     found: list[Log] = []
     for number, block in enumerate(site.blocks.all(), start=1):
         for kind, label in (("access_log", _("Access log")), ("error_log", _("Error log"))):
@@ -35,15 +37,16 @@ def site_logs(user: User, site: Site) -> list[Log]:
 
 
 def log_roots(web_server: WebServer) -> list[str]:
-    """Folders on the host that may contain logs."""
+    """Return the folders on the host in which logs may be read."""
     return [root for root in [*web_server.host.site_roots, web_server.paths.get("log_dir", "")] if root]
 
 
 def may_read(user: User, site: Site, log: Log) -> WebServer:
-    """The web server whose host has the log of `site_logs`.
+    """Return the web server whose host has the log, one of `site_logs`.
 
     Raises ApplicationError for a site without a web server, and PermissionDenied if the file is, contains, or is inside
-    a path of another team, whatever the site's setting, which may predate the check.
+    a path of another team. The path is checked again, because the site's setting may be older than the check when
+    saving.
     """
     if site.web_server is None:
         raise ApplicationError(_("%s has no web server yet, so it has no logs.") % site, field="web_server")
@@ -54,12 +57,16 @@ def may_read(user: User, site: Site, log: Log) -> WebServer:
 
 
 def site_log_tail(user: User, site: Site, log: Log, *, lines: int) -> list[str]:
-    """At most `lines` lines from the end of one of `site_logs`. Raises the errors of `may_read` and `log_tail`."""
+    """Return at most `lines` lines from the end of a log of `site_logs`. Raises the errors of `may_read` and
+    `log_tail`.
+    """
     web_server = may_read(user, site, log)
     return log_tail(web_server.host, log.path, roots=log_roots(web_server), lines=lines)
 
 
 def site_log_search(user: User, site: Site, log: Log, wanted: Search) -> LogPeriod:
-    """Lines of one of `site_logs` on a day. Raises the errors of `may_read` and `log_period`."""
+    """Return the lines of a log of `site_logs` that match a search on a day. Raises the errors of `may_read` and
+    `log_period`.
+    """
     web_server = may_read(user, site, log)
     return log_search(web_server.host, log.path, log_roots(web_server), wanted)

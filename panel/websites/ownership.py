@@ -1,5 +1,4 @@
-"""Ownership of names and addresses: a resource used by one team's site cannot be taken by another team's site.
-
+"""Ownership of names and addresses: a site cannot take a resource that another team's site uses.
 A public name belongs to a team on all hosts of this panel; a name with a different meaning per host (`localhost`,
 `www.*`) on one host only. An address and a default server belong to a team on one web server. Disabled sites count too.
 Administrators may share resources; each such decision is an `Allowance`. See docs/decisions/0405.
@@ -44,9 +43,10 @@ deployed: list[Callable[[Site, WebServer], Set[tuple[str, str]]]] = []
 
 
 def site_claims(site: Site, *, is_fetched: bool = False) -> list[Claim]:
-    """Resources that the draft of `site` uses, loaded again because a caller may have changed parts.
+    """Return the claims of a site: the names, addresses and services that its draft uses. The parts are loaded again,
+    because a caller may have changed them.
 
-    `is_fetched`: the parts were just loaded by freeze.with_parts.
+    `is_fetched`: the parts were just loaded by freeze.with_parts and are not loaded again.
     """
     found: list[Claim] = []
     blocks = site.blocks.all() if is_fetched else site.blocks.prefetch_related("listens", "names")
@@ -61,7 +61,7 @@ def site_claims(site: Site, *, is_fetched: bool = False) -> list[Claim]:
 
 
 def _raw_texts(site: Site, is_fetched: bool) -> list[tuple[str, str]]:
-    """Raw directives for the engine of the site's web server; others are not rendered."""
+    """Return (engine, text) of the site's raw directives for the engine of its web server; others are not rendered."""
     rows = site.snippets.all() if is_fetched else RawSnippet.objects.filter(site=site.pk)
     return [
         (row.engine, row.expanded)
@@ -76,7 +76,7 @@ def _listens(block: ServerBlock) -> list[ListenSpec]:
 
 
 def claims_kept(site: Site | None, team: Team, web_server: WebServer | None) -> set[Key]:
-    """Resources that `site` already uses for `team` on `web_server`: saving them again is allowed."""
+    """Return keys of the claims that `site` already has for `team` on `web_server`. Saving these again is allowed."""
     if site is None or site.pk is None or site.team_id != team.pk:
         return set()
     claims = site_claims(site)
@@ -84,7 +84,7 @@ def claims_kept(site: Site | None, team: Team, web_server: WebServer | None) -> 
 
 
 def _key(claim: Claim, web_server: WebServer | None) -> Key:
-    """Key of a claim, with the scope in which it applies."""
+    """Return the key of a claim, including the web server or host in which the claim applies."""
     if claim.kind in ("address", "default"):
         return (*claim.key, web_server.pk if web_server else None)
     is_of_host = claim.kind == "service" or is_local(claim.value)
@@ -93,7 +93,7 @@ def _key(claim: Claim, web_server: WebServer | None) -> Key:
 
 @dataclass
 class Ownership:
-    """Lookup of other teams' resources for many sites, with a constant number of queries."""
+    """Lookup of resources that belong to other teams, for many sites with a constant number of queries."""
 
     sites: Sequence[Site]
     web_server: WebServer | None = None  # web server for all; None: each on its own
@@ -112,7 +112,7 @@ class Ownership:
         self._names = NameIndex(self._rows())
 
     def _rows(self) -> Iterable[tuple[str, tuple[int, int | None]]]:
-        """Names of other sites that may overlap the given ones, with team and host."""
+        """Return the names of other sites that may overlap the requested names, each with its team and host."""
         rows = ServerName.objects.all()
         teams = {site.team_id for site in self.sites}
         if len(teams) == 1:
@@ -125,7 +125,7 @@ class Ownership:
         return ((name, (team, host)) for name, team, host in values.iterator(chunk_size=5000))
 
     def foreign(self, site: Site, *, kept: Set[Key] = frozenset()) -> list[Claim]:
-        """Claims of `site` that would take requests from other teams' sites without an allowance."""
+        """Return the claims of `site` that would take requests from other teams' sites and have no allowance."""
         web_server = self.web_server or site.web_server
         asked = self._claims[site.pk]
         found = [
@@ -165,7 +165,7 @@ class Ownership:
         return self._services[team.pk, host.pk]
 
     def _others(self, web_server: WebServer, port: int, team: int) -> list[tuple[str, int]]:
-        """Sockets of other teams' sites on that port of the web server."""
+        """Return the sockets (address, port) of other teams' sites on a port of the web server."""
         rows = self._sockets.get((web_server.pk, port))
         if rows is None:
             listens = Listen.objects.filter(port=port, block__site__web_server=web_server).order_by()
@@ -175,7 +175,7 @@ class Ownership:
 
 
 def _near(names: Iterable[str]) -> Q:
-    """Filter for a superset of the rows whose names overlap one of `names`."""
+    """Return a filter that matches every row whose name overlaps one of `names`, and possibly more rows."""
     found = Q(name__startswith="~") | Q(name__endswith=".*")
     exact: set[str] = set()
     for span in (span for name in names for span in spans(name)):
@@ -192,13 +192,13 @@ def _near(names: Iterable[str]) -> Q:
 
 
 def _has_default(web_server: WebServer, team: int) -> bool:
-    """Return whether a default server of that web server belongs to another team."""
+    """Return whether a default server of the web server belongs to another team."""
     rows = Listen.objects.filter(default_server=True, block__site__web_server=web_server)
     return rows.exclude(block__site__team=team).exists()
 
 
 def _team_has_socket(site: Site, web_server: WebServer, claim: Claim) -> bool:
-    """Return whether another site of the team already uses that address of the web server."""
+    """Return whether another site of the same team already uses the claim's address of the web server."""
     rows = Listen.objects.filter(port=claim.port, block__site__web_server=web_server, block__site__team=site.team_id)
     addresses = rows.exclude(block__site=site).order_by().values_list("address", flat=True).distinct()
     return any(address_canonical(address) == claim.address for address in addresses)
@@ -216,18 +216,20 @@ def _not_allowed(claims: list[Claim], team: Team, host: Host | None) -> list[Cla
 def foreign_claims(
     site: Site, web_server: WebServer | None, *, kept: Set[Key] = frozenset(), claims: Sequence[Claim] | None = None
 ) -> list[Claim]:
-    """Claims of one site that would take requests from other teams' sites without an allowance."""
+    """Return the claims of one site that would take requests from other teams' sites and have no allowance."""
     return Ownership([site], web_server, claims).foreign(site, kept=kept)
 
 
 def not_deployed(claims: list[Claim], site: Site, web_server: WebServer) -> list[Claim]:
-    """Claims that `site` does not currently have on `web_server`."""
+    """Return those of the claims that the deployed version of `site` does not have on `web_server`."""
     there = {key for keys in deployed for key in keys(site, web_server)} if claims else set()
     return [claim for claim in claims if claim.key not in there]
 
 
 def refusal(claim: Claim) -> str:
-    """Message that repeats only the requested resource, because its owner may be confidential."""
+    """Return the error message for a claim. The message names only the requested resource, because its owner may be
+    confidential.
+    """
     if claim.kind == "service":
         words = _(
             "%s is a service on the host itself that this team cannot use. Use a listed service, or ask an "
@@ -252,14 +254,14 @@ def refusal(claim: Claim) -> str:
 
 
 def claims_refused(actor: User, site: Site, *, kept: Set[Key] = frozenset()) -> list[Claim]:
-    """Claims that `actor` may not give to `site`, after a change of its names, listens, team or web server.
+    """Return the claims that `actor` may not give to `site` by a change of its names, listens, team or web server.
 
-    Changes by an administrator are allowed and recorded as allowances.
+    For an administrator, all claims except those in raw directives are allowed and recorded as allowances.
     """
     found = foreign_claims(site, site.web_server, kept=kept)
     if not may(actor, Action.ADMINISTER):
         return found
-    # always checked against the list, whoever writes them
+    # claims in raw directives are checked for administrators, too
     raw = [claim for claim in found if claim.where.endswith("/snippets")]
     for claim in found:
         if claim not in raw:
@@ -268,7 +270,9 @@ def claims_refused(actor: User, site: Site, *, kept: Set[Key] = frozenset()) -> 
 
 
 def _allow(actor: User, site: Site, claim: Claim) -> None:
-    """Record an allowance, so that operators of the site's team can keep an administrator's change."""
+    """Record an allowance for a claim that an administrator saved, so that operators of the site's team can keep the
+    change.
+    """
     is_of_host = claim.kind != "name" or is_local(claim.value)
     host = site.web_server.host if site.web_server and is_of_host else None
     note = _("Saved by an administrator in the site %s.") % site.name

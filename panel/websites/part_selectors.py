@@ -1,4 +1,4 @@
-"""Reads of the parts of sites: server blocks, locations, upstreams, PHP pools, raw directives and names."""
+"""Selectors: server blocks, locations, upstreams, PHP pools, raw directives and names of sites."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from panel.websites.models import (
     UpstreamServer,
 )
 
-# --- of the sites that a user may see ---
+# --- parts of all sites that a user can see ---
 
 
 def blocks_visible(user: User) -> QuerySet[ServerBlock]:
@@ -52,11 +52,11 @@ def upstream_servers_visible(user: User) -> QuerySet[UpstreamServer]:
     return visible(UpstreamServer.objects.select_related("upstream__site"), user, team_path="upstream__site__team")
 
 
-# --- of one site ---
+# --- parts of one site ---
 
 
 def blocks_of(site: Site) -> QuerySet[ServerBlock]:
-    """Server blocks with everything that their page shows."""
+    """Return the server blocks of a site with everything that their page shows."""
     locations = Location.objects.select_related("upstream", "php_pool").prefetch_related("snippets")
     return (
         ServerBlock.objects.filter(site=site)
@@ -75,7 +75,7 @@ def snippets_of(site: Site) -> QuerySet[RawSnippet]:
 
 
 def listens_of(site: Site) -> QuerySet[Listen]:
-    """Addresses of all server blocks; those with TLS first."""
+    """Return the addresses of all server blocks of a site, those with TLS first."""
     return Listen.objects.filter(block__site=site).order_by("-tls", "port")
 
 

@@ -1,8 +1,7 @@
-"""Ownership of paths on a host: no site may use a path of another team's files or logs.
-
-All teams on a host share site folders and log folders, and the server can read them all. So a path used by a team's
+"""Ownership of paths on a host: a site cannot use a path that overlaps another team's files or logs.
+All teams on a host share site folders and log folders, and the web server can read them all. So a path used by a team's
 site, with its parents and contents, belongs to that team; an administrator may decide otherwise. Paths are compared as
-text; links on the host are checked by the agent when it reads a log.
+text; the agent checks links on the host when it reads a log.
 """
 
 from __future__ import annotations
@@ -32,9 +31,10 @@ deployed: list[Callable[[Site, Host], set[str]]] = []
 
 
 def log_on(path: str, old: WebServer | None, new: WebServer | None) -> str:
-    """Path on `new` for a log of a site that leaves `old`: the same place below the new server's log folder.
+    """Return the path of a log after a site moves from web server `old` to `new`: the same place below the log folder
+    of `new`.
 
-    Every server writes only below its own folder, so an unchanged path would block the move.
+    Every web server writes only below its own log folder, so an unchanged path would prevent the move.
     """
     if old is None or new is None or old == new:
         return path
@@ -45,7 +45,7 @@ def log_on(path: str, old: WebServer | None, new: WebServer | None) -> str:
 
 
 def logs_follow(site: Site, new: WebServer) -> None:
-    """Update the log paths of `site`, still on its old server, for the move to `new`."""
+    """Change the log paths of `site`, which is still on its old web server, for the move to `new`."""
     for block in site.blocks.all():
         logs = {name: log_on(getattr(block, name), site.web_server, new) for name in LOGS}
         ServerBlock.objects.filter(pk=block.pk).update(**logs)
@@ -68,19 +68,19 @@ def _named(blocks: Iterable[tuple[Any, Iterable[Any]]]) -> dict[str, str]:
 
 
 def _raw_paths(text: str, engine: str) -> list[str]:
-    """Paths in raw directives of the engine."""
+    """Return the paths that raw directives for the engine contain."""
     return [named.value for named in snippets.named(text, engine) if named.what == "path"]
 
 
 def _raw(texts: Iterable[tuple[str, str]], engine: str) -> dict[str, str]:
-    """Paths of (place, raw directives). If a place has several, `#number` is appended."""
+    """Map places to the paths in their raw directives, given as (place, text). Each place gets a suffix `#number`."""
     found = ((where, path) for where, text in texts for path in _raw_paths(text, engine))
     return {f"{where}#{number}": path for number, (where, path) in enumerate(found)}
 
 
 def site_paths(site: Site, web_server: WebServer | None = None) -> dict[str, str]:
-    """Paths of `site` on its host by place in its definition (blocks/0/root), including raw directives for `web_server`
-    (default: its own web server). Three queries.
+    """Map places in the definition of `site` (blocks/0/root) to the site's paths on its host, including paths in raw
+    directives for `web_server` (default: the site's own web server). Three queries.
     """
     web_server = web_server or site.web_server
     blocks = list(site.blocks.prefetch_related("locations"))
@@ -98,14 +98,16 @@ def site_paths(site: Site, web_server: WebServer | None = None) -> dict[str, str
 
 
 def paths_on(site: Site, web_server: WebServer) -> dict[str, str]:
-    """Paths of the site on `web_server`, with adjusted log paths."""
+    """Map places in the definition of `site` to the paths that the site would have on `web_server`, with log paths of
+    that web server.
+    """
     found = site_paths(site, web_server)
     logs = tuple(f"/{name}" for name in LOGS)
     return {at: log_on(path, site.web_server, web_server) if at.endswith(logs) else path for at, path in found.items()}
 
 
 def spec_paths(spec: SiteSpec, engine: str) -> dict[str, str]:
-    """Paths of a frozen site on a web server of that engine."""
+    """Map places in a frozen site to its paths, including paths in raw directives for the engine."""
     texts: list[tuple[str, str]] = []
     for index, block in enumerate(spec.blocks):
         texts.append((f"blocks/{index}/snippets", block.snippet))
@@ -115,7 +117,7 @@ def spec_paths(spec: SiteSpec, engine: str) -> dict[str, str]:
 
 
 def kept_paths(site: Site | None, team: Team, host: Host | None) -> set[str]:
-    """Paths that `site` already uses on `host` for `team`; using them again is allowed."""
+    """Return the paths that `site` already uses on `host` for `team`. Using these again is allowed."""
     if site is None or site.web_server is None or host is None:
         return set()
     if site.team_id != team.pk or site.web_server.host_id != host.pk:
@@ -134,8 +136,8 @@ def _rows(model: type[Model], names: tuple[str, ...], to_site: str, team: Team, 
 
 
 def _taken(team: Team, host: Host) -> Iterator[PurePosixPath]:
-    """Paths on `host` that `team` must not use: those of other teams' sites, enabled or not, and
-    the servers' own logs.
+    """Yield the paths on `host` that `team` must not use: those of other teams' sites, enabled or not, and the web
+    servers' shared logs.
     """
     for path in _rows(ServerBlock, BLOCK, "site", team, host):
         yield PurePosixPath(path)
@@ -150,7 +152,9 @@ def _taken(team: Team, host: Host) -> Iterator[PurePosixPath]:
 
 
 def foreign_paths(paths: Iterable[str], team: Team, host: Host) -> set[str]:
-    """Those of `paths` that equal, contain, or are inside a path on `host` of another owner. Four queries."""
+    """Return those of `paths` that equal, contain, or are inside a path of another owner on `host`. A constant number
+    of queries.
+    """
     asked = set(paths)
     if not asked:
         return set()
@@ -164,7 +168,9 @@ def foreign_paths(paths: Iterable[str], team: Team, host: Host) -> set[str]:
 
 
 def refusal(path: str, host: Host) -> str:
-    """Message that repeats only the requested path, because its owner may be confidential."""
+    """Return the error message for a path of another owner. The message names only the requested path, because its
+    owner may be confidential.
+    """
     return _(
         "%(path)s on %(host)s overlaps with files of another team. Enter another path, or ask an "
         "administrator to make this change."

@@ -1,7 +1,8 @@
-"""Presets of new sites: the server block, locations and upstreams of well-known kinds of content. Pure.
-
-Each preset has the protection that its application needs: scripts run only where the application has them, and hidden
-files, uploads and configuration files are refused. Values are those of a site's definition (definitions.py).
+"""Presets of new sites: server blocks, locations and upstreams for well-known applications and kinds of content. Pure
+functions.
+Each preset has the protection that its application needs: scripts run only where the application has them, and requests
+for hidden files, uploaded scripts and configuration files are denied. Values are those of a site's definition
+(definitions.py).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _SCRIPTS = r"\.ph(?:p[0-9]?|tml|ar)(?:/|$)"
 
 @dataclass(frozen=True)
 class Answers:
-    """Values that presets need: the folder, the address of the PHP pool or application, and the redirect's target."""
+    """Values that the user enters for a preset: folder, address of the PHP pool or application, redirect target."""
 
     root: str = ""
     php_address: str = ""
@@ -37,7 +38,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class Parts:
-    """Parts of a definition: fields of the server block, upstreams, and PHP pools."""
+    """Parts of a site's definition that a preset creates: fields of the server block, upstreams, and PHP pools."""
 
     block: BlockData
     upstreams: list[UpstreamData] = field(default_factory=list)
@@ -46,7 +47,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Preset:
-    """One kind of content. `needs` are the fields of Answers that it uses."""
+    """A preset for one kind of content. `needs` are the fields of Answers that the preset uses."""
 
     label: Words
     detail: Words
@@ -55,9 +56,9 @@ class Preset:
 
 
 def _assets(prefix: str, expires: str) -> LocationData:
-    """Files below this prefix, and 404 for missing ones; browsers keep them for `expires`.
-
-    Regular expressions are tried first, so that hidden files are refused here too.
+    """Return a location for static files below `prefix`, with 404 for missing files and the browser cache time
+    `expires`.
+    Regular expressions take precedence over this prefix, so that hidden files are denied here, too.
     """
     location: LocationData = {"pattern": prefix, "handler": "static", "expires": expires}
     location["try_files"] = ["$uri", "=404"]
@@ -102,7 +103,9 @@ def _php(answers: Answers) -> Parts:
 
 
 def _wordpress(answers: Answers) -> Parts:
-    """https://developer.wordpress.org/advanced-administration/security/hardening/"""
+    """Return the parts of a WordPress site:
+    https://developer.wordpress.org/advanced-administration/security/hardening/
+    """
     no_scripts = rf"^/wp-content/(?:uploads|files|cache|upgrade|languages)/.*{_SCRIPTS}"
     known = r"^/(?:readme\.html|license\.txt|wp-config(?:-sample)?\.php|xmlrpc\.php)$"
     login: LocationData = {
@@ -132,7 +135,9 @@ def _wordpress(answers: Answers) -> Parts:
 
 
 def _front_controller(answers: Answers, *folders: str) -> Parts:
-    """A framework whose only script is public/index.php, with built assets in `folders`."""
+    """Return the parts of a site for a framework whose only script is public/index.php, with built assets
+    in `folders`.
+    """
     locations: list[LocationData] = [
         {"match": "=", "pattern": "/index.php", "handler": "php", "php_pool": POOL},
         *(_assets(folder, "365d") for folder in folders),
@@ -148,7 +153,7 @@ def _proxy(answers: Answers) -> Parts:
 
 
 def _with_files(answers: Answers, *locations: LocationData) -> Parts:
-    """An application with folders of files that the web server sends itself."""
+    """Return the parts of a proxied application, with locations of files that the web server sends itself."""
     parts = _proxy(answers)
     own = [*parts.block["locations"], *locations, _HIDDEN]
     return Parts({"root": answers.root, "headers": [_NO_GUESSING], "locations": own}, upstreams=parts.upstreams)
@@ -159,7 +164,9 @@ def _django(answers: Answers) -> Parts:
 
 
 def _rails(answers: Answers) -> Parts:
-    """The pages of public/ that Rails itself sends in production, and its compiled assets."""
+    """Return the parts of a Rails application. The web server sends compiled assets and the pages of public/, as Rails
+    does in production.
+    """
     pages: list[LocationData] = [
         {"match": "=", "pattern": path, "handler": "static"} for path in ("/robots.txt", "/favicon.ico")
     ]

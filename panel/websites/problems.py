@@ -1,4 +1,4 @@
-"""A reason why a site cannot be deployed."""
+"""Problem: a reason why a site cannot be deployed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Problem:
-    """One fault in a site's definition. `where` is its place (blocks/0/listens), `message` names the fault and the
-    solution.
+    """A reason why a site cannot be deployed. `where` is its place in the definition (blocks/0/listens); `message`
+    names the fault and the solution.
     """
 
     where: str

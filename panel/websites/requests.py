@@ -1,4 +1,4 @@
-"""Requests to a site by hour or day, counted on its host from the site's own access logs."""
+"""Numbers of requests to a site by hour or day, which the host's agent counts in the site's own access logs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _BY_DAY = 48  # a longer time is shown by day
 
 @dataclass(frozen=True)
 class SiteRequests:
-    """Requests since `begin`, in steps of an hour or a day in the user's time zone, without gaps.
+    """Numbers of requests since `begin`, in steps of an hour or a day in the user's time zone, without gaps.
 
-    `is_complete` is False where a log was too long to be read whole.
+    `whole` is the sum of all steps, `logs` the number of logs. `is_complete` is False if a log was too long to be read
+    completely.
     """
 
     begin: dt.datetime
@@ -36,7 +37,7 @@ class SiteRequests:
 
 
 def site_requests(user: User, site: Site, hours: int) -> SiteRequests:
-    """Requests of the last `hours` hours (1 to MAX_HOURS), whole hours and the current one.
+    """Return the requests of the last `hours` hours (1 to MAX_HOURS), counting the current hour as one.
 
     Raises ApplicationError for a site without a web server or access log, PermissionDenied for a log at a path of
     another team, and the errors of `log_period`.
@@ -68,7 +69,9 @@ def site_requests(user: User, site: Site, hours: int) -> SiteRequests:
 
 
 def steps(rows: Iterable[Hour], begin: dt.datetime, end: dt.datetime, *, by_day: bool) -> list[Hour]:
-    """The hours added up in steps from `begin` to `end`, also those without requests; days are the user's."""
+    """Add up hours in steps from `begin` to `end`, including steps without requests. Days are those of the user's time
+    zone.
+    """
     start: Callable[[dt.datetime], dt.datetime] = _day if by_day else _hour
     found: dict[dt.datetime, list[Hour]] = {}
     at = begin
@@ -89,7 +92,7 @@ def _day(at: dt.datetime) -> dt.datetime:
 
 
 def added(begin: dt.datetime, rows: list[Hour]) -> Hour:
-    """The sum of some hours as one."""
+    """Return the sum of several hours as one Hour that begins at `begin`."""
     return Hour(
         begin,
         requests=sum(row.requests for row in rows),

@@ -1,4 +1,6 @@
-"""Targets of a run, each with the data needed to send requests to its web server and to monitor the server's processes."""
+"""Targets of a run, each with the data needed to send requests to its web server and to monitor the server's
+processes.
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,9 @@ logger = logging.getLogger(__name__)
 
 
 def run_execute(uuid: UUID) -> Attempt:
-    """Claim and execute one queued run. BUSY if another job has locked one of its hosts; the run is then queued again."""
+    """Claim and execute one queued run. BUSY if another job has locked one of its hosts; the run is then
+    queued again.
+    """
     claim = Claim(Run)
     if not claim.take([uuid], started_at=timezone.now()):
         return Attempt.NOTHING

@@ -52,7 +52,9 @@ def course(run: Run) -> Course:
 
 
 def charts(run: Run) -> list[Chart]:
-    """Return the charts of an ended run: throughput, ratios, latency curve, CPU per request, CPU and memory over time."""
+    """Return the charts of an ended run: throughput, ratios, latency curve, CPU per request, CPU and memory
+    over time.
+    """
     rounds = selectors.measured_rounds(run)
     targets = run.summary.get("targets", [])
     drawn = [pictures.bars(targets, "throughput_rps"), pictures.ratios(run.summary) if targets else None]

@@ -42,7 +42,9 @@ def live_revision(site: Site) -> Revision:
 
 
 def endpoint(revision: Revision, arguments: Arguments) -> Endpoint:
-    """Return the first listener of the site that supports the scenario's protocol; ApplicationError if there is none."""
+    """Return the first listener of the site that supports the scenario's protocol; ApplicationError if there
+    is none.
+    """
     spec = from_json(SiteSpec, revision.spec)
     protocol, tls = str(arguments.get("protocol", "h1")), bool(arguments["tls"])
     for block in spec.blocks:

@@ -87,7 +87,9 @@ def _is_cut_short(measured: Measured, parameters: Parameters) -> bool:
 
 
 def _cut_short(label: str, good: list[Measured], parameters: Parameters) -> list[str]:
-    """Return a reason if response times are close to the round's duration, so that the figures leave out most requests."""
+    """Return a reason if response times are close to the round's duration, so that the figures leave out most
+    requests.
+    """
     arguments = parameters["arguments"]
     short = [measured.metrics for measured in good if measured.metrics and _is_cut_short(measured, parameters)]
     if not short:

@@ -89,7 +89,9 @@ def expected(
 
 
 def _available(definition: Suite, host: Host, chosen: Sequence[str]) -> tuple[list[tuple[Setup, WebServer]], list[str]]:
-    """Return the configurations whose web server the host has, and the reasons why other configurations are left out."""
+    """Return the configurations whose web server the host has, and the reasons why other configurations are
+    left out.
+    """
     web_servers: dict[str, WebServer] = {}
     for web_server in host.web_servers.order_by("-pk"):
         if web_server.engine not in web_servers or web_server.label == "default":

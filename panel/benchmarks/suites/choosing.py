@@ -201,7 +201,9 @@ def groups(cases: Sequence[Case]) -> dict[str, str]:
 
 
 def described(suite: Suite, preset: str, choice: Choice, servers: Sequence[str]) -> list[tuple[str, str]]:
-    """Describe the choice as pairs of label and text. `servers` are names of web servers; empty means all on the host."""
+    """Describe the choice as pairs of label and text. `servers` are names of web servers; empty means all on
+    the host.
+    """
     found = [("Suite", f"{suite.title}, {'full suite' if preset == 'full' else 'preview'}")]
     found += [("Part", words)] if (words := choice.words(suite)) else []
     found += [("Application", words)] if (words := choice.application_words(suite)) else []

@@ -65,7 +65,9 @@ def asked_otherwise(now: Side, before: Side) -> list[str]:
 
 
 def case_changes(now: Outcome, before: Outcome, earlier: run_changes.Earlier | None = None) -> list[Change]:
-    """Return the changes of the case's main figure, one for each configuration; none if the case failed or is invalid."""
+    """Return the changes of the case's main figure, one for each configuration; none if the case failed or is
+    invalid.
+    """
     if now.words or before.words:
         return []
     return run_changes.changes(now.rounds, before.rounds, earlier or {}, [now.case.figure])

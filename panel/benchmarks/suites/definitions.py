@@ -24,7 +24,9 @@ PROTOCOLS = {"h3": "HTTP/3", "h2": "HTTP/2", "h1": "HTTP/1.1"}
 
 @dataclass(frozen=True)
 class Network:
-    """An emulated network link, the same in both directions. `queue_packets` is the length of the bottleneck's queue."""
+    """An emulated network link, the same in both directions. `queue_packets` is the length of the bottleneck's
+    queue.
+    """
 
     bandwidth_mbps: float
     rtt_ms: float
@@ -43,7 +45,9 @@ class Network:
         }
 
     def deviations(self, measured: LinkMeasurement) -> list[str]:
-        """Describe where the measured link (native/netem/src/measure.rs, to_json) differs too much from the definition."""
+        """Describe where the measured link (native/netem/src/measure.rs, to_json) differs too much from the
+        definition.
+        """
         found = []
         rtt_ms = measured["rtt_us"]["p50"] / 1000
         if abs(rtt_ms - self.rtt_ms) > max(1.0, 0.05 * self.rtt_ms) + self.jitter_ms:
@@ -71,7 +75,9 @@ class Network:
 
 @dataclass(frozen=True)
 class Setup:
-    """One configuration of a web server. `protocols` are those it supports; `published` is its name in the publication."""
+    """One configuration of a web server. `protocols` are those it supports; `published` is its name in the
+    publication.
+    """
 
     slug: str
     label: str
@@ -95,7 +101,9 @@ class Settings:
 
 @dataclass(frozen=True)
 class Content:
-    """Files in the document root, by path: `texts` with their text, `sizes` with a size in bytes and generated content."""
+    """Files in the document root, by path: `texts` with their text, `sizes` with a size in bytes and generated
+    content.
+    """
 
     texts: tuple[tuple[str, str], ...] = ()
     sizes: tuple[tuple[str, int], ...] = ()

@@ -1,4 +1,6 @@
-"""Suite `php-application-2020`: siege on a PHP application, with CPU and memory of the web server and of PHP recorded."""
+"""Suite `php-application-2020`: siege on a PHP application, with CPU and memory of the web server and of PHP
+recorded.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Plan of a test bed, made from a case and its configurations: files, servers, ports, and addresses. Makes no requests."""
+"""Plan of a test bed, made from a case and its configurations: files, servers, ports, and addresses. Makes no
+requests.
+"""
 
 from __future__ import annotations
 
@@ -206,7 +208,9 @@ def _place(setup: Setup, endpoint: Endpoint, digest: str) -> Place:
 
 
 def _servers(place: Place, program: Program, php: str) -> list[TestbedServer]:
-    """Return the programs of one configuration, in start order. `php` is the address of the configuration's own lsphp."""
+    """Return the programs of one configuration, in start order. `php` is the address of the configuration's
+    own lsphp.
+    """
     setup = place.setup
     pools = []
     if setup.php_children and setup.php == "fpm":

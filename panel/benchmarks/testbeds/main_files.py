@@ -29,7 +29,9 @@ SOCKETS = "sockets"
 
 @dataclass(frozen=True)
 class Lsphp:
-    """PHP that OpenLiteSpeed uses by LSAPI: lsphp that listens at `address`, or a `program` that OpenLiteSpeed starts."""
+    """PHP that OpenLiteSpeed uses by LSAPI: lsphp that listens at `address`, or a `program` that OpenLiteSpeed
+    starts.
+    """
 
     address: str = ""
     program: str = ""

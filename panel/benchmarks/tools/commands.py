@@ -6,7 +6,7 @@ Each tool reaches a name-based virtual host on one listener in its own way:
 - wrk: the URL holds the site's name; the agent's script connects to the listener.
 - ab: the URL holds the listener, `-H Host:` the name; ab takes SNI from that header, so with TLS it has no port.
 - siege: like ab without TLS. With TLS, siege takes SNI from the URL only, so the name must resolve to the listener's
-address on the host; otherwise the agent refuses.
+  address on the host; otherwise the agent refuses.
 - hey: like ab, with `-host`.
 """
 

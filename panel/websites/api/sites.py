@@ -1,4 +1,4 @@
-"""Sites and certificates over the API."""
+"""REST API of sites and certificates."""
 
 from __future__ import annotations
 
@@ -66,7 +66,9 @@ def web_server_named(user: User, pk: int | None) -> WebServer | None:
 
 
 def named_sites(rows: QuerySet[Site], values: dict[str, Any]) -> list[Site]:
-    """Sites that a request body names in `sites`, or by tag in `sites_tagged`."""
+    """Return the sites that a request body lists by name in `sites` or selects by tag in `sites_tagged`. ApiError if a
+    name is unknown.
+    """
     if "sites_tagged" in values:
         return all_tagged(rows, values["sites_tagged"], "/sites_tagged")
     return all_or_none(rows, "name", values["sites"], "/sites")
@@ -129,7 +131,9 @@ class Sites(Resource):
 
     @extend_schema(request=OpenApiTypes.OBJECT, responses={201: SiteSerializer})
     def create(self, request: Request) -> Response:
-        """Create a site from its definition; from a list of definitions, all or none."""
+        """Create a site from its definition, or several from a list of definitions; if one definition is invalid, none
+        is created.
+        """
         if not isinstance(request.data, list):
             site = self._define(request.data)
             return self.answer(site, status=201, location=f"/api/v1/sites/{site.name}/")
@@ -165,8 +169,8 @@ class Sites(Resource):
 
     @extend_schema(request=SiteChange)
     def partial_update(self, request: Request, name: str = "") -> Response:
-        """Change name, team, server, health_path, cache_mb, notes, tags. Deployed sites change their web server with
-        `move/`.
+        """Change name, team, web server, health_path, cache_mb, notes, tags. Deployed sites change their web server
+        with `move/`.
         """
         site = self.get_object()
         expected = self.expected_version(site)
@@ -192,7 +196,8 @@ class Sites(Resource):
     @extend_schema(methods=["PUT"], request=OpenApiTypes.OBJECT, responses=OpenApiTypes.OBJECT)
     @action(detail=True, methods=["get", "put"])
     def definition(self, request: Request, name: str = "") -> Response:
-        """Return the whole site as one document; PUT replaces it, or changes nothing.
+        """Return the whole site as one document. PUT replaces the site by the document; if the document is invalid,
+        nothing changes.
 
         Password hashes appear as "(secret)"; sent back like this, they stay unchanged.
         """
@@ -204,10 +209,10 @@ class Sites(Resource):
     @extend_schema(request=CloneInput, responses={201: SiteSerializer})
     @action(detail=True, methods=["post"])
     def clone(self, request: Request, name: str = "") -> Response:
-        """Copy the site under another name; without `domains` the copy keeps the names.
+        """Copy the site under another name. Without `domains`, the copy has the server names of the original.
 
-        A copy on the same web server and port with the same names starts disabled, because two sites cannot share a
-        name.
+        A copy on the same web server and port with the same server names starts disabled, because two enabled sites
+        cannot share a name.
         """
         values = self.body(CloneInput)
         values["web_server"] = web_server_named(self.actor, values.get("web_server"))
@@ -217,7 +222,7 @@ class Sites(Resource):
     @extend_schema(request=EmptySerializer, responses=SiteSerializer)
     @action(detail=True, methods=["post"])
     def enable(self, request: Request, name: str = "") -> Response:
-        """Mark the site as enabled; the next deployment applies this."""
+        """Enable the site in its draft; the next deployment enables it on the host."""
         site = self.get_object()
         expected = self.expected_version(site)
         services.site_enable(actor=self.actor, site=site, enabled=True, expected_version=expected)
@@ -226,8 +231,8 @@ class Sites(Resource):
     @extend_schema(request=BulkInput, responses=SiteSerializer(many=True))
     @action(detail=False, methods=["post"], pagination_class=None, filter_backends=[])
     def bulk(self, request: Request) -> Response:
-        """Change many sites, all or none. `enable` and `disable` change the drafts; deploy afterwards. `take-off` is
-        like `{name}/take-off/`. `tag` adds and removes tags.
+        """Change many sites, all or none. `enable` and `disable` change the drafts; deploy them afterwards. `move` and
+        `take-off` plan deployments, as `{name}/take-off/` does. `tag` adds and removes tags.
         """
         values = self.body(BulkInput)
         sites = named_sites(self.rows(), values)
@@ -243,27 +248,29 @@ class Sites(Resource):
         return Response(self.get_serializer(sites, many=True).data)
 
     def planned_for(self, sites: list[Site], web_server: WebServer | None) -> Response:
-        """Response of deployments, which plan the removal of sites from their web servers."""
+        """Plan to move sites to another web server, or to remove them from theirs if `web_server` is None. Implemented
+        in the app deployments.
+        """
         raise NotImplementedError
 
     @extend_schema(responses=ProblemOfSite(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def problems(self, request: Request, name: str = "") -> Response:
-        """List the errors that prevent a deployment of the site."""
+        """List the problems that prevent a deployment of the site."""
         found = checks.site_problems(self.get_object(), actor=self.actor)
         return Response([{"pointer": f"/{item.where}", "detail": item.message} for item in found])
 
     @extend_schema(responses=FindingSerializer(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def findings(self, request: Request, name: str = "") -> Response:
-        """List known mistakes of the draft on its web server, their reasons, and the fixes that `fix/` offers."""
+        """List the warnings about the draft: known mistakes, their reasons, and the fixes that `fix/` applies."""
         found: Any = linting.site_findings(self.get_object())
         return Response(FindingSerializer(found, many=True).data)
 
     @extend_schema(request=FixInput, responses=SiteSerializer)
     @action(detail=True, methods=["post"])
     def fix(self, request: Request, name: str = "") -> Response:
-        """Apply a finding's fix to the draft."""
+        """Apply the fix of a warning to the draft."""
         site, values = self.get_object(), self.body(FixInput)
         where = values["pointer"].removeprefix("/")
         if request.auth is None and linting.finding_get(site, values["code"], where).is_raw:
@@ -276,15 +283,15 @@ class Sites(Resource):
     @extend_schema(responses=SiteTrafficSerializer)
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def traffic(self, request: Request, name: str = "") -> Response:
-        """Return the web server's counters for this site: requests, status classes, latencies. Only gallop provides
-        them.
+        """Return gallop's counters for the site: requests, status classes, latencies. Other web servers have no such
+        counters.
         """
         return Response(SiteTrafficSerializer(site_traffic(self.get_object())).data)
 
     @extend_schema(responses=LogSerializer)
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def logs(self, request: Request, name: str = "") -> Response:
-        """Return the last lines of one of the site's logs on its host; without `log`, the list of logs.
+        """Return the last lines of one of the site's logs on its host. Without `log`, return the list of logs.
 
         With `search` or `day` (UTC): the newest lines of that day that contain the text, in rotated files too.
         """
@@ -299,8 +306,8 @@ class Sites(Resource):
     @extend_schema(responses=SiteRequestsSerializer)
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def requests(self, request: Request, name: str = "") -> Response:
-        """Return requests, responses by status class, and bytes of the last `hours` (24), counted on the host from the
-        site's own access logs: by hour, and by day (UTC) for more than 48 hours.
+        """Return the numbers of requests, responses by status class, and bytes of the last `hours` (default 24),
+        counted on the host in the site's own access logs: by hour, or by day (UTC) for more than 48 hours.
         """
         raw = request.query_params.get("hours", "24")
         if not (raw.isascii() and raw.isdecimal() and len(raw) < 5 and 1 <= int(raw) <= MAX_HOURS):
@@ -310,7 +317,7 @@ class Sites(Resource):
 
 
 class Certificates(Resource):
-    """Certificates. Private keys are write-only, but for an encrypted export."""
+    """Certificates of sites. Private keys are write-only, except in an encrypted export."""
 
     model = Certificate
     shown_once = ("pkcs12",)
@@ -340,13 +347,13 @@ class Certificates(Resource):
     @extend_schema(request=CertificateSelfSign, responses={201: CertificateSerializer})
     @action(detail=False, methods=["post"], url_path="self-sign")
     def self_sign(self, request: Request) -> Response:
-        """Create a key and a self-signed certificate in the panel."""
+        """Create a private key and a self-signed certificate in the panel."""
         made = services.certificate_self_sign(actor=self.actor, **self.body(CertificateSelfSign))
         return self.answer(made, status=201, location=f"/api/v1/certificates/{made.name}/")
 
     @extend_schema(request=CertificateReplace)
     def update(self, request: Request, name: str = "") -> Response:
-        """Replace the certificate under the same name; the next deployments of its sites use the new one."""
+        """Replace the certificate under the same name. Sites use the new certificate from their next deployment on."""
         row = self.get_object()
         expected = self.expected_version(row)
         services.certificate_replace(

@@ -1,4 +1,4 @@
-"""Form below each list of allowances."""
+"""Forms to add allowances, one below each list of allowances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared behavior of the forms of a site's parts."""
+"""Base classes of the forms for a site and its parts."""
 
 from __future__ import annotations
 
@@ -40,12 +40,14 @@ class PartForm(ModelForm[M]):
         return self.cleaned_data.get("version")
 
     def values(self) -> dict[str, Any]:
-        """Field values for a service's call."""
+        """Return the form's values without the version, as keyword arguments for a service."""
         return {name: value for name, value in self.cleaned_data.items() if name != "version"}
 
 
 class RawDirectivesForm(PartForm[M]):
-    """A form with raw directives in `text`, for the web server `engine` if the form has that field."""
+    """Form with raw directives in the field `text`. A field `engine`, if the form has it, chooses the kind of web
+    server.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -55,13 +57,13 @@ class RawDirectivesForm(PartForm[M]):
             engine.choices = [("", _("Choose a web server")), *Engine.choices]
 
     def clean_text(self) -> str:
-        """Convert the CRLF line ends of browsers."""
+        """Return the raw directives with LF line ends instead of the CRLF that browsers send."""
         text: str = self.cleaned_data["text"]
         return text.replace("\r\n", "\n")
 
 
 def offer_teams(form: forms.BaseForm, teams: QuerySet[Team]) -> None:
-    """Let the form's field `team` choose one of these teams; the only one is chosen already."""
+    """Offer the given teams in the form's field `team`; if there is only one, select it."""
     choice = form.fields["team"]
     assert isinstance(choice, forms.ModelChoiceField)
     choice.queryset = teams

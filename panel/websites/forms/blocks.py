@@ -1,4 +1,4 @@
-"""Server blocks and locations."""
+"""Forms of server blocks and locations."""
 
 from __future__ import annotations
 

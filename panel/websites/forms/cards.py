@@ -1,4 +1,4 @@
-"""The cards of a form: its fields in groups, in the order in which the page shows them."""
+"""Cards of a form: groups of its fields, in the order in which the page shows them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from django.forms.boundfield import BoundField
 
 @dataclass(frozen=True)
 class Card:
-    """One group of fields.
+    """One group of fields of a form.
 
-    `fields`: a TypedDict of definitions.py, whose keys are the names. `handlers`: those whose locations have these
-    fields, separated by spaces; "" for all. `wide`: fields that take the whole width.
+    `fields`: a TypedDict of definitions.py, whose keys are the field names. `handlers`: the handlers whose locations
+    have these fields, separated by spaces; "" for all. `wide`: fields that take the whole width.
     """
 
     title: Any
@@ -28,7 +28,7 @@ class Card:
 class ShownField:
     bound: BoundField
     wide: bool
-    is_typed: bool  # by a keyboard, so that errors are shown meanwhile
+    is_typed: bool  # entered by keyboard, so that errors are shown during typing
     notes: Sequence[str]
 
 
@@ -40,7 +40,7 @@ class ShownCard:
 
 
 def shown(form: forms.BaseForm, cards: Sequence[Card], notes: Mapping[str, Sequence[str]]) -> Iterator[ShownCard]:
-    """The cards with the form's fields. `notes`: lines below the field of that name."""
+    """Yield the cards with the form's fields. `notes`: lines of text to show below the field of that name."""
     for card in cards:
         fields = [_field(form[name], name in card.wide, notes.get(name, ())) for name in card.fields.__annotations__]
         yield ShownCard(card.title, card.handlers, fields)

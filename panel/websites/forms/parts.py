@@ -152,14 +152,14 @@ class CertificateUploadForm(PartForm[Certificate]):
 
 
 class CertificateReplaceForm(Form):
-    """Renewal under the same name, with a new certificate and key."""
+    """Form to replace a certificate by a new certificate and key under the same name."""
 
     certificate_pem = _certificate()
     private_key_pem = _private_key()
 
 
 class CertificateExportForm(Form):
-    """Download with the private key."""
+    """Form to download a certificate with its private key, encrypted with a password."""
 
     password = forms.CharField(
         label=_("Password of the file"),

@@ -1,4 +1,4 @@
-"""Forms of shared settings: a new one, or what a stored one holds; its name and team stay."""
+"""Forms to create shared settings and to change their content."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LABELS = {"name": _("Name"), "team": _("Team")}
 
 
 class SharedSettingForm(PartForm[S]):
-    """`FIXED`: fields that stay as they were created."""
+    """Form of a shared setting. Fields in `FIXED` cannot change after the setting was created."""
 
     FIXED: tuple[str, ...] = ("name", "team")
 

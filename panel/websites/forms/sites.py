@@ -1,4 +1,4 @@
-"""Forms of whole sites: the list's filters, the wizard, and later changes."""
+"""Forms of whole sites: filters of the list, the wizard for new sites, and later changes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class SiteFilterForm(Form):
     def __init__(
         self, *args: Any, teams: QuerySet[Team], hosts: QuerySet[Host], tags: Iterable[str], **kwargs: Any
     ) -> None:
-        """Build the form. `tags`: those of the listed sites and their hosts."""
+        """Offer the given teams and hosts as filters. `tags` are the tags of the listed sites and their hosts."""
         super().__init__(*args, **kwargs)
         choice, host, tag = self.fields["team"], self.fields["host"], self.fields["tag"]
         assert isinstance(choice, forms.ModelChoiceField) and isinstance(tag, TagFilterField)
@@ -70,7 +70,7 @@ class SiteFilterForm(Form):
 
 
 class SiteCreateForm(Form):
-    """Wizard for a whole site; `panel.websites.forms.wizard` converts it into a definition."""
+    """Wizard form for a new site; `panel.websites.forms.wizard` converts its values to a definition."""
 
     kind = forms.ChoiceField(label=_("Content"), choices=KINDS, initial="static", widget=forms.RadioSelect)
     name = forms.CharField(
@@ -202,7 +202,7 @@ def _validate_target(value: str) -> None:
 
 
 def _certifiable(domains: list[str]) -> list[str]:
-    """Names that a certificate can contain."""
+    """Return the names that a certificate can contain, with `.name` as name and wildcard."""
     found: list[str] = []
     for name in domains:
         if name.startswith("."):
@@ -293,8 +293,8 @@ class SiteServerForm(Form):
     web_server = _web_server_choice()
 
     def leave(self, web_server: WebServer | None) -> None:
-        """Require a web server for a site with files on the host of `web_server`: it can move to another server, but
-        not be without one.
+        """Require a web server in the form, other than `web_server`, for a site with files on a host: the site can move
+        to another web server, but not be without one.
         """
         field = self.fields["web_server"]
         assert isinstance(field, ServerChoiceField)

@@ -1,4 +1,4 @@
-"""The wizard's values as a new site, and errors back at the wizard's fields."""
+"""Creation of a site from the wizard's form, with errors assigned to the form's fields."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def _certificate(actor: User, form: SiteCreateForm) -> Certificate | None:
 
 @transaction.atomic
 def site_from_wizard(actor: User, form: SiteCreateForm) -> Site:
-    """Create the site, with a self-signed certificate if requested; raises ValidationError keyed by
-    the form's fields.
+    """Create the site that the wizard describes, with a self-signed certificate if requested. ValidationError is keyed
+    by the form's fields.
     """
     values: Any = {name: form.cleaned_data[name] for name in ("team", "name", "domains", "web_server", "port", "ipv6")}
     values |= {name: form.cleaned_data.get(name) or "" for name in Answers.__dataclass_fields__}

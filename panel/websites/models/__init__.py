@@ -1,6 +1,5 @@
-"""Models of the desired state of sites, independent of a host's files and a server's syntax.
-
-List values are JSON in the format of the dataclasses in panel/rendering/spec.py; validators.py checks them. Other
+"""Models of the desired state of sites, independent of a host's files and a web server's syntax.
+List values are JSON in the format of the dataclasses in panel/rendering/spec.py; shapes.py validates them. Other
 packages import models from here, never from a file of this package.
 """
 

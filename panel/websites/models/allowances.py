@@ -1,4 +1,4 @@
-"""Names, addresses and services that a team may use although they belong to others."""
+"""Allowances: names, addresses and services that a team may use although they belong to others."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class AllowanceKind(models.TextChoices):
 
 
 class Allowance(BaseModel):
-    """An administrator's decision that a team may use a resource of another owner.
+    """An administrator's permission for a team to use a resource of another owner.
 
-    `name`: a server name that overlaps another team's. `address`, `default`: a socket (127.0.0.1:80) that receives
-    requests for other teams' sites. `service`: a socket or an address of the host itself for upstreams and PHP pools;
-    without a team, all teams may use it.
+    Kinds: `name`, a server name that overlaps another team's. `address` and `default`, a socket (127.0.0.1:80) that
+    receives requests for other teams' sites. `service`, a socket or an address of the host itself for upstreams and PHP
+    pools; without a team, all teams may use it.
     """
 
     kind = models.CharField(max_length=8, choices=AllowanceKind.choices)

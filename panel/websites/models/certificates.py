@@ -1,4 +1,6 @@
-"""Certificates of sites, with their keys or the paths of a host's files."""
+"""Certificates of sites, with their private keys or, for files that other programs renew on a host, with
+their paths.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ class Certificate(BaseModel):
     source = models.CharField(max_length=12, choices=CertificateSource.choices)
     certificate_pem = models.TextField()  # leaf first, then the chain
     private_key_pem = EncryptedTextField(blank=True)  # "" for a file of a host, whose key stays there
-    # Files of a host that another program renews there. Sites name them; Paddock only reads the certificate.
+    # Files that another program renews on the host. Sites refer to them; Paddock only reads the certificate.
     host = models.ForeignKey(Host, null=True, blank=True, on_delete=models.CASCADE, related_name="certificates")
     certificate_path = models.CharField(max_length=400, blank=True, default="", db_default="")
     key_path = models.CharField(max_length=400, blank=True, default="", db_default="")
@@ -35,9 +37,9 @@ class Certificate(BaseModel):
     fingerprint = models.CharField(max_length=64)  # SHA-256 of the leaf's DER, hex
     not_before = models.DateTimeField()
     not_after = models.DateTimeField(db_index=True)
-    # why browsers refuse it although it is valid (certificate_faults); null: not looked at yet
+    # reasons why browsers reject the valid certificate (certificate_faults); null: not checked yet
     faults = models.JSONField(null=True, blank=True)
-    revoked_at = models.DateTimeField(null=True, blank=True)  # browsers and clients may refuse it since
+    revoked_at = models.DateTimeField(null=True, blank=True)  # clients may reject the certificate since then
 
     class Meta:
         ordering = ["name"]

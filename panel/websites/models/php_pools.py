@@ -10,7 +10,9 @@ from panel.websites.models.sites import Site
 
 
 class PhpPool(BaseModel):
-    """An existing PHP process pool: php-fpm listening on `address`, asked over FastCGI by every web server."""
+    """An existing PHP process pool: php-fpm that listens on `address`. Web servers send requests to the pool over
+    FastCGI.
+    """
 
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="php_pools")
     name = models.SlugField(max_length=63, validators=[validators.validate_slug])

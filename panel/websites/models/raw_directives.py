@@ -17,7 +17,7 @@ from panel.websites.models.sites import Site
 
 
 class RawSnippet(BaseModel):
-    """Raw directives, for administrators only; checked against an allow-list and by the server itself."""
+    """Raw directives, which only administrators write. Checked against an allow-list, and by the web server itself."""
 
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="snippets")
     engine = models.CharField(max_length=16, choices=Engine.choices)
@@ -41,7 +41,9 @@ class RawSnippet(BaseModel):
         super().save(*args, update_fields=update_fields and {*update_fields, "expanded"}, **kwargs)
 
     def directive_sets(self) -> dict[str, str]:
-        """Texts of the directive sets that this one may name: those of the site's team for the same web server."""
+        """Return the directive sets that these raw directives may use, by name: those of the site's team for the same
+        web server.
+        """
         if not shared.directive_sets_named(self.text):
             return {}
         rows = DirectiveSet.objects.filter(team=self.site.team_id, engine=self.engine)

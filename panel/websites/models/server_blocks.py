@@ -202,7 +202,9 @@ class Listen(CheckedModel):
 
 
 class ServerName(CheckedModel):
-    """A name: exact `a.example`, `*.example`, `.example`, `www.*` or a regular expression that begins with `~`."""
+    """A server name: exact (`a.example`), `*.example`, `.example`, `www.*`, or a regular expression that begins with
+    `~`.
+    """
 
     block = models.ForeignKey(ServerBlock, on_delete=models.CASCADE, related_name="names")
     name = models.CharField(max_length=253, validators=[validators.validate_server_name])

@@ -1,4 +1,4 @@
-"""Settings under a name, which the sites of a team share."""
+"""Shared settings of a team: access lists, header sets, directive sets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from panel.websites import rules, shapes, validators
 
 
 class SharedSetting(BaseModel):
-    """A setting under a name, which the sites of its team use by writing `@name`. `slug` names the kind."""
+    """A setting under a name, which the sites of its team use by writing `@name`. `slug` is the name of the kind of
+    setting.
+    """
 
     slug: ClassVar[str]
 
@@ -30,7 +32,7 @@ class SharedSetting(BaseModel):
 
 
 class AccessList(SharedSetting):
-    """Addresses and networks that access rules name."""
+    """Addresses and networks under a name, which access rules use by writing `@name`."""
 
     slug = "access-list"
 
@@ -42,7 +44,7 @@ class AccessList(SharedSetting):
 
 
 class HeaderSet(SharedSetting):
-    """Response headers that headers of server blocks and locations name."""
+    """Response headers under a name, which server blocks and locations use by writing `@name`."""
 
     slug = "header-set"
 
@@ -57,8 +59,8 @@ class HeaderSet(SharedSetting):
 
 
 class DirectiveSet(SharedSetting):
-    """Raw directives under a name, which the raw directives of sites include by that name. Only administrators edit
-    them.
+    """Raw directives under a name, which the raw directives of sites include by writing `@name`. Only administrators
+    edit directive sets.
     """
 
     slug = "directive-set"

@@ -1,4 +1,4 @@
-"""Sites, and the maintenance that visitors see instead."""
+"""Sites, and the maintenance pages that visitors see instead of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Site(BaseModel):
     health_path = models.CharField(  # requested before and after every deployment
         max_length=300, default="/", validators=[validators.validate_uri_path]
     )
-    # what the health page must answer; empty: any status below 400
+    # expected response of the health page; empty: any status below 400
     health_status = models.PositiveIntegerField(
         null=True, blank=True, validators=[MinValueValidator(100), MaxValueValidator(599)]
     )
@@ -37,12 +37,12 @@ class Site(BaseModel):
     health_header = models.CharField(  # sent with the request: "X-Check: paddock"
         max_length=300, blank=True, validators=[validators.validate_health_header], default="", db_default=""
     )
-    cache_mb = models.PositiveIntegerField(  # of what its locations keep of answers
+    cache_mb = models.PositiveIntegerField(  # maximum size of the cached responses of all locations
         default=100, validators=[MinValueValidator(1), MaxValueValidator(1048576)]
     )
     # Whether its server blocks serve ACME challenges from the host's challenge folder; set by certificates.services.
     answers_challenges = models.BooleanField(default=False, editable=False)
-    # Port on which they show the challenges over TLS too, where the web server can; 0: on none.
+    # Port on which server blocks serve ACME challenges over TLS, too, where the web server supports it; 0: none.
     tls_challenge_port = models.PositiveIntegerField(default=0, editable=False, db_default=0)
     notes = models.TextField(blank=True, validators=[validators.validate_text])
     tags = TagsField()
@@ -64,8 +64,8 @@ class Site(BaseModel):
         super().save(*args, update_fields=update_fields, **kwargs)
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
-        """Delete the server blocks first: their locations protect upstreams and PHP pools, which also belong to the
-        site.
+        """Delete the site, its server blocks first: their locations protect upstreams and PHP pools, which also belong
+        to the site.
         """
         with transaction.atomic():
             self.blocks.all().delete()
@@ -73,10 +73,9 @@ class Site(BaseModel):
 
 
 class Maintenance(BaseModel):
-    """A site that is in maintenance, or is being put into it: visitors see a page instead of the site.
-
-    Written by deployments.maintenance. It belongs to the live version, not to the draft: every deployment of the draft
-    keeps it.
+    """Maintenance of a site, active or being started: visitors see a page instead of the site.
+    Written by deployments.maintenance. Maintenance belongs to the live version, not to the draft: every deployment of
+    the draft keeps it.
     """
 
     site = models.OneToOneField(Site, on_delete=models.CASCADE, related_name="maintenance")

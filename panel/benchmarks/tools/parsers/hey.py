@@ -1,4 +1,6 @@
-"""Parser for hey 0.1.4: the JSON and the failures that the report template in commands.py prints. Times are in seconds."""
+"""Parser for hey 0.1.4: the JSON and the failures that the report template in commands.py prints. Times are in
+seconds.
+"""
 
 from __future__ import annotations
 

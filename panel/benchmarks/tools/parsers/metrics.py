@@ -18,7 +18,9 @@ class ParseError(ValueError):
 
 @dataclass(frozen=True)
 class Output:
-    """Output of one execution of a load tool. `outputs` and `latency` are those of a BenchResult (agents/protocol.py)."""
+    """Output of one execution of a load tool. `outputs` and `latency` are those of a BenchResult
+    (agents/protocol.py).
+    """
 
     stdout: str
     stderr: str = ""
@@ -39,7 +41,9 @@ class Output:
 
 @dataclass(frozen=True)
 class Latency:
-    """Latencies in milliseconds. `resolution` is that of the tool's output, for example 10 for hundredths of a second."""
+    """Latencies in milliseconds. `resolution` is that of the tool's output, for example 10 for hundredths of a
+    second.
+    """
 
     resolution: float
     mean: float | None = None

@@ -1,4 +1,6 @@
-"""Parser for wrk 4.1: the line that the agent's script prints from wrk's summary and latency objects, in microseconds."""
+"""Parser for wrk 4.1: the line that the agent's script prints from wrk's summary and latency objects, in
+microseconds.
+"""
 
 from __future__ import annotations
 
