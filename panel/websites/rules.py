@@ -1,4 +1,4 @@
-"""Checks within one object, called by the models' `clean()` after the checks of single fields."""
+"""Validation rules within one object, which the models' `clean()` calls after the validation of single fields."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class _Faults:
-    """Error messages by field, so that a user sees all of them at once."""
+    """Collected error messages by field, so that a user sees all of them at once."""
 
     def __init__(self) -> None:
         self.messages: dict[str, list[str]] = {}
@@ -37,7 +37,9 @@ class _Faults:
         self.tried(field, lambda: check(value))
 
     def tried(self, field: str, act: Callable[[], T]) -> T | None:
-        """Result of `act`; None after a ValidationError, whose messages are kept for the field."""
+        """Return the result of `act`. If `act` raises ValidationError, add its messages to the field and
+        return None.
+        """
         try:
             return act()
         except ValidationError as error:
@@ -45,7 +47,7 @@ class _Faults:
             return None
 
     def variables(self, field: str, texts: Iterable[str], captures: frozenset[str] = frozenset()) -> None:
-        """Report the first unsupported variable."""
+        """Add an error for each text with a variable that Paddock does not support."""
         for text in texts:
             try:
                 variables.parse(text, field, captures=captures)
@@ -78,7 +80,7 @@ def check_block(block: ServerBlock) -> None:
 
 
 def _check_clients(block: ServerBlock, faults: _Faults) -> None:
-    """Check authorities and revocation lists, also while certificates are not requested: the lists are kept."""
+    """Check client certificate authorities and revocation lists, even if client certificates are not requested now."""
     if block.client_verify and not block.client_ca.strip():
         faults.add("client_ca", _("Paste the certificate of the authority that signs the clients' certificates."))
     if block.client_crl.strip() and not block.client_ca.strip():
@@ -113,7 +115,7 @@ def check_location(location: Location) -> None:
 
 
 def _check_access_lists(location: Location, faults: _Faults) -> None:
-    """Check that the team of the site has the lists that access rules name."""
+    """Check that the site's team has the access lists that the location's access rules use by name."""
     wanted = shared.lists_named(location.access_rules)
     if not wanted:
         return
@@ -124,7 +126,7 @@ def _check_access_lists(location: Location, faults: _Faults) -> None:
 
 
 def _check_header_sets(headers: object, team: Team, faults: _Faults) -> None:
-    """Check that the team of the site has the header sets that response headers name."""
+    """Check that the site's team has the header sets that the headers use by name."""
     wanted = shared.header_sets_named(headers)
     if not wanted:
         return
@@ -134,8 +136,8 @@ def _check_header_sets(headers: object, team: Team, faults: _Faults) -> None:
 
 
 def check_header_set(row: HeaderSet) -> None:
-    """Check variables. A set is used in any location, so it cannot name captures of one. A form without headers gives
-    None.
+    """Check the variables of a header set. Any location can use the set, so it cannot use captures of a location's
+    regular expression. `headers` is None if a form had no valid headers.
     """
     faults = _Faults()
     faults.variables("headers", [item["value"] for item in row.headers or ()])
@@ -157,7 +159,7 @@ def _rewrites(items: list[dict[str, str]]) -> tuple[Rewrite, ...]:
 
 
 def _check_confined(location: Location, faults: _Faults) -> None:
-    """Check that no path built by the location can leave its folder."""
+    """Check that no file path that the location builds from a request can leave the location's folder."""
     made = spec.Location(
         match=cast(Any, location.match),
         pattern=location.pattern,
@@ -203,7 +205,9 @@ def _check_handler(location: Location, faults: _Faults) -> None:
 
 
 def _proxying(location: Location) -> spec.Location:
-    """The location's settings about the protocol of its upstream."""
+    """Return the parts of the location that `handlers.protocol_faults` checks: its upstream's protocol and related
+    settings.
+    """
     return spec.Location(
         match=cast(Any, location.match),
         pattern=location.pattern,
@@ -241,7 +245,9 @@ def _check_variables(location: Location, faults: _Faults) -> None:
 
 
 def _check_owners(location: Location, faults: _Faults) -> None:
-    """Check that upstreams and pools belong to the site; another team's would expose its backend."""
+    """Check that the location's upstream and PHP pool belong to the same site. Another team's would expose
+    its backend.
+    """
     site_id = location.block.site_id
     if location.upstream is not None and location.upstream.site_id != site_id:
         faults.add("upstream", _("This upstream belongs to another site. Choose one of this site's."))
@@ -264,8 +270,8 @@ def check_snippet(snippet: RawSnippet) -> None:
 
 
 def _check_directives(snippet: RawSnippet, faults: _Faults) -> None:
-    """Check raw directives by the grammar and policy of their web server. Paths for a web server other than the site's
-    are checked when the site is planned there.
+    """Check raw directives by the grammar and policy of the site's web server. Directives for another kind of web
+    server are checked when the site is planned there.
     """
     try:
         lines = list(shared.directive_lines(snippet.text, snippet.directive_sets()))
@@ -297,7 +303,7 @@ def check_upstream(upstream: Upstream) -> None:
 
 
 def check_allowance(row: Allowance) -> None:
-    """Normalize the value for lookups, and check team and host."""
+    """Normalize the value of an allowance for lookups, and check its team and host."""
     faults = _Faults()
     if row.kind == "service":
         if row.host is None:
@@ -316,7 +322,7 @@ def check_allowance(row: Allowance) -> None:
 
 
 def _socket(value: str) -> str:
-    """Normalize `127.0.0.1:80`, `[::1]:80` or `*:80`."""
+    """Return the socket `127.0.0.1:80`, `[::1]:80` or `*:80` in canonical form; ValidationError for other text."""
     found = re.fullmatch(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<v4>[0-9.]+)|\*):(?P<port>[0-9]{1,5})", value.strip())
     try:
         if found is None or not 1 <= int(found["port"]) <= 65535:

@@ -1,4 +1,4 @@
-"""Reads of the desired state, limited to the user's access."""
+"""Selectors: sites, certificates, allowances and shared settings that a user can see."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def sites_visible(user: User) -> QuerySet[Site]:
 
 
 def site_again(site: Site) -> Site:
-    """The stored site, for a change: a form may have modified this instance."""
+    """Return the site as stored, before a change: a form may have modified this instance."""
     return Site.objects.select_related("team", "web_server__host").get(pk=site.pk)
 
 
@@ -55,7 +55,7 @@ def has_site_named(name: str) -> bool:
 
 
 def certificates_of(site: Site) -> QuerySet[Certificate]:
-    """Certificates that the draft uses."""
+    """Return the certificates that the draft of a site uses."""
     return Certificate.objects.filter(blocks__site=site).distinct()
 
 
@@ -64,7 +64,9 @@ def certificates_of_team(team_id: int) -> QuerySet[Certificate]:
 
 
 def allowances_visible(user: User) -> QuerySet[Allowance]:
-    """Allowances: all for an administrator; otherwise those of the user's teams, and services for all teams."""
+    """Return all allowances to an administrator; to others those of the user's teams, and services that all teams may
+    use.
+    """
     rows = Allowance.objects.select_related("team", "host", "granted_by")
     if user.role == Role.ADMIN or not may(user, Action.VIEW):
         return visible(rows, user)
@@ -72,7 +74,9 @@ def allowances_visible(user: User) -> QuerySet[Allowance]:
 
 
 def local_services_of(site: Site) -> list[str]:
-    """Sockets and addresses of the site's host that the site's team may use, for example `unix:/run/php/shop.sock`."""
+    """Return the sockets and addresses of the site's host that the site's team may use, for example
+    `unix:/run/php/shop.sock`.
+    """
     if site.web_server is None:
         return []
     allowed = services_of(site.team, site.web_server.host).allowed
@@ -80,8 +84,8 @@ def local_services_of(site: Site) -> list[str]:
 
 
 def php_sockets(user: User) -> list[tuple[str, str]]:
-    """Sockets of PHP pools that the user can choose for a new site, each with its host: those that checks of hosts
-    found, if the user may use them.
+    """Return pairs of a PHP pool's socket and its host that the user can choose for a new site: sockets that the last
+    check of each host found, if the user may use them.
     """
     rows = allowances_visible(user).filter(kind=AllowanceKind.SERVICE).values_list("host", "value")
     allowed: dict[int | None, list[str]] = {}
@@ -101,7 +105,9 @@ def php_sockets(user: User) -> list[tuple[str, str]]:
 
 
 def _is_one_service(value: str) -> bool:
-    """False for folders (`unix:/run/php/*`) and ranges of ports (`127.0.0.1:3000-3999`)."""
+    """Return whether an allowance means a single socket or port: not a folder (`unix:/run/php/*`), not a range of ports
+    (`127.0.0.1:3000-3999`).
+    """
     return not value.endswith("*") if value.startswith("unix:") else value.rpartition(":")[2].isdigit()
 
 
@@ -109,12 +115,12 @@ S = TypeVar("S", bound=SharedSetting)
 
 
 def shared_settings_visible(model: type[S], user: User) -> QuerySet[S]:
-    """Access lists, header sets or directive sets of the user's teams."""
+    """Return the access lists, header sets or directive sets of the user's teams."""
     return visible(model._default_manager.select_related("team"), user)
 
 
 def sites_of_shared_settings(model: type[S], rows: Iterable[S]) -> dict[str, list[Site]]:
-    """Sites that name each of these settings of one kind, by name of the setting, in the order of the sites' names."""
+    """Map the name of each of the settings, all of one kind, to the sites that use it, ordered by name."""
     teams = {row.name: row.team_id for row in rows}
     found: dict[str, list[Site]] = {name: [] for name in teams}
     using: dict[int, set[str]] = {}
@@ -128,12 +134,12 @@ def sites_of_shared_settings(model: type[S], rows: Iterable[S]) -> dict[str, lis
 
 
 def sites_of_shared_setting(row: SharedSetting) -> list[Site]:
-    """Sites that name the setting, in the order of their names."""
+    """Return the sites that use a shared setting, ordered by name."""
     return sites_of_shared_settings(type(row), [row])[row.name]
 
 
 def shared_settings_used(site: Site) -> dict[type[SharedSetting], list[str]]:
-    """Names of the shared settings that a site names, by kind; kinds without names are left out."""
+    """Map each kind of shared setting to the names of those that a site uses; kinds without any are left out."""
     found = {}
     for model in SHARED_SETTINGS:
         if names := {name for _, used in _names_used(model, Q(pk=site.pk)) for name in used}:
@@ -142,14 +148,16 @@ def shared_settings_used(site: Site) -> dict[type[SharedSetting], list[str]]:
 
 
 def snippets_of_directive_set(row: DirectiveSet) -> list[RawSnippet]:
-    """Raw directives of the team's sites that name the set."""
+    """Return the raw directives of the team's sites that use the directive set."""
     rows = RawSnippet.objects.filter(site__team=row.team, engine=row.engine, text__contains=f"{shared.MARK}{row.name}")
     rows = rows.select_related("site__team", "site__web_server__host", "block__site", "location__block__site")
     return [snippet for snippet in rows.order_by("pk") if row.name in shared.directive_sets_named(snippet.text)]
 
 
 def _names_used(model: type[SharedSetting], sites: Q) -> Iterator[tuple[int, set[str]]]:
-    """Names of settings of one kind in sites that match `sites`, by the site's id, with repetitions."""
+    """Yield (site id, names of shared settings of one kind that it uses) for the sites that match `sites`. An id can
+    repeat.
+    """
     chosen = Site.objects.filter(sites)
     if model is DirectiveSet:
         texts = RawSnippet.objects.filter(site__in=chosen, text__contains=shared.MARK)
@@ -170,7 +178,7 @@ def certificates_visible(user: User) -> QuerySet[Certificate]:
 
 
 def certificates_expired(sites: Iterable[Site]) -> dict[int, list[Certificate]]:
-    """Expired certificates in the drafts of these sites, by the site's id."""
+    """Map the ids of the given sites to the expired certificates that their drafts use; others are left out."""
     found: dict[int, list[Certificate]] = {}
     rows = ServerBlock.objects.filter(site__in=sites, certificate__not_after__lte=timezone.now())
     for block in rows.select_related("certificate").order_by("position"):
@@ -181,7 +189,7 @@ def certificates_expired(sites: Iterable[Site]) -> dict[int, list[Certificate]]:
 
 
 def certificates_expiring(user: User, *, within_days: int = 21) -> QuerySet[Certificate]:
-    """Certificates in use that expire within `within_days` or have expired, soonest first."""
+    """Return certificates that drafts use and that have expired or expire in `within_days` days, soonest first."""
     limit = timezone.now() + datetime.timedelta(days=within_days)
     rows = certificates_visible(user).filter(not_after__lte=limit, blocks__isnull=False)
     return rows.distinct().order_by("not_after")

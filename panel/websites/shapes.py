@@ -1,4 +1,4 @@
-"""Checks of list values: JSON with the fields of the dataclasses in panel/rendering/spec.py."""
+"""Validators of list values: JSON with the fields of the dataclasses in panel/rendering/spec.py."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ BCRYPT = re.compile(r"\$2[aby]\$(?:0[4-9]|1[0-9])\$[./A-Za-z0-9]{53}")
 MEDIA_TYPE = re.compile(r"(?:\*|[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/(?:\*|[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*))")
 REWRITE_FLAGS = ("", "last", "break", "redirect", "permanent")
 Check = Callable[[str], None]
-MAX_SOURCES = 500  # of an access list; each becomes a line in every location that names it
-MAX_HEADERS = 50  # of a header set; likewise
+MAX_SOURCES = 500  # of an access list; each becomes a line in every location that uses the list
+MAX_HEADERS = 50  # of a header set; each becomes a line in every block or location that uses the set
 
 
 def _list_of(value: Any, kind: type, example: str) -> list[Any]:
@@ -150,7 +150,7 @@ _HEADERS = '[{"name": "X-Frame-Options", "value": "DENY", "always": true}]'
 
 
 def validate_headers(value: Any) -> None:
-    """Validate response headers. An item with the name `@set` and no value stands for the headers of a header set."""
+    """Validate response headers. An item with the name `@set` and no value means the headers of a header set."""
     names = [item["name"] for item in _list_of(value, dict, _HEADERS) if _is_set(item)]
     for item in value:
         if not _is_set(item):
@@ -174,7 +174,7 @@ def validate_request_headers(value: Any) -> None:
 
 
 def validate_header_set(value: Any) -> None:
-    """Validate the headers of a header set: at least one, and no other set."""
+    """Validate the headers of a header set: at least one header, no duplicates, and no other header set."""
     validate_request_headers(value)
     if not value:
         raise ValidationError(_("Enter at least one header."), code="shape")
@@ -263,7 +263,7 @@ def validate_access_rules(value: Any) -> None:
 
 
 def validate_access_list(value: Any) -> None:
-    """Validate the addresses and networks of an access list: each once, and at least one."""
+    """Validate the addresses and networks of an access list: at least one, and no duplicates."""
     validate_sources(value)
     if not value:
         raise ValidationError(_("Enter at least one address or network."), code="shape")
@@ -273,7 +273,7 @@ def validate_access_list(value: Any) -> None:
 
 
 def validate_directive_set(value: str) -> None:
-    """Validate the text of a directive set, which names no other set."""
+    """Validate the text of a directive set, which cannot use another directive set."""
     validators.validate_text(value)
     if not value.strip():
         raise ValidationError(_("Enter at least one directive."))
@@ -284,7 +284,7 @@ def validate_directive_set(value: str) -> None:
 
 
 def validate_sources(value: Any) -> None:
-    """Validate a list of addresses and networks."""
+    """Validate a list of IP addresses and networks."""
     for item in _list_of(value, str, '["192.0.2.1", "10.0.0.0/8"]'):
         validators.validate_access_source(item)
         if item == "all":

@@ -1,4 +1,6 @@
-"""Shared settings in the places that name them: `@office` means the setting of that name. No database here."""
+"""Names of shared settings in a site's settings: find them, and replace them by the content of the setting. `@office`
+refers to the setting "office". No database access here.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,21 @@ _DIRECTIVE_SET = re.compile(r"[ \t]*@(?P<name>[a-z0-9]+(?:-[a-z0-9]+)*)[ \t]*")
 
 
 def lists_named(rules: Any) -> set[str]:
-    """Names of the access lists in access rules, which may have any shape before they are validated."""
+    """Return the names of the access lists that access rules use. The rules may have any shape, because they are not
+    validated yet.
+    """
     return _named(rules, "source")
 
 
 def header_sets_named(headers: Any) -> set[str]:
-    """Names of the header sets in response headers, which may have any shape before they are validated."""
+    """Return the names of the header sets that response headers use. The headers may have any shape, because they are
+    not validated yet.
+    """
     return _named(headers, "name")
 
 
 def directive_sets_named(text: str) -> set[str]:
-    """Names of the directive sets in raw directives: each is a line of its own."""
+    """Return the names of the directive sets that raw directives use; each is on a line of its own."""
     return {match["name"] for line in text.split("\n") if (match := _DIRECTIVE_SET.fullmatch(line))}
 
 
@@ -36,9 +42,9 @@ def _named(items: Any, member: str) -> set[str]:
 
 
 def rules_expanded(rules: Iterable[Mapping[str, str]], lists: Mapping[str, Sequence[str]]) -> tuple[AccessRule, ...]:
-    """The rules in their order, with the addresses of lists in place of the lists' names.
+    """Return the access rules in their order, with the addresses of access lists in place of the lists' names.
 
-    ApplicationError for a list that does not exist, because visitors might get access without it.
+    ApplicationError if a list does not exist, because without it visitors might get access.
     """
     found: list[AccessRule] = []
     for rule in rules:
@@ -53,10 +59,10 @@ def rules_expanded(rules: Iterable[Mapping[str, str]], lists: Mapping[str, Seque
 def headers_expanded(
     headers: Sequence[Mapping[str, Any]], sets: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> tuple[Header, ...]:
-    """The headers in their order, with those of header sets in place of the sets' names.
+    """Return the headers in their order, with the headers of header sets in place of the sets' names.
 
-    A header that the list itself has is not taken from a set, and of two sets with the same header the first one gives
-    it. ApplicationError for a set that does not exist: without it, a protection might be missing.
+    A header in `headers` replaces one of the same name in a set; of two sets with the same header, the first one is
+    used. ApplicationError if a set does not exist, because without it a protection might be missing.
     """
     taken = {item["name"].lower() for item in headers}
     found: list[Header] = []
@@ -79,8 +85,8 @@ def _header(item: Mapping[str, Any]) -> Header:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of raw directives. `name`: the directive set that it comes from, "" for the text itself; `number`: its
-    line there, from 1.
+    """One line of raw directives. `name`: the directive set that contains the line, "" for the raw directives
+    themselves; `number`: line number there, from 1.
     """
 
     text: str
@@ -89,9 +95,9 @@ class Line:
 
 
 def directive_lines(text: str, sets: Mapping[str, str]) -> Iterator[Line]:
-    """The lines of raw directives, with those of directive sets in place of the sets' names.
+    """Yield the lines of raw directives, with the lines of directive sets in place of the sets' names.
 
-    ApplicationError for a set that does not exist.
+    ApplicationError if a set does not exist.
     """
     for number, line in enumerate(text.split("\n"), 1):
         match = _DIRECTIVE_SET.fullmatch(line)
@@ -107,5 +113,5 @@ def directive_lines(text: str, sets: Mapping[str, str]) -> Iterator[Line]:
 
 
 def directives_expanded(text: str, sets: Mapping[str, str]) -> str:
-    """Raw directives with the lines of directive sets in place of the sets' names."""
+    """Return raw directives with the text of directive sets in place of the sets' names."""
     return "\n".join(line.text for line in directive_lines(text, sets))

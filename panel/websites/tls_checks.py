@@ -1,4 +1,4 @@
-"""Checks of TLS before a deployment: certificates, their names and places, and certificates of clients."""
+"""Checks of TLS before a deployment: certificates, their names and hosts, and client certificates."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def tls_problems(where: str, block: ServerBlock, tls: bool, names: list[str]) ->
 
 
 def _client_problems(where: str, block: ServerBlock, tls: bool) -> Iterable[Problem]:
-    """Addresses that would bypass the check of client certificates, and revocation lists that refuse every client."""
+    """Yield problems with addresses at which clients need no certificate, and with revocation lists that make the web
+    server reject every client.
+    """
     if not tls:
         words = _("Client certificates need TLS. Add a TLS address, or turn the certificates off.")
         yield Problem(f"{where}/client_verify", words)
@@ -51,7 +53,7 @@ def _client_problems(where: str, block: ServerBlock, tls: bool) -> Iterable[Prob
 
 
 def host_file_problems(where: str, block: ServerBlock, web_server: WebServer) -> Iterable[Problem]:
-    """Problem of a server block whose certificate is a file on another host."""
+    """Yield a problem if the server block's certificate is a file on another host than the web server."""
     certificate = block.certificate
     if certificate is not None and certificate.host_id not in (None, web_server.host_id):
         words = _("The certificate %(certificate)s is a file on %(host)s. Choose another one for %(other)s.")

@@ -1,4 +1,4 @@
-"""Counters of one site on its web server, without those of other sites."""
+"""Traffic counters of one site on its web server, without those of other sites."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from panel.websites.models import Site
 
 
 def site_traffic(site: Site) -> Traffic:
-    """Requests, upstreams and limits of the site.
+    """Return the traffic counters of a site: requests, upstreams, caches and limits.
 
-    Raises ApplicationError for a site without a web server or on one without counters, and the errors of
+    Raises ApplicationError for a site without a web server or on a web server without counters, and the errors of
     `web_server_traffic`.
     """
     if site.web_server is None:
@@ -25,7 +25,9 @@ def site_traffic(site: Site) -> Traffic:
 
 
 def of_site(whole: Traffic, name: str) -> Traffic:
-    """The site's part, selected by the names that rendering gives to groups and zones."""
+    """Return the part of a web server's counters that belongs to one site, by the names that rendering gives to
+    upstream groups and zones.
+    """
 
     def named(rest: str) -> re.Pattern[str]:
         return re.compile(re.escape(prefix(name)) + "_" + rest)

@@ -1,4 +1,4 @@
-"""URLs of sites. Site names contain no +, so a path segment that begins with + is never a site."""
+"""URLs of the pages of sites. Site names contain no +, so a path segment that begins with + is never a site."""
 
 from __future__ import annotations
 

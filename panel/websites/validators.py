@@ -1,7 +1,6 @@
-"""Validators of single texts, with messages that name a valid form.
-
-They belong to the model's fields, so pages, API, import and jobs all use them through `full_clean()`. Quoting is done
-by the engine modules; these checks only reject values that no server could use.
+"""Validators of single texts. Their error messages show a valid form.
+Model fields use them, so that pages, the API, imports and jobs all apply them through `full_clean()`. The engine
+modules quote values; these validators only reject values that no web server could use.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def validate_line(value: str) -> None:
 
 
 def validate_health_header(value: str) -> None:
-    """A request header in one line, except headers that Paddock sets itself."""
+    """Validate a request header in one line, which must not be a header that Paddock sets itself."""
     name, colon, text = value.partition(":")
     if not colon:
         raise ValidationError(_("Enter a name and a value, for example `X-Check: paddock`."))
@@ -78,7 +77,7 @@ def validate_text(value: str) -> None:
 
 
 def validate_slug(value: str) -> None:
-    """Validate names that become file names."""
+    """Validate a name that becomes part of file names."""
     if not SLUG.fullmatch(value):
         raise ValidationError(
             _("Use lowercase letters a-z and digits, with single hyphens between them, for example my-shop-2."),
@@ -87,7 +86,7 @@ def validate_slug(value: str) -> None:
 
 
 def _ascii_name(name: str) -> str:
-    """The A-label form (RFC 5890) in lower case; ValidationError if there is none."""
+    """Return a domain name in A-label form (RFC 5890) in lower case; ValidationError if it has none."""
     if name.isascii():
         return name.lower()
     if _IDNA_DEVIATIONS & set(name):
@@ -107,7 +106,7 @@ def _ascii_name(name: str) -> str:
 
 
 def _check_labels(name: str) -> None:
-    """Check an ASCII name by RFC 1123 section 2.1."""
+    """Check the labels and length of an ASCII domain name by RFC 1123 section 2.1."""
     for label in name.split("."):
         if not label:
             raise ValidationError(
@@ -132,8 +131,7 @@ def _check_labels(name: str) -> None:
 
 
 def domain_normalized(value: str) -> str:
-    """A host name in its DNS form: `Bücher.Example` -> `xn--bcher-kva.example`. IPv4 literals are accepted.
-
+    """Return a host name in its DNS form: `Bücher.Example` -> `xn--bcher-kva.example`. IPv4 addresses are accepted.
     Raises ValidationError for anything else.
     """
     refuse_control_characters(value)
@@ -149,7 +147,9 @@ def domain_normalized(value: str) -> str:
 
 
 def server_name_normalized(value: str) -> str:
-    """`a.example`, `*.a.example`, `.a.example`, `www.*` or `~regex`, in the form in which it is stored and rendered."""
+    """Return a server name in its stored form: `a.example`, `*.a.example`, `.a.example`, `www.*`, `[v6]` or
+    `~regex`.
+    """
     if value.startswith("~"):
         validate_regex(value[1:])
         return value
@@ -178,12 +178,12 @@ def _wildcard_rest(value: str, rest: str) -> str:
 
 
 def named_faults(name: str, error: ValidationError) -> list[str]:
-    """Errors of one of several names, with the name in the message."""
+    """Return the error messages about one of several names, each with the name in it."""
     return [text if not name or name in text else f"“{name[:80]}”: {text}" for text in error.messages]
 
 
 def server_names_normalized(names: Iterable[str]) -> list[str]:
-    """Names after `server_name_normalized`, without duplicates. Raises one ValidationError for all invalid names."""
+    """Return the server names in their stored form. One ValidationError reports all invalid names and duplicates."""
     found: list[str] = []
     faults: list[str] = []
     for name in names:
@@ -215,8 +215,7 @@ _PCRE_ONLY = (
 
 def validate_regex(value: str) -> None:
     """Validate a PCRE expression with Python's parser, after converting PCRE's own syntax.
-
-    Expressions valid in both are valid in every engine here; the server's own test is final.
+    Expressions valid in both are valid in every engine here; the web server's own test is final.
     """
     refuse_control_characters(value)
     if not value:
@@ -255,7 +254,7 @@ def validate_path(value: str) -> None:
 
 
 def validate_log_path(value: str) -> None:
-    """Validate a log file: `off`, or an absolute path that ends in .log, so that a log never becomes a page or code."""
+    """Validate a log path: `off`, or an absolute path that ends in .log, so that a log never becomes a page or code."""
     if value == "off":
         return
     validate_path(value)
@@ -264,7 +263,7 @@ def validate_log_path(value: str) -> None:
 
 
 def validate_uri_path(value: str) -> None:
-    """Validate a path of a request."""
+    """Validate the path of a request, for example /health."""
     refuse_control_characters(value)
     if not value.startswith("/"):
         raise ValidationError(_("Enter a path that starts with /, for example /health."), code="uri")
@@ -284,7 +283,7 @@ def validate_header_name(value: str) -> None:
 
 
 def validate_header_value(value: str) -> None:
-    """Validate a header value by RFC 9110 section 5.5: visible ASCII, with spaces and tabs in between."""
+    """Validate a header value by RFC 9110 section 5.5: visible ASCII, with spaces and tabs between."""
     refuse_control_characters(value, "\t")
     if not value.isascii():
         raise ValidationError(_("Header values must be ASCII. Encode other letters as %%C3%%BC or remove them."))
@@ -301,7 +300,7 @@ def validate_expires(value: str) -> None:
 
 
 def validate_listen_address(value: str) -> None:
-    """Validate an IPv4 or IPv6 address without brackets."""
+    """Validate an IPv4 or IPv6 address, without brackets, that a site may listen on."""
     try:
         ipaddress.ip_address(value)
     except ValueError as error:
@@ -340,7 +339,7 @@ def validate_access_source(value: str) -> None:
 
 
 def validate_rule_source(value: str) -> None:
-    """Validate the source of an access rule: also `@name` of an access list."""
+    """Validate the source of an access rule: `all`, an address, a network, or `@name` of an access list."""
     if value.startswith("@"):
         validate_slug(value[1:])
     else:
@@ -368,7 +367,7 @@ def validate_upstream_address(value: str) -> None:
 
 
 def _check_upstream_host(v6: str | None, host: str | None) -> None:
-    """Check a name, or an address in its usual notation that is not a cloud's metadata service in any notation."""
+    """Check the host of an upstream address: a name, or an IP address in its usual notation that sites may use."""
     text = v6 if v6 is not None else domain_normalized(host or "") if not addresses.packed(host or "") else str(host)
     if reason := addresses.why_refused(text):
         raise ValidationError(

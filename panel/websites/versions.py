@@ -1,8 +1,8 @@
-"""Version of a site: one counter of changes, used wherever the panel asks whether a site has changed.
-
+"""Versions of sites: a counter of changes, by which the panel decides whether a draft has changes and a plan is
+outdated.
 `Site.version` counts the changes of a draft: of the site, its server blocks, locations, upstreams, PHP pools, raw
 directives, certificates and pinned files. Notes and tags are not counted, because no host needs them. A plan is
-outdated when the version has changed since; a draft has changes when its version differs from the live version that
+outdated if the version has changed since; a draft has changes if its version differs from the live version that
 deployments record.
 """
 
@@ -27,7 +27,7 @@ IS_PENDING = Q(state__deployed_at__isnull=False) & (
 
 
 def versions_count(sites: Collection[int]) -> None:
-    """Count one change of each of these sites, by id. Part of a service, in its transaction if it has one."""
+    """Increment the version of each of the given sites, by id. Called within the transaction of a service."""
     if not sites:
         return
     rows = Site.objects.filter(pk__in=sites)
@@ -38,14 +38,14 @@ def versions_count(sites: Collection[int]) -> None:
 
 
 def version_count(site: Site) -> None:
-    """Count one change of this site, and increment its row version, the ETag of the whole definition."""
+    """Increment the version of a site, and its row version, which is the ETag of the whole definition."""
     versions_count([site.pk])
     site.refresh_from_db(fields=["version", "row_version", "updated_at"])
 
 
 def plans_outdate(sites: Collection[int]) -> None:
-    """Count a change that outdates the plans of these sites but leaves their files unchanged: a draft without changes
-    stays without changes.
+    """Make the plans of the given sites outdated without a change of their files: a draft without changes stays without
+    changes.
     """
     for follow in followers:
         follow(sites)
@@ -53,5 +53,5 @@ def plans_outdate(sites: Collection[int]) -> None:
 
 
 def certificate_count(certificate: Certificate) -> None:
-    """Count one change of every site that uses the certificate."""
+    """Increment the version of every site that uses the certificate."""
     versions_count(set(Site.objects.filter(blocks__certificate=certificate).values_list("pk", flat=True)))

@@ -1,4 +1,4 @@
-"""Allowances as JSON."""
+"""Serializers of allowances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates over the API. Private keys are accepted, and leave only as an encrypted export."""
+"""Serializers of certificates. Private keys are write-only, except in an encrypted export."""
 
 from __future__ import annotations
 

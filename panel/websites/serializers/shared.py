@@ -1,4 +1,4 @@
-"""Shared settings as JSON: access lists, header sets, directive sets."""
+"""Serializers of shared settings: access lists, header sets, directive sets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _SharedSettingSerializer(serializers.ModelSerializer[Any]):
 
     @cached_property
     def _sites(self) -> dict[str, list[Site]]:
-        """Sites by the name of their setting, read together for all settings of the response."""
+        """Sites by the name of the setting that they use, loaded once for all settings of the response."""
         rows: Any = [self.instance] if self.parent is None else self.parent.instance
         return sites_of_shared_settings(self.Meta.model, rows)
 
@@ -38,7 +38,7 @@ class HeaderField(StrictSerializer):
 
 
 class AccessListSerializer(_SharedSettingSerializer):
-    """Addresses and networks that access rules of the team's sites name as `@name`."""
+    """Addresses and networks under a name, which access rules of the team's sites use by writing `@name`."""
 
     sources = serializers.ListField(child=serializers.CharField(), read_only=True)
 
@@ -57,7 +57,7 @@ class AccessListInput(AccessListChange):
 
 
 class HeaderSetSerializer(_SharedSettingSerializer):
-    """Response headers that server blocks and locations of the team's sites name as `@name`."""
+    """Response headers under a name, which server blocks and locations of the team's sites use by writing `@name`."""
 
     headers = HeaderField(many=True, read_only=True)
 
@@ -76,7 +76,7 @@ class HeaderSetInput(HeaderSetChange):
 
 
 class DirectiveSetSerializer(_SharedSettingSerializer):
-    """Raw directives that raw directives of the team's sites name by a line `@name`."""
+    """Raw directives under a name, which raw directives of the team's sites include by a line `@name`."""
 
     class Meta:
         model = DirectiveSet

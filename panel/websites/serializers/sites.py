@@ -1,4 +1,4 @@
-"""Desired state as JSON. Fields are those of the models; private keys are write-only."""
+"""Serializers of sites and their parts. Fields are those of the models; private keys are write-only."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ _KEPT = ["id", "created_at", "updated_at"]
 
 
 class Observation(TypedDict):
-    """`state` is `answering`, `failing`, or empty if nothing is known; `at` is the last time of an observation."""
+    """Observed health of a site. `state`: `answering`, `failing`, or empty if unknown; `at`: time of the last
+    observation.
+    """
 
     state: str
     words: str
@@ -103,11 +105,11 @@ class SiteSerializer(serializers.ModelSerializer[Site]):
         return str(state.status) if state else "draft"
 
     def get_observed_by_host(self, site: Site) -> Observation | None:
-        """The health page as the site's own host saw it last; null if the site is not deployed."""
+        """Health page as the site's own host last received it; null if the site is not deployed."""
         return _observation(site, "health")
 
     def get_observed_by_panel(self, site: Site) -> Observation | None:
-        """The health page as the panel saw it last; null if the site is not deployed."""
+        """Health page as the panel last received it; null if the site is not deployed."""
         return _observation(site, "reach")
 
 
@@ -138,7 +140,7 @@ class SiteChange(StrictSerializer):
 
 
 class QuickSite(StrictSerializer):
-    """A site in one call: files below `root`, or a proxy for `upstream`."""
+    """A new site from a few values: files below `root`, or a proxy for `upstream`."""
 
     team = TeamField()
     name = serializers.CharField(max_length=63)
@@ -155,7 +157,7 @@ class QuickSite(StrictSerializer):
 
 
 class PresetSite(StrictSerializer):
-    """A site from a preset, which needs some of `root`, `php_address`, `upstream`, and `redirect_to`."""
+    """A new site from a preset, which needs some of `root`, `php_address`, `upstream`, and `redirect_to`."""
 
     preset = serializers.ChoiceField(choices=list(PRESETS))
     team = TeamField()
@@ -203,7 +205,9 @@ class ProblemOfSite(serializers.Serializer[Any]):
 
 
 class FindingSerializer(serializers.Serializer[Any]):
-    """A known mistake. `fix` describes the effect of `fix/`; empty if there is no automatic fix."""
+    """A warning: a known mistake in the draft. `fix` describes the effect of `fix/`; empty if there is no automatic
+    fix.
+    """
 
     code = serializers.CharField()
     pointer = serializers.SerializerMethodField()
@@ -246,7 +250,7 @@ class BulkInput(StrictSerializer):
 
 
 class _OfSite(serializers.SlugRelatedField[Site]):
-    """The site by name, if the caller has access to it."""
+    """Field that refers to a site by name, among the sites that the caller can see."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(slug_field="name", **kwargs)
@@ -267,7 +271,7 @@ class _Certificate(serializers.SlugRelatedField[Certificate]):
 
 
 class _Names(serializers.ListField):
-    """Server names in their order."""
+    """Field with the server names of a block, in their order."""
 
     child = serializers.CharField(max_length=253)
 
@@ -297,14 +301,14 @@ class BlockSerializer(StrictModelSerializer):
 
 
 class _Upstream(serializers.SlugRelatedField[Upstream]):
-    """An upstream of the location's site, by name."""
+    """Field that refers to an upstream of the location's site by name."""
 
     def get_queryset(self) -> Any:
         return self.context["site"].upstreams.all()
 
 
 class _Pool(serializers.SlugRelatedField[PhpPool]):
-    """A PHP pool of the location's site, by name."""
+    """Field that refers to a PHP pool of the location's site by name."""
 
     def get_queryset(self) -> Any:
         return self.context["site"].php_pools.all()

@@ -1,6 +1,5 @@
 """Services that change the desired state of sites. All arguments are keyword-only; `actor` is the requesting user.
-
-Each call checks permission (PermissionDenied), values (ValidationError keyed by field), and changes since
+Each service checks permission (PermissionDenied), values (ValidationError keyed by field), and changes since
 `expected_version` (Conflict); it writes an audit row and is one transaction.
 """
 

@@ -1,4 +1,6 @@
-"""Allowances by administrators: overlapping names and addresses, and services of a host."""
+"""Services for allowances, which administrators give to teams: overlapping names and addresses, and
+services of a host.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from panel.websites.versions import plans_outdate
 
 
 def _sites(allowance: Allowance) -> list[int]:
-    """Ids of the sites that use the allowance."""
+    """Return the ids of the sites to which the allowance applies."""
     sites = Site.objects.all()
     if allowance.team_id is not None:
         sites = sites.filter(team=allowance.team_id)
@@ -25,7 +27,7 @@ def _sites(allowance: Allowance) -> list[int]:
 
 @transaction.atomic
 def allowance_create(*, actor: User, **values: Any) -> Allowance:
-    """Create an allowance with `kind`, `value`, `team`, `host`, `note` as in the model. Raises PermissionDenied and
+    """Create an allowance with the model's fields `kind`, `value`, `team`, `host`, `note`. Raises PermissionDenied and
     ValidationError.
     """
     require(actor, Action.ADMINISTER)
@@ -39,8 +41,8 @@ def allowance_create(*, actor: User, **values: Any) -> Allowance:
 
 @transaction.atomic
 def allowance_delete(*, actor: User, allowance: Allowance) -> None:
-    """Delete an allowance. Deployed sites stay unchanged; the next change or plan of an operator is rejected, and so
-    are unconfirmed plans that used the allowance.
+    """Delete an allowance. Deployed sites stay unchanged. Operators' next changes and plans that need the allowance are
+    rejected, and so are its unconfirmed plans.
     """
     require(actor, Action.ADMINISTER)
     plans_outdate(_sites(allowance))

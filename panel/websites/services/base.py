@@ -1,4 +1,4 @@
-"""Shared steps of the services of this app: permission, lock, check, save, increment the version, audit."""
+"""Steps that all services of this app share: check permission, lock, validate, save, increment the version, audit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from panel.websites.models import Location, ServerBlock, Site, Upstream
 removal_guards: list[Callable[[Site, str], None]] = []
 # Hook for apps whose objects on a host belong to a site (fpm), to reject its deletion, whether it is live or not.
 deletion_guards: list[Callable[[Iterable[Site]], None]] = []
-# Values besides the fields: rows and objects of their own.
+# Values that are rows of their own instead of columns.
 PARTS: dict[type[models.Model], frozenset[str]] = {
     Site: frozenset({"team", "web_server", "upstreams", "php_pools", "blocks"}),
     ServerBlock: frozenset({"listens", "names", "certificate", "locations", "snippets"}),
@@ -36,7 +36,7 @@ _OWNERS = {"site", "block", "web_server", "team"}
 
 @lru_cache(maxsize=32)
 def editable_fields(model: type[models.Model]) -> frozenset[str]:
-    """Fields that a caller may set, without owner keys and fields maintained by the panel."""
+    """Return the names of the fields that a caller may set: without owner keys and fields that the panel maintains."""
     return frozenset(
         field.name
         for field in model._meta.concrete_fields
@@ -45,7 +45,9 @@ def editable_fields(model: type[models.Model]) -> frozenset[str]:
 
 
 def assign(instance: models.Model, values: Mapping[str, Any]) -> None:
-    """Set fields by name; unknown names raise an error. ValidationError for a value of the wrong type."""
+    """Set fields of an instance by name. ApplicationError for an unknown name, ValidationError for a value of the wrong
+    type.
+    """
     allowed = editable_fields(type(instance))
     for name, value in values.items():
         if name not in allowed:
@@ -59,7 +61,7 @@ def assign(instance: models.Model, values: Mapping[str, Any]) -> None:
 
 
 def _check_kind(instance: models.Model, name: str, value: Any) -> None:
-    """Check the JSON type, because Django would convert any object to text, and text to a boolean."""
+    """Check the JSON type of a value, because Django would convert any object to text, and text to a boolean."""
     field = instance._meta.get_field(name)
     if value is None and not field.null:
         raise ValidationError({name: "This field cannot be null. Send a value, or omit the field."})
@@ -79,7 +81,7 @@ def _is_whole(value: object) -> bool:
 
 @contextmanager
 def at(place: str) -> Iterator[None]:
-    """Prefix the fields of errors raised inside with `place/`."""
+    """Context manager that prefixes the fields of errors raised inside with `place/`."""
     try:
         yield
     except ApplicationError as error:
@@ -95,10 +97,9 @@ def at(place: str) -> Iterator[None]:
 
 
 def at_fields(messages: Mapping[str, list[str]], fields: Mapping[str, str]) -> ValidationError:
-    """Errors of a definition, moved to the fields of a shorter form.
-
-    `fields` maps a part of a place ("listens"), or two ("listens/address"), to a field. Other errors keep the last
-    part.
+    """Return the errors of a site's definition as errors of a form with fewer fields.
+    `fields` maps a part of a place ("listens"), or two parts ("listens/address"), to a field of the form. Other errors
+    are assigned to the last part of their place.
     """
     placed: dict[str, list[str]] = {}
     for place, texts in messages.items():
@@ -110,14 +111,18 @@ def at_fields(messages: Mapping[str, list[str]], fields: Mapping[str, str]) -> V
 
 
 def row_values(item: Any) -> Mapping[str, Any]:
-    """A list item as names and values; ValidationError for other types."""
+    """Return a list item of a definition, which must be a mapping of names to values; ValidationError for
+    other types.
+    """
     if not isinstance(item, Mapping):
         raise ValidationError("Send a JSON object with names and values.")
     return item
 
 
 def described(instance: models.Model) -> dict[str, object]:
-    """Audit snapshot; a server block with its listens and names, an upstream with its servers."""
+    """Return an audit snapshot of an object; for a server block with its listens and names, for an upstream with its
+    servers.
+    """
     values = snapshot(instance)
     for name in ("listens", "names", "servers"):
         related = getattr(instance, name, None)
@@ -142,8 +147,8 @@ def store(
     children: Callable[[], None] | None = None,
     needs: Action = Action.CHANGE,
 ) -> None:
-    """Create or change one object with permission, fields, `full_clean()`, version, child rows and audit, or change
-    nothing.
+    """Create or change one object and its child rows in one transaction: permission, validation by `full_clean()`,
+    version, audit.
 
     Raises PermissionDenied, ValidationError, ApplicationError (unknown field) or Conflict.
     """
@@ -172,7 +177,7 @@ def remove(
     expected_version: int | None = None,
     needs: Action = Action.CHANGE,
 ) -> None:
-    """Delete one object with its parts."""
+    """Delete one object with its parts, after checking permission and version; write an audit row."""
     require(actor, needs, team)
     version_bump(instance, expected_version)
     audit_record(actor=actor, action=action, target=instance, before=described(instance))
@@ -180,7 +185,7 @@ def remove(
 
 
 def site_of(part: models.Model) -> Site:
-    """The site that a part belongs to."""
+    """Return the site that a part (server block, location, upstream, ...) belongs to."""
     if isinstance(part, Site):
         return part
     if isinstance(part, Location):

@@ -1,4 +1,4 @@
-"""Services for server blocks with listens and names, and for locations."""
+"""Services for server blocks, with their listens and names, and for locations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def _next_position(rows: Any) -> int:
 
 
 def listens_set(block: ServerBlock, listens: Iterable[ListenValues]) -> None:
-    """Replace a block's listens. Part of `block_create` and `block_update`: no permission or audit of its own."""
+    """Replace the listens of a server block. For `block_create` and `block_update`, which check permission and write
+    the audit row.
+    """
     block.listens.all().delete()
     faults: dict[str, list[str]] = {}
     for position, values in enumerate(listens):
@@ -45,8 +47,8 @@ def listens_set(block: ServerBlock, listens: Iterable[ListenValues]) -> None:
 
 
 def names_set(block: ServerBlock, names: Iterable[str]) -> None:
-    """Replace a block's server names, in this order, normalized by validators.server_name_normalized. All invalid names
-    are reported at once.
+    """Replace the server names of a server block, keeping the given order, and normalize them. One ValidationError
+    reports all invalid names.
     """
     block.names.all().delete()
     faults: dict[str, list[str]] = {}
@@ -81,7 +83,7 @@ def _children(
 
 
 def _kept(site: Site) -> checks.Kept:
-    """Resources that the site already uses, so the next change need not check them again."""
+    """Return the resources that the site already uses, which are not checked again after a change."""
     return checks.kept_of(site, site.team, site.web_server)
 
 
@@ -101,7 +103,7 @@ def _check_certificate(site: Site, values: Mapping[str, Any]) -> None:
 def block_create(
     *, actor: User, site: Site, listens: Iterable[ListenValues] = (), names: Iterable[str] = (), **values: Any
 ) -> ServerBlock:
-    """Create a block. `listens`: [{"port": 80, "address": "", "tls": false, ...}]; `names`: ["a.example",
+    """Create a server block. `listens`: [{"port": 80, "address": "", "tls": false, ...}]; `names`: ["a.example",
     "*.a.example"].
     """
     _check_certificate(site, values)
@@ -127,7 +129,7 @@ def block_update(
     names: Iterable[str] | None = None,
     **values: Any,
 ) -> ServerBlock:
-    """Change fields of a block; `listens` and `names` replace the old lists, None keeps them."""
+    """Change fields of a server block. `listens` and `names` replace the stored lists; None keeps them."""
     _check_certificate(block.site, values)
     kept = _kept(block.site)
     store(
@@ -153,7 +155,7 @@ def block_delete(*, actor: User, block: ServerBlock, expected_version: int | Non
 
 
 def location_create(*, actor: User, block: ServerBlock, **values: Any) -> Location:
-    """Add a location at the end of the block's list; `values` are the model's fields."""
+    """Create a location at the end of the server block's list; `values` are the model's fields."""
     location = Location(block=block, position=_next_position(block.locations))
     kept = _kept(block.site)
     store(
@@ -191,7 +193,7 @@ def location_delete(*, actor: User, location: Location, expected_version: int | 
 
 @transaction.atomic
 def locations_reorder(*, actor: User, block: ServerBlock, order: list[int]) -> None:
-    """Reorder the block's locations by these primary keys, each exactly once."""
+    """Reorder the locations of a server block. `order` must contain the primary key of each location exactly once."""
     require(actor, Action.CHANGE, block.site.team)
     rows = {row.pk: row for row in block.locations.all()}
     if sorted(order) != sorted(rows):

@@ -1,10 +1,10 @@
-"""Write the rows of a definition.
+"""Creation and update of a site's rows from its definition.
 
 Existing rows are reused if they can be matched, so links, ETags and audit entries stay valid. Unchanged rows are not
-saved, so their version stays too.
+saved, so their version stays the same.
 
 A server block is matched by its listens and names, then by its names, then by its place; a location by its pattern,
-then by its place; upstreams and PHP pools by name; a snippet by its owner and engine.
+then by its place; upstreams and PHP pools by name; raw directives by their owner and engine.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from panel.websites.services.blocks import listens_set, names_set
 from panel.websites.services.parts import servers_set
 
 Data = Mapping[str, Any]
-PLACES = {"position", "certificate", "upstream", "php_pool"}  # set from the place in the definition, or by a name in it
+PLACES = {"position", "certificate", "upstream", "php_pool"}  # set by the place, or by a name, in the definition
 Row = TypeVar("Row", bound=models.Model)
 Key = Callable[[Any], Hashable]
 
 
 def members_of(instance: models.Model) -> dict[str, object]:
-    """Fields that a caller may set, in the model's order, without those set from the place in a definition."""
+    """Return the fields of a row that a definition contains as plain values, in the model's order."""
     allowed = editable_fields(type(instance)) - PLACES
     return {
         field.name: getattr(instance, field.name) for field in instance._meta.concrete_fields if field.name in allowed
@@ -37,7 +37,9 @@ def members_of(instance: models.Model) -> dict[str, object]:
 
 
 def split(data: Any, apart: set[str]) -> tuple[dict[str, object], dict[str, object]]:
-    """Split data into plain fields and those for rows or other objects."""
+    """Split the values of a definition's object into plain fields, and the values named in `apart`, which are rows of
+    their own.
+    """
     values = row_values(data)
     plain = {name: value for name, value in values.items() if name not in apart}
     return plain, {name: value for name, value in values.items() if name in apart}
@@ -51,9 +53,9 @@ def list_of(data: Data, name: str) -> list[Any]:
 
 
 def _matched(rows: Sequence[Row], items: Sequence[Any], *keys: tuple[Key, Key]) -> tuple[list[Row | None], list[Row]]:
-    """For each item its existing row, None for a new item; and the rows that no item describes.
-
-    `keys`: pairs of functions that give the key of a (place, row) and of a (place, item). A row belongs to an item if
+    """Match the items of a definition with existing rows; return the row of each item, None for a new one, and the rows
+    without an item.
+    `keys`: pairs of functions that return the key of a (place, row) and of a (place, item). A row belongs to an item if
     their keys are equal and not None. The first pair is tried for all items, then the next one.
     """
     found: list[Row | None] = [None] * len(items)
@@ -112,9 +114,9 @@ def _rows_of(owner: models.Model, name: str) -> list[dict[str, object]]:
 
 
 class Builder:
-    """Writer of the rows of one definition; finds the site's upstreams and pools by name.
+    """Writer of the rows of one definition, which finds the site's upstreams and PHP pools by name.
 
-    `kept_users`: by match and pattern of a location, the hashes for which the definition may contain "(secret)".
+    `kept_users`: password hashes that "(secret)" in the definition stands for, by match and pattern of their location.
     """
 
     def __init__(self, site: Site, kept_users: Mapping[tuple[str, str], dict[str, str]]) -> None:
@@ -125,7 +127,9 @@ class Builder:
         self.snippets: list[RawSnippet] = []  # existing snippets not yet found in the definition
 
     def build(self, data: Data, *, is_new: bool) -> None:
-        """Write all rows. `is_new`: the site has no other rows. Raises ValidationError, keyed by place."""
+        """Create, change and delete the site's rows to match the definition. `is_new`: the site has no rows yet. Raises
+        ValidationError keyed by place.
+        """
         site = self.site
         self.snippets = [] if is_new else list(site.snippets.all())
         upstreams, spare = self._old([] if is_new else site.upstreams.all(), data, "upstreams", _BY_NAME)
@@ -148,14 +152,14 @@ class Builder:
     def _old(
         self, rows: Iterable[Row], data: Data, name: str, *keys: tuple[Key, Key]
     ) -> tuple[list[tuple[Any, Row | None]], list[Row]]:
-        """Each item of a list with its existing row, and the rows without an item."""
+        """Return each item of a list in the definition with its existing row or None, and the rows without an item."""
         items = list_of(data, name)
         found, left = _matched(list(rows), items, *keys)
         return list(zip(items, found, strict=True)), left
 
     def _save(self, instance: models.Model, values: Data, **places: Any) -> bool:
-        """Save an instance; missing fields get the model's default, also in existing rows. Returns whether a save was
-        necessary.
+        """Save an instance if it changed; return whether it did. Missing fields get the model's default, in existing
+        rows, too.
         """
         before = None if instance._state.adding else _columns(instance)
         if before is not None:
@@ -218,7 +222,7 @@ class Builder:
         self._write_snippets(apart, location=location)
 
     def _users(self, plain: Data) -> Any:
-        """Password hashes; "(secret)" keeps the existing hash."""
+        """Return the password hashes of a location's users; "(secret)" keeps the existing hash."""
         users = plain.get("basic_auth_users") or {}
         if not isinstance(users, Mapping):
             return users
@@ -255,8 +259,8 @@ class Builder:
                 self._snippet(engine, text, owner)
 
     def _snippet(self, engine: str, text: Any, owner: Mapping[str, ServerBlock | Location]) -> None:
-        """Save a snippet. Several snippets of one place appear as one text, and stay separate
-        unless the text changes.
+        """Save the raw directives of one place for one engine. If a place has several rows, the definition shows them
+        as one text, and they stay separate rows unless the text changes.
         """
         (name, holder), *_ = owner.items()
         old = [row for row in self.snippets if row.engine == engine and getattr(row, f"{name}_id") == holder.pk]

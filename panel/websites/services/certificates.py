@@ -1,4 +1,4 @@
-"""Services for certificates: uploaded and checked, or created here."""
+"""Services for certificates: upload, create, replace, export, delete."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ JUDGED_AT_ONCE = 1000
 def _values(
     bundle: certificates.Bundle, source: CertificateSource, host: Host | None = None, paths: tuple[str, str] = ("", "")
 ) -> dict[str, object]:
-    """Columns of a certificate; `host` and `paths` (certificate, key) for a file that stays on its host."""
+    """Return the columns of a certificate. `host` and `paths` (certificate, key) are those of a file that stays on its
+    host.
+    """
     place = {"host": host, "certificate_path": paths[0], "key_path": paths[1]}
     return {**asdict(bundle), "source": source, "revoked_at": None, **place}
 
@@ -41,7 +43,7 @@ def _create(
 def certificate_upload(
     *, actor: User, team: Team, name: str, certificate_pem: str, private_key_pem: str
 ) -> Certificate:
-    """Store a certificate with its chain and key after checking that they match and are valid."""
+    """Store an uploaded certificate with its chain and key, after checking that they match and have not expired."""
     bundle = certificates.bundle_read(certificate_pem, private_key_pem, now=timezone.now())
     row = Certificate(team=team, name=name)
     return _create(actor, row, bundle, CertificateSource.UPLOADED, "certificate.upload")
@@ -55,7 +57,7 @@ def certificate_replace(
     private_key_pem: str,
     expected_version: int | None = None,
 ) -> Certificate:
-    """Renew a certificate under the same name; the next deployments of its sites use it."""
+    """Replace a certificate under the same name. Sites use the new certificate from their next deployment on."""
     bundle = certificates.bundle_read(certificate_pem, private_key_pem, now=timezone.now())
     store(
         actor=actor,
@@ -70,7 +72,7 @@ def certificate_replace(
 
 
 def certificate_export(*, actor: User, certificate: Certificate, password: str) -> bytes:
-    """The certificate with its private key as PKCS #12, encrypted with `password`; the export is audited."""
+    """Return the certificate with its private key as PKCS #12, encrypted with `password`; write an audit row."""
     require(actor, Action.CHANGE, certificate.team)
     if not certificate.private_key_pem:
         raise ApplicationError(f"The private key of {certificate} stays on {certificate.host}. Copy it there.")
@@ -85,7 +87,9 @@ def certificate_export(*, actor: User, certificate: Certificate, password: str) 
 def certificate_refer(
     *, actor: User, team: Team, name: str, host: Host, paths: tuple[str, str], certificate_pem: str
 ) -> Certificate:
-    """Keep a reference to a certificate and its key (`paths`) on a host, where another program renews them."""
+    """Store a reference to a certificate and its key, `paths` on a host, where another program renews them.
+    Administrators only.
+    """
     require(actor, Action.ADMINISTER)
     values = _values(certificates.public_read(certificate_pem), CertificateSource.HOST, host, paths)
     row = Certificate(team=team, name=name)
@@ -95,7 +99,9 @@ def certificate_refer(
 
 @transaction.atomic
 def certificate_observed(certificate: Certificate, certificate_pem: str) -> bool:
-    """Record the current content of a file on a host; return whether it was renewed. Plans stay valid."""
+    """Store the current content of a certificate file on a host; return whether the certificate was renewed. Plans stay
+    valid.
+    """
     bundle = certificates.public_read(certificate_pem)
     if bundle.fingerprint == certificate.fingerprint:
         return False
@@ -123,8 +129,7 @@ def certificate_issue(
     *, actor: User | None, team: Team, name: str, certificate: Certificate | None, chain: str, key: str
 ) -> Certificate:
     """Store a certificate that a certificate authority issued: a new one, or the renewal of `certificate`.
-
-    A renewal has no actor: permission was checked when the automatic certificate was enabled.
+    `actor` is None for a renewal: permission was checked when automatic HTTPS was enabled.
     """
     bundle = certificates.bundle_read(chain, key, now=timezone.now())
     row = certificate or Certificate(team=team, name=name)
@@ -139,7 +144,9 @@ def certificate_issue(
 
 
 def certificate_self_sign(*, actor: User, team: Team, name: str, names: list[str], days: int = 397) -> Certificate:
-    """Create a self-signed certificate for `names` (domain names, `*.` wildcards, IP addresses)."""
+    """Create a self-signed certificate for `names` (domain names, `*.` wildcards, IP addresses), valid for
+    `days` days.
+    """
     if not names:
         raise ApplicationError("Enter at least one domain name for the certificate.", field="names")
     if not 1 <= days <= 3650:
@@ -162,7 +169,7 @@ def _certificate_name(name: str) -> str:
 
 
 def certificates_judge() -> None:
-    """Record the faults of certificates that were stored before faults were looked for."""
+    """Store the faults of certificates that older versions of the panel stored without checking for faults."""
     for row in Certificate.objects.filter(faults__isnull=True).only("pk", "certificate_pem")[:JUDGED_AT_ONCE]:
         found = certificates.public_read(row.certificate_pem).faults
         Certificate.objects.filter(pk=row.pk).update(faults=found)

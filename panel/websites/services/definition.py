@@ -1,12 +1,12 @@
-"""A whole site as one JSON document: exported from the database and imported, all or nothing.
+"""A whole site as one JSON document: exported from the database, and imported completely or not at all.
 
 {"name", "team": slug, "web_server": id | null, "enabled", "health_path", "cache_mb", "notes",
-     "upstreams": [{"name", "balancing", "keepalive", "servers": [{"address", "weight", ...}]}],
-     "php_pools": [{"name", "address", "settings"}],
-     "blocks": [{"listens": [{"port", ...}], "names": ["a.example"], "certificate": name | null, ...fields,
-                 "snippets": {"nginx": "..."},
-                 "locations": [{"match", "pattern", "handler", "upstream": name, "php_pool": name, ...fields,
-                                "snippets": {...}}]}]}
+  "upstreams": [{"name", "balancing", "keepalive", "servers": [{"address", "weight", ...}]}],
+  "php_pools": [{"name", "address", "settings"}],
+  "blocks": [{"listens": [{"port", ...}], "names": ["a.example"], "certificate": name | null, ...fields,
+    "snippets": {"nginx": "..."},
+    "locations": [{"match", "pattern", "handler", "upstream": name, "php_pool": name, ...fields,
+      "snippets": {...}}]}]}
 
 Missing fields have the model's default. Errors are ValidationErrors keyed by place: blocks/0/locations/1/root.
 """
@@ -33,7 +33,7 @@ from panel.websites.services.building import Builder, members_of, split
 from panel.websites.versions import version_count
 
 Data = Mapping[str, Any]
-# What no host is told of: changing it makes no deployment due.
+# Fields that no host receives, so that a change of them needs no deployment.
 UNSAID = frozenset({"notes", "tags", "health_path", "health_status", "health_text", "health_header"})
 
 
@@ -71,7 +71,9 @@ def _block_out(block: ServerBlock, snippets: list[RawSnippet]) -> BlockData:
 
 
 def site_export(site: Site, *, with_secrets: bool = False) -> SiteData:
-    """The site's definition; password hashes appear as "(secret)" unless requested (for cloning)."""
+    """Return the site's definition. Password hashes appear as "(secret)" unless `with_secrets`, which copying a site
+    needs.
+    """
     definition = _definition(site)
     return definition if with_secrets else _without_secrets(definition)
 
@@ -104,7 +106,7 @@ def _without_secrets(definition: SiteData) -> SiteData:
 
 
 def _is_changed(before: Data, after: Data) -> bool:
-    """Return whether the files of the site may change."""
+    """Return whether the change of a definition can change the site's files on its host."""
     return any(before.get(name) != after[name] for name in after if name not in UNSAID)
 
 
@@ -112,8 +114,8 @@ def _is_changed(before: Data, after: Data) -> bool:
 
 
 def _snippet_texts(data: Any) -> list[Any]:
-    """Snippets with their owners, to detect changes; values of other types count as none. Locations are identified by
-    their pattern, because their order may change.
+    """Return the raw directives in a definition with their owners, to detect changes. Locations are identified by their
+    pattern, because their order may change. Values of a wrong type are ignored.
     """
     found: list[tuple[int, str, Any]] = []
     for b, block in _rows(data, "blocks"):
@@ -129,7 +131,7 @@ def _rows(data: Any, name: str) -> list[tuple[int, Data]]:
 
 
 def changes_snippets(old: Data, new: Data) -> bool:
-    """Return whether the change between two definitions affects raw directives."""
+    """Return whether the change from one definition to another affects raw directives."""
     return _snippet_texts(old) != _snippet_texts(new)
 
 
@@ -166,7 +168,7 @@ def _kept_users(site: Site | None) -> dict[tuple[str, str], dict[str, str]]:
 
 
 def _place(site: Site, web_server: WebServer | None) -> None:
-    """Set another web server; apps that know that the site is deployed may reject it."""
+    """Set the site's web server. Other apps may reject the change of a deployed site by `removal_guards`."""
     if site.pk and site.web_server != web_server:
         for guard in removal_guards:
             guard(site, "move")
@@ -196,7 +198,7 @@ def site_define(
 ) -> Site:
     """Create a site from its definition, or change `site` to match it, completely or not at all.
 
-    `action` and `noted`: another audit action, and additional audit data.
+    `action` and `noted` replace the action of the audit row and add data to it.
     """
     plain, apart = split(data, {"team", "web_server", "upstreams", "php_pools", "blocks"})
     team = _team(actor, apart.get("team"), site.team if site else None)
@@ -227,7 +229,9 @@ def site_define(
 
 
 def _before(actor: User, site: Site | None) -> SiteData | None:
-    """The definition of the site that changes. PermissionDenied if its team does not permit that."""
+    """Return the current definition of `site`, None for a new site. PermissionDenied if `actor` may not change sites of
+    its team.
+    """
     if site is None:
         return None
     require(actor, Action.CHANGE, site.team)

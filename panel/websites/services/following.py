@@ -1,4 +1,6 @@
-"""Services that keep upstreams with host tags up to date: hosts gain and lose tags, addresses and teams."""
+"""Services that keep the servers of upstreams with host tags up to date when tags, addresses or teams of
+hosts change.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,8 @@ logger = logging.getLogger(__name__)
 
 
 def upstreams_follow(sites: Collection[int] | None = None) -> list[Upstream]:
-    """Update the servers of upstreams with host tags, of these sites or of all. Return the upstreams that changed.
-
-    A change is one of the site's draft, and reaches no host before a deployment.
+    """Update the servers of upstreams with host tags, of the given sites or of all; return the upstreams that changed.
+    A change affects only the draft of the site, and reaches no host before a deployment.
     """
     rows = Upstream.objects.exclude(host_tags=[]).select_related("site__team").prefetch_related("servers")
     found = list(rows.filter(site__in=sites) if sites is not None else rows)
@@ -49,8 +50,8 @@ def _is_current(upstream: Upstream, hosts: Sequence[Host]) -> bool:
 
 
 def _locked(pk: int, site: int) -> Upstream | None:
-    """The upstream with its site, both locked; None if somebody deletes or edits the upstream just now, which counts as
-    a change anyway. Waiting for it could deadlock with edits that lock the upstream before the site.
+    """Return the upstream with its site, both locked; None if another transaction edits or deletes the upstream now,
+    which updates its servers anyway. Waiting could deadlock with edits that lock the upstream before the site.
     """
     if not Site.objects.select_for_update(no_key=True).filter(pk=site).values_list("pk"):
         return None

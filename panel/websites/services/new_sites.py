@@ -1,4 +1,4 @@
-"""A new site from a preset: its definition, with an access log of its own, and errors at the preset's values."""
+"""Creation of a site from a preset, with an access log of its own, and errors assigned to the preset's values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from panel.websites.services.base import at_fields
 from panel.websites.services.definition import site_define
 from panel.websites.services.sites import listens_of
 
-# Parts of a place in the definition, and the value that each is made from.
+# Maps parts of a place in the definition to the argument that they are made from.
 _VALUES = {
     "listens": "port",
     "names": "domains",
@@ -42,9 +42,9 @@ def site_from_preset(
 ) -> Site:
     """Create a site from a preset. `answers`: the fields of presets.Answers that the preset needs.
 
-    An empty `root` is the folder with the site's name in the host's first site folder. With a certificate and port 80,
-    the site also listens on 443 and redirects to it. `ipv6`: also on these ports of IPv6. Raises PermissionDenied, and
-    ValidationError keyed by arguments.
+    An empty `root` means the folder with the site's name in the host's first site folder. With a certificate and port
+    80, the site also listens on 443 and redirects to it. `ipv6`: listen on the same ports of IPv6, too. Raises
+    PermissionDenied, and ValidationError keyed by arguments.
     """
     parts = PRESETS[preset].parts(_given(preset, name, web_server, answers))
     listens = listens_of(port, certificate, is_default=not domains)
@@ -72,7 +72,7 @@ def _on_ipv6(listen: ListenData) -> ListenData:
 
 
 def _given(preset: str, name: str, web_server: WebServer | None, answers: Mapping[str, str]) -> Answers:
-    """The values that the preset needs. ValidationError for those that are missing."""
+    """Return the values that the preset needs. ValidationError for missing ones."""
     needs = PRESETS[preset].needs
     values = {key: answers.get(key) or "" for key in needs}
     if "root" in needs and not values["root"]:
@@ -89,6 +89,8 @@ def _root(web_server: WebServer | None, name: str) -> str:
 
 
 def _access_log(web_server: WebServer | None, name: str) -> dict[str, str]:
-    """The site's own access log with response times, in the web server's log folder; none while both are unknown."""
+    """Return the fields of the site's own access log, with response times, in the web server's log folder; none while
+    no web server is chosen.
+    """
     folder = web_server.paths.get("log_dir", "").rstrip("/") if web_server else ""
     return {"access_log": f"{folder}/{name}.access.log", "access_log_format": LogFormat.TIMED} if folder else {}

@@ -20,9 +20,10 @@ from panel.websites.versions import version_count
 
 
 def servers_set(upstream: Upstream, servers: Iterable[Mapping[str, Any]]) -> None:
-    """Replace an upstream's servers, in this order: [{"address": "127.0.0.1:3000", "weight": 1, ...}].
+    """Replace the servers of an upstream, keeping the given order: [{"address": "127.0.0.1:3000", "weight": 1, ...}].
 
-    Those of an upstream with host tags are the hosts; servers with their addresses only give the options.
+    The servers of an upstream with host tags are the hosts; `servers` then only gives the options of those with the
+    same address.
     """
     if upstream.host_tags:
         servers = servers_following(upstream, upstream.site.team, hosts_tagged(), servers)
@@ -40,7 +41,9 @@ def _kept(site: Site) -> checks.Kept:
 
 
 def _target_children(actor: User, site: Site, kept: checks.Kept) -> None:
-    """Check that a socket or port of the host itself is listed for the site's team."""
+    """Increment the site's version, and check that its team may use the sockets and ports of the host that the site
+    refers to.
+    """
     version_count(site)
     checks.refuse_foreign(actor, site, kept=kept)
 
@@ -58,7 +61,7 @@ def _upstream_children(
 def upstream_create(
     *, actor: User, site: Site, servers: Iterable[Mapping[str, Any]] | None = None, **values: Any
 ) -> Upstream:
-    """Add an upstream with these servers, or with host tags. Raises PermissionDenied, ValidationError."""
+    """Add an upstream with the given servers, or with host tags. Raises PermissionDenied and ValidationError."""
     if servers is None and not values.get("host_tags"):
         raise ValidationError({"servers": "Send at least one server, or host_tags."})
     upstream, kept = Upstream(site=site), _kept(site)
@@ -154,7 +157,7 @@ def snippet_create(
     block: ServerBlock | None = None,
     location: Location | None = None,
 ) -> RawSnippet:
-    """Add raw directives; administrators only."""
+    """Create raw directives of a server block or location; administrators only."""
     snippet = RawSnippet(site=site, block=block, location=location)
     store(
         actor=actor,

@@ -1,6 +1,5 @@
-"""Services of shared settings: access lists, header sets and directive sets.
-
-A change of a setting is a change of every site that names it.
+"""Services for shared settings: access lists, header sets and directive sets.
+A change of a setting counts as a change of every site that uses it.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ S = TypeVar("S", bound=SharedSetting)
 
 
 def needs_of(model: type[SharedSetting]) -> Action:
-    """The permission that a change needs: raw directives are for administrators."""
+    """Return the permission that changes of this kind of setting need: raw directives are for administrators only."""
     return Action.ADMINISTER if model is DirectiveSet else Action.CHANGE
 
 
@@ -32,7 +31,7 @@ def _action(model: type[SharedSetting], verb: str) -> str:
 
 
 def shared_setting_create(*, actor: User, model: type[S], team: Team, values: Mapping[str, Any]) -> S:
-    """Add a setting; `values` includes its name. Raises PermissionDenied, ValidationError."""
+    """Create a shared setting of a team; `values` includes its name. Raises PermissionDenied and ValidationError."""
     row = model(team=team)
     action, needs = _action(model, "create"), needs_of(model)
     store(actor=actor, team=team, instance=row, action=action, values=values, needs=needs)
@@ -41,10 +40,11 @@ def shared_setting_create(*, actor: User, model: type[S], team: Team, values: Ma
 
 @transaction.atomic
 def shared_setting_update(*, actor: User, row: S, values: Mapping[str, Any], expected_version: int | None = None) -> S:
-    """Change what a setting holds. Sites that name it have changes to deploy. Its name stays, because they name it.
+    """Change the content of a shared setting. Sites that use it then have changes to deploy. Names cannot change,
+    because sites refer to them.
 
-    Raises PermissionDenied, Conflict, and ValidationError, also if raw directives that name a directive set would be
-    wrong with its new text.
+    Raises PermissionDenied, Conflict, and ValidationError, also if raw directives that use a directive set would become
+    invalid.
     """
     store(
         actor=actor,
@@ -62,7 +62,7 @@ def shared_setting_update(*, actor: User, row: S, values: Mapping[str, Any], exp
 
 
 def _expand_again(row: DirectiveSet) -> None:
-    """Check and store the raw directives that name the set."""
+    """Validate and save all raw directives that use the directive set, with its new text."""
     for snippet in snippets_of_directive_set(row):
         try:
             snippet.full_clean()
@@ -74,7 +74,7 @@ def _expand_again(row: DirectiveSet) -> None:
 
 @transaction.atomic
 def shared_setting_delete(*, actor: User, row: SharedSetting, expected_version: int | None = None) -> None:
-    """Delete a setting that no site names. Raises Conflict with the names of the sites otherwise."""
+    """Delete a shared setting that no site uses. Raises Conflict with the names of the sites that use it."""
     if sites := sites_of_shared_setting(row):
         names = ", ".join(site.name for site in sites)
         raise Conflict(f"The {row._meta.verbose_name} {row} is used by {names}. Remove it there first.")

@@ -22,7 +22,7 @@ from panel.websites.services.base import at_fields, deletion_guards, removal_gua
 from panel.websites.services.definition import UNSAID, site_define, site_export
 from panel.websites.versions import version_count
 
-# Fields of the short form for errors of the first block.
+# Maps places in the definition to arguments of `site_create`, for errors.
 _SHORT_FORM = {
     "names": "domains",
     "listens/address": "address",
@@ -35,7 +35,9 @@ _SHORT_FORM = {
 
 
 def listens_of(port: int, certificate: Certificate | None, *, address: str = "", is_default: bool) -> list[ListenData]:
-    """Listens of a new site: plain HTTP; with a certificate HTTPS, and for port 80 both, HTTPS on 443."""
+    """Return the listens of a new site: HTTP; with a certificate, HTTPS; with a certificate and port 80, HTTP and HTTPS
+    on 443.
+    """
     plain: ListenData = {"port": port, "address": address, "default_server": is_default}
     if certificate is None:
         return [plain]
@@ -46,7 +48,7 @@ def listens_of(port: int, certificate: Certificate | None, *, address: str = "",
 def _short_parts(
     listens: list[ListenData], domains: list[str], certificate: Certificate | None, root: str, upstream: str
 ) -> SiteData:
-    """The server block of the short form, and its upstream."""
+    """Return the server block of a new site for `site_create`, and its upstream if it is a proxy."""
     block: BlockData = {
         "listens": listens,
         "names": domains,
@@ -78,10 +80,10 @@ def site_create(
     notes: str = "",
     tags: Iterable[str] = (),
 ) -> Site:
-    """Create a site in one call: files below `root`, or a proxy for `upstream` (host:port).
+    """Create a site from a few values: files below `root`, or a proxy for `upstream` (host:port).
 
-    Without domains the site is the default server of its port. With a certificate and port 80, the site also listens on
-    443 and redirects to it. Errors are ValidationErrors keyed by this function's own arguments.
+    Without domains, the site is the default server of its port. With a certificate and port 80, the site also listens
+    on 443 and redirects to it. Raises ValidationError keyed by the arguments of this function.
     """
     if bool(root) == bool(upstream):
         message = "Enter either the document root or the upstream (host:port)."
@@ -104,8 +106,10 @@ def site_create(
 def site_update(
     *, actor: User, site: Site, expected_version: int | None = None, team: Team | None = None, **values: Any
 ) -> Site:
-    """Change name, health_path, cache_mb, notes or tags; `team` transfers the site. `site_web_server_set` changes the
-    web server. Changes of notes and tags are not counted as changes of the draft.
+    """Change fields of a site, for example name, health_path, cache_mb, notes or tags; `team` transfers the site to
+    another team.
+    `site_web_server_set` changes the web server. Changes of notes, tags and the health check do not count as changes of
+    the draft.
     """
     before = Site.objects.get(pk=site.pk)
     changed = {name for name, value in values.items() if getattr(before, name, None) != value} - UNSAID
@@ -144,9 +148,9 @@ def site_update(
 
 @transaction.atomic
 def sites_tag(*, actor: User, sites: Iterable[Site], add: Iterable[str] = (), remove: Iterable[str] = ()) -> list[Site]:
-    """Add and remove tags of these sites, all or none.
+    """Add and remove tags of all given sites, or of none.
 
-    Raises PermissionDenied, ValidationError, ApplicationError if no site or no tag is given.
+    Raises PermissionDenied, ValidationError, and ApplicationError if no site or no tag is given.
     """
     chosen = {site.pk: site for site in sites}
     if not chosen:
@@ -172,10 +176,10 @@ def site_web_server_set(
     expected_version: int | None = None,
     may_clash: bool = False,
 ) -> Site:
-    """Choose the web server of an undeployed site; deployments.site_move moves a live one.
+    """Set the web server of an undeployed site; deployments.site_move moves a deployed one.
 
-    `may_clash`: ignore conflicts with sites that will move too and are still on their old server; the caller checks the
-    others.
+    `may_clash`: ignore conflicts with other sites, because some of them will move, too. The caller must check conflicts
+    with the others.
     """
     require(actor, Action.CHANGE, site.team)
     if web_server != site.web_server:
@@ -200,7 +204,7 @@ def site_web_server_set(
 
 
 def site_enable(*, actor: User, site: Site, enabled: bool, expected_version: int | None = None) -> Site:
-    """Enable or disable a site; the next deployment applies this."""
+    """Enable or disable a site in its draft; the next deployment applies the change."""
     return site_update(actor=actor, site=site, expected_version=expected_version, enabled=enabled)
 
 
@@ -213,10 +217,10 @@ def site_clone(
     web_server: WebServer | None = None,
     port: int | None = None,
 ) -> Site:
-    """Copy a site under another name; `web_server` and `port` (of listens without TLS) replace the original's.
+    """Copy a site under another name. `web_server` and `port` (of listens without TLS) replace those of the original.
 
-    `domains` replace the names of its blocks. Otherwise the copy keeps the names; on the same web server and port it
-    then starts disabled, because two sites cannot share a name.
+    `domains` replace the server names of all blocks. Without domains, the copy keeps the names of the original; with
+    the same web server and port it then starts disabled, because two enabled sites cannot share a name.
     """
     require(actor, Action.VIEW, site.team)
     data = site_export(site, with_secrets=True) | {"name": name}
@@ -236,7 +240,9 @@ def site_clone(
 
 @transaction.atomic
 def site_delete(*, actor: User, site: Site, expected_version: int | None = None) -> None:
-    """Delete an undeployed site. deployments.site_delete first removes a live one from its host."""
+    """Delete an undeployed site. For a deployed one, use deployments.site_delete, which first removes the site from its
+    host.
+    """
     for check in deletion_guards:
         check([site])
     for guard in removal_guards:

@@ -1,4 +1,4 @@
-"""Template filters that describe sites, locations and certificates."""
+"""Template tags that describe sites, locations and certificates."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def site_status(site: Site) -> SafeString:
 
 @register.simple_tag
 def observed(state: Any, observer: str) -> SafeString:
-    """Latest observation of a site by one observer, `health` (its host) or `reach` (the panel), with its times."""
+    """Describe, as HTML, the latest observation of a site by one observer, `health` (its host) or `reach` (the panel),
+    with its times.
+    """
     value = getattr(state, observer)
     at, since, words = (getattr(state, f"{observer}_{name}") for name in ("at", "since", "words"))
     is_fresh = value != "answering" or is_recent(at)
@@ -46,7 +48,7 @@ def observed(state: Any, observer: str) -> SafeString:
 
 @register.simple_tag
 def site_domains(names: list[str]) -> SafeString:
-    """First names of a site for a list; the others in a tooltip."""
+    """Return, as HTML, the first server names of a site for a list; the other names are in a tooltip."""
     count = len(names[:SHOWN_DOMAINS]) if len(", ".join(names[:SHOWN_DOMAINS])) <= SHOWN_LETTERS else 1
     shown, rest = format_html_join(", ", "{}", ((name,) for name in names[:count])), names[count:]
     if rest:
@@ -56,7 +58,7 @@ def site_domains(names: list[str]) -> SafeString:
 
 @register.simple_tag
 def location_target(location: Location) -> str:
-    """Handler of the location in a few words."""
+    """Describe in a few words where a location's responses come from: its upstream, PHP pool, redirect, or folder."""
     if location.handler == Handler.PROXY:
         return f"{location.upstream or '?'}{location.proxy_uri}"
     if location.handler == Handler.PHP:
@@ -70,7 +72,7 @@ def location_target(location: Location) -> str:
 
 @register.simple_tag
 def location_extras(location: Location) -> SafeString:
-    """Badges for a location's other features."""
+    """Return badges, as HTML, for further features that a location uses."""
     words = [
         (_("password"), bool(location.basic_auth_realm)),
         (_("access rules"), bool(location.access_rules)),
@@ -88,7 +90,9 @@ def location_extras(location: Location) -> SafeString:
 
 @register.simple_tag
 def block_snippets(block: ServerBlock) -> list[tuple[RawSnippet, str]]:
-    """Raw directives of the block and its locations, with their place; no query if prefetched."""
+    """Return the raw directives of a server block and its locations, each with its location or "". No query if
+    prefetched.
+    """
     found = [(snippet, "") for snippet in block.snippets.all()]
     for location in block.locations.all():
         found += [(snippet, str(location)) for snippet in location.snippets.all()]

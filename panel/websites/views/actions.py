@@ -1,4 +1,6 @@
-"""Pages of actions that lead to a deployment: move, delete, history. All changes are planned and shown first."""
+"""Pages of a site for actions that lead to a deployment: move, delete, history. Users see a plan before a
+host changes.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ def site_is_there(site: Site) -> bool:
 @login_required
 @form_page
 def server(request: Request, name: str) -> HttpResponse:
-    """Choose the web server of a draft, or plan the move of a live site."""
+    """Set the web server of a draft, or plan the move of a site that is on a host."""
     site = site_get(request, name, Action.CHANGE)
     form = SiteServerForm(
         request.POST or None, initial={"web_server": request.GET.get("web_server") or site.web_server_id}

@@ -31,7 +31,7 @@ list_page = require_http_methods(["GET", "HEAD", "POST"])
 def _list_page(
     request: Request, form: Any, rows: QuerySet[Allowance], values: dict[str, object], **context: Any
 ) -> HttpResponse:
-    """The list with the form that adds a row with `values`; both have the same URL."""
+    """Show a list of allowances with a form that adds one, or add one. `values` are the fields that the form lacks."""
     if request.method == "POST":
         if "_field" in request.POST:
             return field_errors(request, form)

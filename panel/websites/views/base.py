@@ -1,4 +1,4 @@
-"""Shared code of the pages of one site: lookup, permission, tabs."""
+"""Shared code of the pages of a site: lookup, permission, tabs."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ N = TypeVar("N", bound=Model)
 
 
 def site_get(request: Request, name: str, action: Action = Action.VIEW) -> Site:
-    """The site; 404 if the user has no access, PermissionDenied if the user lacks the permission for `action`."""
+    """Return the site of that name; 404 if the user cannot see it, PermissionDenied if the user lacks the permission
+    for `action`.
+    """
     return named_get(request, sites_listed(request.user), name, action)
 
 
 def named_get(request: Request, rows: QuerySet[N], name: str, action: Action) -> N:
-    """The row of a team with this name, from the rows that the user may see. 404 without one, PermissionDenied if the
-    user lacks the permission for `action`.
+    """Return the row of that name from `rows`, which the user may see. 404 if there is none, PermissionDenied if the
+    user lacks the permission for `action` in the row's team.
     """
     row = rows.filter(name=name).first()
     if row is None:
@@ -86,7 +88,9 @@ _SECTIONS = (
 
 @dataclass(frozen=True)
 class SiteTabs:
-    """The sections of a site's pages, the pages of the current section if it has several, and the current label."""
+    """Tabs of a site's pages: the sections, the pages of the current section if it has several, and the labels of the
+    current ones.
+    """
 
     sections: list[Tab]
     pages: list[Tab]
@@ -95,12 +99,14 @@ class SiteTabs:
 
     @property
     def title(self) -> str:
-        """End of the page's title: the page, except for the overview, which has the site's name alone."""
+        """End of the page's HTML title: the label of the current page; empty for the overview, whose title is only the
+        site's name.
+        """
         return "" if not self.page or self.sections[0].current else f": {self.page}"
 
 
 def site_tabs(site: Site, current: str) -> SiteTabs:
-    """Tabs for the page with the URL name `current` (without its app)."""
+    """Return the tabs for the page with the URL name `current` (without its app)."""
     sections: list[Tab] = []
     pages: list[Tab] = []
     section: Text = ""
@@ -116,13 +122,13 @@ def site_tabs(site: Site, current: str) -> SiteTabs:
 
 
 def crumbs_below(site: Site) -> list[Crumb]:
-    """Breadcrumbs of a page below a site's own."""
+    """Return the breadcrumbs of a page below the page of a site."""
     here = Crumb(site.name, reverse("websites:detail", args=[site.name]))
     return [Crumb(_("Sites"), reverse("websites:list")), here]
 
 
 def saved(request: Request, to: str, site: Site, words: str) -> HttpResponse:
-    """Show a message and redirect to a page of the site."""
+    """Show a success message and redirect to the site's page `to`."""
     messages.success(request, words)
     return redirect(to, site.name)
 

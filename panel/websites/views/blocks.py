@@ -1,4 +1,4 @@
-"""Pages of the editor: server blocks, locations, and raw directives in either."""
+"""Pages of the editor: server blocks, locations, and their raw directives."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def blocks(request: Request, name: str) -> HttpResponse:
 def _edit(
     request: Request, site: Site, form: Any, template: str, save: Callable[[], object], **context: Any
 ) -> HttpResponse:
-    """One request of an editor page: inline validation, save, or the form with its errors."""
+    """Handle a request of an editor page: validate a field during typing, save the form, or show the form with its
+    errors.
+    """
     if request.method == "POST":
         if "_field" in request.POST:
             return field_errors(request, form)
@@ -53,7 +55,7 @@ def _edit(
 
 
 def _cards(form: BlockForm | LocationForm, notes: Notes) -> dict[str, Any]:
-    """Context of the page of a block or location beside the form."""
+    """Return the template context of a server block or location besides the form."""
     return {"notes": notes, "cards": shown(form, form.cards, notes)}
 
 
@@ -142,7 +144,7 @@ def location(request: Request, name: str, pk: int) -> HttpResponse:
 @login_required
 @require_POST
 def location_move(request: Request, name: str, pk: int) -> HttpResponse:
-    """Move a location one place up or down, which changes the order of regular expressions."""
+    """Move a location one place up or down, which changes the order in which regular expressions are tried."""
     site = site_get(request, name, Action.CHANGE)
     row = part_get(locations_of(site), pk)
     order = list(row.block.locations.values_list("pk", flat=True))
@@ -157,7 +159,9 @@ def location_move(request: Request, name: str, pk: int) -> HttpResponse:
 def _delete(
     request: Request, site: Site, row: Any, title: str, delete: Callable[[], object], losses: Sequence[str] = ()
 ) -> HttpResponse:
-    """Confirm and delete. A simple confirmation suffices, because a rollback restores drafts."""
+    """Show a confirmation page, or delete an object of the draft. The user need not type its name, because a rollback
+    restores drafts.
+    """
     if request.method == "POST":
         try:
             delete()
@@ -202,7 +206,7 @@ def location_delete(request: Request, name: str, pk: int) -> HttpResponse:
 @form_page
 @sudo_required
 def snippet_add(request: Request, name: str) -> HttpResponse:
-    """Add raw directives; `?block=` or `?location=` names their owner."""
+    """Show or save the form for new raw directives; `?block=` or `?location=` has the id of their owner."""
     site = site_get(request, name)
     require(request.user, Action.ADMINISTER)
     place = _snippet_place(request, site)

@@ -1,4 +1,4 @@
-"""Pages of certificates of the user's teams, and the TLS tab of a site."""
+"""Pages of certificates of the user's teams, and the TLS page of a site."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def replace(request: Request, name: str) -> HttpResponse:
 @login_required
 @require_safe
 def file(request: Request, name: str) -> HttpResponse:
-    """The certificate with its chain as PEM; no private key."""
+    """Download a certificate with its chain as PEM, without the private key."""
     row = _get(request, name)
     return _download(row.certificate_pem.encode(), f"{row.name}.pem", "application/x-pem-file")
 
@@ -149,7 +149,7 @@ def file(request: Request, name: str) -> HttpResponse:
 @form_page
 @sudo_required
 def export(request: Request, name: str) -> HttpResponse:
-    """The certificate with its private key as PKCS #12."""
+    """Show the form to download a certificate with its private key as PKCS #12, or send the file."""
     row = _get(request, name, Action.CHANGE)
     form = CertificateExportForm(request.POST or None)
     if request.method == "POST" and form.is_valid():

@@ -1,4 +1,4 @@
-"""The page “Which location?”: computed from the drafts, as by the site's web server."""
+"""Page “Which location?”, which computes the answer from the drafts, as the site's web server would."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from panel.websites.views.sites import urls_of
 
 
 def _target_url(site: Site, found: Explanation) -> str:
-    """URL of the block or location that handles the request, if it belongs to `site`."""
+    """Return the URL of the page of the server block or location that handles the request; "" if it belongs to another
+    site.
+    """
     if found.site != site.name or not found.block:
         return ""
     block = list(site.blocks.all())[int(found.block.split("/")[2])]
@@ -52,7 +54,9 @@ def explain(request: Request, name: str) -> HttpResponse:
 
 
 def _answer(request: Request, site: Site, found: Explanation) -> dict[str, object]:
-    """Steps of the explanation; if another team's site handles the request, only this fact."""
+    """Return the template context of an explanation. If a site that the user cannot see handles the request, only this
+    fact.
+    """
     if found.site and found.site != site.name and not sites_visible(request.user).filter(name=found.site).exists():
         return {"is_foreign": True}
     url = _target_url(site, found)

@@ -1,4 +1,4 @@
-"""Views of a site: rendered files for each web server, logs, benchmarks."""
+"""Pages about a site: rendered files for each web server, logs, requests, traffic counters, benchmark runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ HOURS = ((24, _("24 hours")), (7 * 24, _("7 days")), (MAX_HOURS, _("31 days")))
 
 
 def web_server_wanted(request: Request, site: Site) -> WebServer | None:
-    """Web server from `?web_server=`, else the site's own, else any: drafts can be rendered before they have one."""
+    """Return the web server of `?web_server=`, else the site's own, else any that the user can see, so that drafts
+    without a web server can be rendered, too.
+    """
     wanted = request.GET.get("web_server", "")
     web_servers = web_servers_visible(request.user)
     if wanted:
@@ -44,7 +46,9 @@ def web_server_wanted(request: Request, site: Site) -> WebServer | None:
 
 
 def web_server_choices(user: User, site: Site) -> list[WebServer]:
-    """One web server per engine, the site's own first; an engine renders the same files everywhere."""
+    """Return one web server for each engine, the site's own first. Web servers of the same engine get the
+    same files.
+    """
     found = {site.web_server.engine: site.web_server} if site.web_server else {}
     for web_server in web_servers_visible(user).order_by("engine", "pk"):
         found.setdefault(web_server.engine, web_server)
@@ -54,7 +58,7 @@ def web_server_choices(user: User, site: Site) -> list[WebServer]:
 @login_required
 @require_safe
 def raw(request: Request, name: str) -> HttpResponse:
-    """Show the exact files of the draft for a web server, rendered now."""
+    """Show the files of the draft as they would be rendered for a web server now."""
     site = site_get(request, name)
     web_server = web_server_wanted(request, site)
     context: dict[str, object] = {"web_server": web_server, "web_servers": web_server_choices(request.user, site)}
@@ -92,7 +96,7 @@ def logs(request: Request, name: str) -> HttpResponse:
 @login_required
 @require_safe
 def requests(request: Request, name: str) -> HttpResponse:
-    """Show requests by hour or day, counted on the host from the site's access logs."""
+    """Show the page with the site's requests by hour or day, which the host counts in its access logs."""
     site = site_get(request, name)
     hours = next((hours for hours, _label in HOURS if str(hours) == request.GET.get("hours")), HOURS[0][0])
     context: dict[str, object] = {"choices": HOURS, "hours": hours}
@@ -118,7 +122,7 @@ def _until(milliseconds: float) -> str:
 @login_required
 @require_safe
 def traffic(request: Request, name: str) -> HttpResponse:
-    """Show the page, or its part that refreshes every few seconds."""
+    """Show the page with traffic counters, or only its part that refreshes every few seconds."""
     site = site_get(request, name)
     context: dict[str, object] = {"is_asked": site.web_server is not None}
     try:

@@ -1,4 +1,4 @@
-"""Known mistakes of a draft: shown on the site's page and before a plan is confirmed, fixed by one button."""
+"""Warnings about a draft: shown on the site's page and before a plan is confirmed, each fixed by one button."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAX_SITES = 20  # per plan; more are shown on the sites' own pages
 
 @dataclass(frozen=True)
 class Line:
-    """A finding for display. `may_fix`: the user may apply the fix; `may_edit`: the user may change the draft."""
+    """A warning for display. `may_fix`: the user may apply the fix; `may_edit`: the user may change the draft."""
 
     site: Site
     finding: Finding
@@ -38,7 +38,7 @@ class Line:
 
     @property
     def others(self) -> str:
-        """Roles that can fix or change the finding, for a user who cannot."""
+        """Note for a user who may not change the draft: the role that can apply the fix or make the change."""
         if self.finding.is_raw:
             words = _("An administrator can fix this: %s."), _("An administrator can change this.")
         else:
@@ -47,9 +47,8 @@ class Line:
 
 
 def lines_of(user: User, sites: Iterable[tuple[Site, WebServer | None]]) -> list[Line]:
-    """Findings for templates/websites/findings.html: of each site on its current or planned web server.
-
-    Findings for a server other than the site's own are shown, but fixed only after the move.
+    """Return the warnings about each site on its current or planned web server, for templates/websites/findings.html.
+    Warnings about a web server other than the site's own can be fixed only after the move.
     """
     return [
         Line(site, finding, is_there and _may_fix(user, site, finding), _may_edit(user, site, finding))
@@ -70,7 +69,7 @@ def _may_fix(user: User, site: Site, finding: Finding) -> bool:
 @login_required
 @require_POST
 def fix(request: Request, name: str) -> HttpResponse:
-    """Apply a finding's fix; raw directives require the password first."""
+    """Apply the fix of a warning. If the fix changes raw directives, the user must confirm the password first."""
     site = site_get(request, name, Action.CHANGE)
     code, where = request.POST.get("code", ""), request.POST.get("where", "")
     try:
