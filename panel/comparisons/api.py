@@ -1,4 +1,4 @@
-"""Server comparisons over the API: find the best web server for a site."""
+"""REST API of server comparisons, which find the best web server for a site."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ _TRUTH = {"true": True, "false": False}
 
 
 class Comparisons(Resource):
-    """A server comparison copies a live site to web servers of its host and measures them under the same load."""
+    """Server comparisons: a live site is copied to web servers of its host, and the copies are measured under the same
+    load.
+    """
 
     model = Comparison
     serializer_class = ComparisonSerializer
@@ -79,14 +81,14 @@ class Comparisons(Resource):
         )
 
     def destroy(self, request: Request, uuid: UUID | None = None) -> Response:
-        """Delete a server comparison with its run, rounds and their output."""
+        """Delete a server comparison with its run, the rounds, and the output of the load tool."""
         services.comparison_delete(actor=self.actor, comparison=self.get_object())
         return Response(status=204)
 
     @extend_schema(request=EmptySerializer, responses={202: ComparisonSerializer})
     @action(detail=True, methods=["post"])
     def repeat(self, request: Request, uuid: UUID | None = None) -> Response:
-        """Repeat with the same load and web servers, and the site as deployed now."""
+        """Repeat a server comparison with the same load and web servers, and the site as it is deployed now."""
         comparison = services.comparison_repeat(actor=self.actor, comparison=self.get_object())
         fresh = self.rows().get(pk=comparison.pk)
         return Response(
@@ -96,7 +98,7 @@ class Comparisons(Resource):
     @extend_schema(request=EmptySerializer, responses=ComparisonSerializer)
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, uuid: UUID | None = None) -> Response:
-        """Cancel a queued comparison immediately; a running one first removes its copies."""
+        """Cancel a server comparison: a queued one immediately, a running one after its copies were removed."""
         comparison = services.comparison_cancel(actor=self.actor, comparison=self.get_object())
         return Response(ComparisonSerializer(self.rows().get(pk=comparison.pk)).data)
 
@@ -106,9 +108,11 @@ class Comparisons(Resource):
     )
     @action(detail=True, methods=["post"], writes=Action.DEPLOY)
     def switch(self, request: Request, uuid: UUID | None = None) -> Response:
-        """Plan to move the site to one of the compared web servers; position 0 is the way back.
+        """Plan to move the site to one of the compared web servers; position 0 is the web server that the site had
+        before.
 
-        With `confirm` the plan is applied immediately (202, Location of the job): verified, or rolled back.
+        With `confirm`, the plan is deployed immediately (202, Location of the job) and rolled back if verification
+        fails.
         """
         values = self.body(SwitchInput)
         contender = self._contender(values["position"])
@@ -139,7 +143,7 @@ class Comparisons(Resource):
     )
     @action(detail=False, methods=["get"], pagination_class=None, filter_backends=[])
     def replay(self, request: Request) -> Response:
-        """Return the requests of a replay of a site's access log, with their frequency."""
+        """Return the requests that a replay of a site's access log would send, with their shares."""
         wanted = {name: _truth(request, name) for name in ("queries", "other_methods")}
         found = services.replay_read(actor=self.actor, site=self._site(request), **wanted)
         answer: dict[str, object] = {"requests": found.requests, "left_out": sum(found.left_out.values())}

@@ -1,4 +1,4 @@
-"""Compare the responses of a site's copies before the measurement."""
+"""Comparison of the responses of a site's copies before the measurement."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ SHOWN = 3  # differences per server that are listed in full
 
 @dataclass(frozen=True)
 class Verdict:
-    """Result. `differences`: for each copy "" if it matches the first, else the difference. `paths` can be requested;
-    `left_out` explains the others. `dynamic`: some page changes between responses.
+    """Result of comparing responses. `differences`: for each copy, "" if its responses match the first copy's, else the
+    differences in words. `paths` can be requested; `left_out` are the reasons for the others. `dynamic`: whether the
+    body of a page changes between requests.
     """
 
     differences: list[str]
@@ -31,10 +32,11 @@ class Verdict:
 
 
 def compare(copies: Sequence[Site], load: Parameters, *, base_url: str, may_leave_out: bool) -> Verdict:
-    """Compare the copies with the first, which is on the site's own web server. `base_url` is the original's.
+    """Compare the responses of the copies with those of the first, which is on the site's current web server.
+    `base_url` is the original's.
 
     A path without a successful response is an error, or left out if `may_leave_out`. Raises NotComparable if no path is
-    left, RemoteError.
+    left, and RemoteError.
     """
     paths = list(dict.fromkeys(load["paths"]))
     first = _answers(copies[0], paths, load["arguments"], base_url)
@@ -66,7 +68,9 @@ def _failing(paths: list[str], answers: list[Response]) -> dict[str, str]:
 
 
 def _changing(first: dict[str, Response], again: list[Response]) -> set[str]:
-    """Pages whose body changes between two requests to the same server, so bodies cannot be compared."""
+    """Return the paths whose body changes between two requests to the same web server, so that bodies cannot be
+    compared.
+    """
     pairs = zip(first.items(), again, strict=True)
     return {path for (path, one), two in pairs if one["sha256"] != two.get("sha256")}
 

@@ -1,4 +1,4 @@
-"""Definition of a site's copy next to the original: private ports, no logs. Pure."""
+"""Definition of a site's copy for a server comparison: private ports, no logs. Pure functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NOTES = "Temporary copy for a server comparison. Paddock removes it when the com
 
 
 def listeners(definition: Mapping[str, Any]) -> list[tuple[int, bool]]:
-    """Distinct pairs (port, whether TLS) of the site's listens; each needs one private port."""
+    """Return the distinct pairs (port, whether TLS) of the site's listens. A copy needs one private port for each."""
     found = [(listen["port"], listen["tls"]) for block in definition["blocks"] for listen in block["listens"]]
     return list(dict.fromkeys(found))
 
@@ -19,10 +19,10 @@ def listeners(definition: Mapping[str, Any]) -> list[tuple[int, bool]]:
 def definition_of_copy(
     original: Mapping[str, Any], *, name: str, web_server: int, ports: Iterator[int]
 ) -> dict[str, object]:
-    """Input of `websites.services.site_define` for the copy on `web_server`.
-
-    Every listen gets its own loopback port, so the copy is not reachable from outside. Names, content and handlers
-    stay. Logs are off, so the copies are equal and the site's own log does not receive the load.
+    """Return the definition of a site's copy on `web_server`, for `websites.services.site_define`.
+    Every listen gets a loopback port of its own, so the copy is not reachable from other hosts. Names, content and
+    handlers stay the same. Logs are off, so that all copies have equal conditions and the site's own log does not
+    record the load.
     """
     copy = deepcopy(dict(original)) | {"name": name, "web_server": web_server, "enabled": True, "notes": NOTES}
     private = {listener: next(ports) for listener in listeners(original)}

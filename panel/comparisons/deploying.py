@@ -1,4 +1,4 @@
-"""Run a deployment inside a server comparison, by this worker or another that claims it first."""
+"""Deployments as part of a server comparison, executed by this worker or by another one that claims them first."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ WAIT_S = 3.0  # before another attempt on a busy or unreachable host
 
 
 def carry_out(actor: User, plan: Deployment, check: Callable[[], None]) -> Deployment:
-    """Confirm `plan` and wait for its end. `check` may end the wait by an exception; the deployment then continues by
-    itself, or is cancelled by `copy_remove`.
+    """Confirm `plan` and wait until the deployment ends. `check` is called repeatedly and may raise to stop waiting;
+    the deployment then continues, or `copy_remove` cancels it.
     """
     deployments.deployment_confirm(actor=actor, deployment=plan)
     while not _ended(plan):
@@ -38,8 +38,8 @@ def _ended(deployment: Deployment) -> bool:
 
 
 def copy_remove(actor: User, copy: Site, check: Callable[[], None]) -> None:
-    """Remove a copy from its web server and delete it. Raises the errors of planning and confirming, and
-    ApplicationError if the host failed.
+    """Remove a site's copy from its web server and delete it. Raises the errors of planning and confirming, and
+    ApplicationError if the deployment fails.
     """
     _end_former(actor, copy, check)
     _ask_about_lost(copy)
@@ -52,7 +52,7 @@ def copy_remove(actor: User, copy: Site, check: Callable[[], None]) -> None:
 
 
 def _end_former(actor: User, copy: Site, check: Callable[[], None]) -> None:
-    """Cancel queued deployments of the copy, and wait for running ones."""
+    """Cancel queued deployments of the copy, and wait for the end of running ones."""
     for item in DeploymentItem.objects.filter(site=copy, deployment__status__in=deployments.ACTIVE):
         row = item.deployment
         if row.started_at is None:
@@ -66,8 +66,8 @@ def _end_former(actor: User, copy: Site, check: Callable[[], None]) -> None:
 
 
 def _ask_about_lost(copy: Site) -> None:
-    """Ask the agent about an abandoned deployment, which may have succeeded on the host. Raises RemoteError while the
-    agent is unreachable.
+    """Ask the agent about failed deployments of the copy that lost their worker: if one was applied on the host, record
+    its success. Raises RemoteError while the agent is unreachable.
     """
     if live_revision(copy) is not None:
         return

@@ -1,9 +1,8 @@
 """Execution of a queued server comparison: copies on private ports, response check, one run, cleanup.
-
-The row holds the truth (core/claims.py). A comparison of a dead worker is not continued: the next worker removes the
-copies and ends it. If its host does not respond, it stays in the queue until the copies are removed. Deployments and
-the run are separate rows; this worker executes them itself, or waits for another that has claimed them, so one worker
-suffices.
+The comparison's row is the source of truth (core/claims.py). A comparison of a dead worker is not continued: the next
+worker removes the copies and ends it. If the host does not respond, the comparison stays in the queue until the copies
+are removed. Deployments and the run are separate rows; this worker executes them itself, or waits for another worker
+that has claimed them, so one worker suffices.
 """
 
 from __future__ import annotations
@@ -50,15 +49,15 @@ RETRY_MOST = timedelta(minutes=10)
 
 
 class Stopped(Exception):
-    """The run was cancelled."""
+    """Raised if a user cancelled the comparison or its run."""
 
 
 class Lost(Exception):
-    """Another worker took the row and cleans up."""
+    """Raised if another worker has taken over the comparison and cleans up."""
 
 
 def comparison_execute(uuid: UUID) -> Attempt:
-    """Claim and execute one queued comparison."""
+    """Claim and execute one queued comparison. BUSY if it waits for its next attempt to remove copies."""
     if Comparison.objects.filter(uuid=uuid, retry_at__gt=timezone.now()).exists():
         return Attempt.BUSY
     claim = Claim(Comparison)
@@ -74,19 +73,19 @@ def comparison_execute(uuid: UUID) -> Attempt:
 
 
 def forgotten_delete() -> None:
-    """Delete comparisons of deleted sites, once their copies are removed."""
+    """Delete ended comparisons of deleted sites. While copies are left, comparisons do not end."""
     Comparison.objects.filter(site=None).exclude(status__in=UNDER_WAY).delete()
 
 
 def orphans_queue() -> list[UUID]:
-    """Requeue comparisons of dead workers; return all that are queued and due."""
+    """Queue comparisons of dead workers again; return the ids of all queued comparisons that are due."""
     waiting = claims.orphans_queue(Comparison, "created_at", "pk")
     late = Comparison.objects.filter(uuid__in=waiting, retry_at__gt=timezone.now()).values_list("uuid", flat=True)
     return [uuid for uuid in waiting if uuid not in set(late)]
 
 
 class _Course:
-    """One comparison from its first copy to the removal of the last."""
+    """Execution of one comparison, from its first copy to the removal of the last one."""
 
     def __init__(self, comparison: Comparison, claim: Claim) -> None:
         self.comparison = comparison
@@ -152,7 +151,9 @@ class _Course:
             raise Stopped
 
     def _check_owned(self) -> None:
-        """Check ownership; during cleanup, cancelling has no effect."""
+        """Raise Lost if another worker owns the comparison. Unlike `_check`, ignores cancellation, which has no effect
+        during cleanup.
+        """
         if not self.claim.rows.filter(pk=self.comparison.pk).exists():
             raise Lost
 
@@ -203,7 +204,9 @@ class _Course:
                 self._mark(contender, ContenderStatus.REFUSED, done.error)
 
     def _note_whether_stopped(self, contender: Contender) -> None:
-        """Record whether the server is stopped, before it is started: a worker that takes over finds the record."""
+        """Record whether the web server is stopped, before the deployment starts it, so that a worker that takes over
+        can stop it again.
+        """
         assert contender.web_server is not None
         contender.was_stopped = servers.is_stopped(contender.web_server)
         contender.save(update_fields=["was_stopped"])
@@ -222,7 +225,7 @@ class _Course:
             self._mark(contender, ContenderStatus.DIFFERENT if difference else ContenderStatus.SAME, difference)
 
     def _base_url(self) -> str:
-        """Base URL of visitors' requests to the original, used for the copies too."""
+        """Return the base URL of visitors' requests to the original site, which requests to the copies use, too."""
         revision = targets.live_revision(self.comparison.original)
         return targets.endpoint(revision, self.comparison.load["arguments"]).base_url
 
@@ -245,8 +248,8 @@ class _Course:
             raise ApplicationError(f"The benchmark failed: {run.error}")
 
     def _run_of(self, same: list[Contender]) -> Run:
-        """Run with targets named by their web servers and requested like the original, because the copies' own names
-        and ports mean nothing to users.
+        """Create the run. Its targets are labeled by their web servers and requested like the original, because the
+        names and ports of copies mean nothing to users.
         """
         scenario = Scenario(team=self.comparison.original.team, **self.comparison.load)
         scenario.keeps_methods = self.comparison.is_replay
@@ -264,7 +267,9 @@ class _Course:
     # --- afterwards ---
 
     def _clean(self) -> str:
-        """Remove every copy, and stop servers that were stopped before; return the remains, in words."""
+        """Remove every copy, and stop web servers that were stopped before; return in words what could not be cleaned
+        up.
+        """
         remains = []
         try:
             self._run_leave()
@@ -291,7 +296,7 @@ class _Course:
         Contender.objects.filter(pk=contender.pk).update(was_stopped=False)
 
     def _run_leave(self) -> None:
-        """Detach the run from the copies before they are removed; it stays as a run of the site."""
+        """Detach the run from the copies before they are removed, and attach it to the original site."""
         run = Run.objects.filter(comparisons=self.comparison).first()
         if run is None:
             return
@@ -305,8 +310,8 @@ class _Course:
         run.targets.update(site=site, revision=None)
 
     def _again_later(self, remains: str) -> None:
-        """Retry later; the row lists the copies until they are removed, because the host may be unreachable for a
-        while.
+        """Release the claim for a later attempt, because the host may be unreachable for a while. The row lists the
+        copies until they are removed.
         """
         wait = min(RETRY_FIRST * 2 ** min(self.comparison.cleanings, 10), RETRY_MOST)
         self._save(remains=remains, retry_at=timezone.now() + wait, cleanings=self.comparison.cleanings + 1)

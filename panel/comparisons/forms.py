@@ -1,4 +1,4 @@
-"""Form of a server comparison: the web servers and the load."""
+"""Form to start a server comparison: the web servers and the load."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ComparisonForm(Form):
                 del self.fields[name]
 
     def frozen(self) -> services.Chosen:
-        """The load in the format of a comparison. Raises the errors of services.load_chosen."""
+        """Return the chosen load in the format of a comparison. Raises the errors of services.load_chosen."""
         data = self.cleaned_data
         replay = {name: data[name] for name in OF_REPLAY if name in data}
         return services.load_chosen(actor=self.user, site=self.site, choice=data["load"], **replay)

@@ -1,4 +1,6 @@
-"""Server comparisons as jobs: what their pages show while they, or the switch after them, run (core/jobs.py)."""
+"""Server comparisons as a kind of job: the data that the pages and the API of all jobs need, also during a move of the
+site afterwards (core/jobs.py).
+"""
 
 from __future__ import annotations
 

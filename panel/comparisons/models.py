@@ -1,4 +1,4 @@
-"""Models of server comparisons: web servers, response checks, and the run."""
+"""Models of server comparisons: the compared web servers, their response checks, and the run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ComparisonPhase(models.TextChoices):
 
 
 class Comparison(Job):
-    """A server comparison. `load` is the frozen load in the format of `benchmarks.services.scenario_create`."""
+    """A server comparison. `load` is the frozen load: keyword arguments for `scenario_create` in panel/benchmarks."""
 
     time_limit = timedelta(hours=48)  # that of its run
 
@@ -54,7 +54,7 @@ class Comparison(Job):
 
     @property
     def original(self) -> Site:
-        """The compared site. ApplicationError if it was deleted."""
+        """The compared site. Raises ApplicationError if it was deleted."""
         if self.site is None:
             raise ApplicationError("The site was deleted.")
         return self.site
@@ -65,7 +65,9 @@ class Comparison(Job):
 
     @property
     def is_live(self) -> bool:
-        """Return whether its page changes by itself: the comparison or its move of the site is running."""
+        """Whether the page of the comparison still changes: the comparison, or the move of the site after it, is not
+        finished.
+        """
         return not self.is_finished or (self.switch is not None and not self.switch.is_finished)
 
 
@@ -78,7 +80,9 @@ class ContenderStatus(models.TextChoices):
 
 
 class Contender(models.Model):
-    """One web server of a comparison; the first is the site's own. `copy` is set while the copy exists."""
+    """One web server of a comparison. The first is the site's current one. `copy` is set while the site's
+    copy exists.
+    """
 
     comparison = models.ForeignKey(Comparison, on_delete=models.CASCADE, related_name="contenders")
     position = models.PositiveIntegerField()

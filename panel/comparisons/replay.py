@@ -1,6 +1,5 @@
-"""Derive a load from a site's own access log, with the same frequency of requests. Pure.
-
-Source: nginx's `combined` format, which Apache and gallop share.
+"""Derivation of a load from a site's own access log, with the same frequency of requests. Pure functions.
+Log lines are in nginx's `combined` format, which Apache and gallop share.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ MAX_LENGTH = 1000
 
 @dataclass(frozen=True)
 class Replay:
-    """A load taken from an access log.
+    """A load derived from an access log.
 
-    `paths` are in the order of requests, each as often as its share. `left_out`: number of lines by method, or under ""
-    for lines without success or with unusable requests.
+    `paths` are in the order of requests, each as often as its share. `left_out`: number of lines that are not replayed,
+    by method; the key "" stands for failed and unusable requests.
     """
 
     paths: list[str]
@@ -38,17 +37,17 @@ class Replay:
 
     @property
     def reasons(self) -> list[str]:
-        """Reasons for lines that were left out, in words, the most frequent first."""
+        """Reasons in words why log lines were left out, the most frequent first."""
         found = sorted(self.left_out.items(), key=lambda item: (-item[1], item[0]))
         return [f"{_named(method)}: {count:,}. {_why(method)}" for method, count in found]
 
 
 def replay_of(lines: Iterable[str], *, queries: bool = False, other_methods: bool = False) -> Replay:
-    """Load from successful GET and HEAD requests, and OTHER_METHODS if requested, which are sent without a body because
-    logs contain none.
+    """Return the load of an access log: its successful GET and HEAD requests, and with `other_methods` those of
+    OTHER_METHODS, which are sent without a body because logs contain none.
 
-    Each request keeps its method. Queries may contain secrets, so they are removed unless requested; requests that
-    become equal are merged. Paddock's own checks are no requests of visitors: they are neither sent nor counted.
+    Each request keeps its method. Query strings may contain secrets, so they are removed unless `queries`; requests
+    that become equal are merged. Requests of Paddock's own checks are neither sent nor counted.
     """
     counts: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
@@ -65,7 +64,7 @@ def replay_of(lines: Iterable[str], *, queries: bool = False, other_methods: boo
 
 
 def _request(line: str, queries: bool) -> tuple[str, str]:
-    """Method and path; the path is "" if the line cannot be repeated."""
+    """Return method and path of a log line; path "" if the request failed or cannot be repeated."""
     found = _LINE.search(line)
     if not found or found["status"] not in _ANSWERED:
         return "", ""
@@ -88,7 +87,7 @@ def _why(method: str) -> str:
 
 
 def _shares(counts: Counter[str]) -> list[str]:
-    """SLOTS entries for the most frequent requests, at least one each, evenly interleaved."""
+    """Return up to SLOTS entries for the most frequent requests, each at least once, evenly interleaved."""
     most = counts.most_common(SLOTS)
     total = sum(count for _path, count in most)
     if not total:

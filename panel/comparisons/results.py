@@ -1,4 +1,6 @@
-"""Contents of comparison pages: progress, each server's figures relative to the site's own, and the gain of a move."""
+"""Contents of comparison pages: progress, each web server's figures relative to the site's own, and the
+gain of a move.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ MEASURED = (RunStatus.FINISHED, RunStatus.INVALID)
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell. `ratio` in words relative to the site's own server, "" for that server or for figures without a
-    comparison.
+    """One table cell. `ratio`: in words, relative to the site's own web server; "" for that web server, and for figures
+    without a comparison.
     """
 
     label: str  # of its column
@@ -37,7 +39,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One web server. `cells` match `columns`, empty if it was not measured; `is_now`: it currently serves the site."""
+    """One web server in the result table. `cells` match `columns` and are empty if the web server was not measured;
+    `is_now`: it serves the site now.
+    """
 
     contender: Contender
     cells: list[Cell]
@@ -50,7 +54,7 @@ def measured(comparison: Comparison) -> Run | None:
 
 
 def columns(comparison: Comparison) -> list[Figure]:
-    """Figures that at least one server has."""
+    """Return the figures of the result table that at least one web server has."""
     run = measured(comparison)
     found = {name for target in (run.summary.get("targets", []) if run else []) for name in target["figures"]}
     return [BY_NAME[name] for name in SHOWN if name in found]
@@ -72,7 +76,9 @@ def rows(comparison: Comparison) -> list[Row]:
 
 
 def by_contender(comparison: Comparison) -> tuple[dict[int, TargetSummary], dict[int, dict[str, FigureRatio]]]:
-    """Targets and ratios of the run by the contender's key; targets are the servers with equal responses, in order."""
+    """Return the run's targets and its ratios, each by the key of their contender. The run's targets are the web
+    servers with equal responses, in order.
+    """
     run = measured(comparison)
     if run is None:
         return {}, {}
@@ -102,7 +108,7 @@ def _ratio_words(ratio: FigureRatio) -> str:
 
 
 def advice(comparison: Comparison) -> str:
-    """Recommendation from the throughput in one sentence; "" without a valid measurement."""
+    """Recommend a web server by throughput in one sentence; "" without a valid measurement."""
     if comparison.run is None or comparison.run.status != RunStatus.FINISHED:
         return ""
     first, *others = list(comparison.contenders.all())
@@ -126,7 +132,9 @@ def advice(comparison: Comparison) -> str:
 
 
 def gain(comparison: Comparison) -> list[str]:
-    """Effects of the move by this comparison's figures, if valid: one line for each compared figure."""
+    """Return one line for each figure that changed by the move of the site to its current web server, as this
+    comparison measured it; empty without a valid measurement or a move.
+    """
     if comparison.run is None or comparison.run.status != RunStatus.FINISHED:
         return []
     chosen = next((row for row in rows(comparison) if row.is_now and row.contender.position), None)
@@ -145,7 +153,7 @@ class Step(TypedDict):
 
 
 def steps(comparison: Comparison) -> list[Step]:
-    """Phases with their status, like the steps of a deployment."""
+    """Return the phases of a comparison with their status, like the steps of a deployment."""
     order = list(ComparisonPhase)
     at = order.index(ComparisonPhase(comparison.phase))
     return [
@@ -165,7 +173,7 @@ def _step_status(comparison: Comparison, index: int, at: int) -> str:
 
 
 def course(comparison: Comparison) -> dict[str, Any]:
-    """Context of the live partial."""
+    """Return the template context of the part of the page that is updated during the comparison."""
     context: dict[str, Any] = {
         "comparison": comparison,
         "contenders": comparison.contenders.all(),
@@ -177,7 +185,7 @@ def course(comparison: Comparison) -> dict[str, Any]:
 
 
 def result(comparison: Comparison) -> dict[str, object]:
-    """Context of the page after the comparison has ended."""
+    """Return the template context of the page after the comparison has ended."""
     run = measured(comparison)
     context = runs.result(run) if run else {}
     return context | {
@@ -191,8 +199,8 @@ def result(comparison: Comparison) -> dict[str, object]:
 
 
 def way_back(comparison: Comparison) -> Contender | None:
-    """The site's web server before the move by this comparison; None if the site is back there, or
-    the server is gone.
+    """Return the web server that the site had before the move by this comparison; None if the site was not moved, has
+    moved back, or the web server no longer exists.
     """
     first = next(iter(comparison.contenders.all()), None)
     done = comparison.switch is not None and comparison.switch.status == DeploymentStatus.SUCCEEDED
@@ -208,7 +216,7 @@ class Share(NamedTuple):
 
 
 def shares(paths: Sequence[str]) -> list[Share]:
-    """Paths of a load with their percentage of requests, the most frequent first."""
+    """Return the distinct requests of a load with their share in percent, the most frequent first."""
     counted = {path: paths.count(path) for path in dict.fromkeys(paths)}
     found = (Share(*method_and_path(path), round(100 * count / len(paths))) for path, count in counted.items())
     return sorted(found, key=lambda share: -share.percent)

@@ -1,4 +1,4 @@
-"""Reads: comparisons that a user has access to, and web servers for a site's comparison."""
+"""Selectors: server comparisons that a user can see, and web servers to which a site can be compared."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from panel.websites.selectors import sites_visible
 
 
 def comparisons_visible(user: User) -> QuerySet[Comparison]:
-    """Comparisons of sites that the user has access to."""
+    """Return the comparisons of sites that the user can see."""
     contenders = Contender.objects.select_related("web_server__host")
     names = ("site__team", "site__web_server__host", "requested_by", "run", "switch")
     rows = Comparison.objects.filter(site__in=sites_visible(user)).select_related(*names)
@@ -24,7 +24,7 @@ def comparisons_visible(user: User) -> QuerySet[Comparison]:
 
 
 def candidates(site: Site) -> QuerySet[WebServer]:
-    """Other web servers of the host of a deployed site; none if the site is not deployed."""
+    """Return the other web servers on the host of a deployed site; none if the site is not deployed."""
     revision = live_revision(site)
     if revision is None:
         return WebServer.objects.none()
@@ -37,7 +37,7 @@ def loads(user: User) -> QuerySet[Scenario]:
 
 
 def last_switch(site: Site) -> Comparison | None:
-    """The comparison that moved the site to its current web server."""
+    """Return the comparison that moved the site to its current web server; None if another action did."""
     rows = site.comparisons.filter(switch__status=DeploymentStatus.SUCCEEDED).order_by("-switch__finished_at")
     comparison = rows.select_related("site", "run", "switch").prefetch_related("contenders__web_server").first()
     if comparison is None or not any(row.web_server_id == site.web_server_id for row in comparison.contenders.all()):

@@ -1,4 +1,4 @@
-"""Server comparisons as JSON."""
+"""Serializers of server comparisons and replays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from panel.comparisons.models import Comparison, Contender, ContenderStatus
 
 
 class ComparisonServerSerializer(serializers.Serializer[Any]):
-    """One web server of a comparison; the first is the site's own and the baseline of ratios."""
+    """One web server of a comparison. The first is the site's own, the baseline of ratios."""
 
     position = serializers.IntegerField()
     web_server = serializers.IntegerField(allow_null=True)
@@ -88,8 +88,8 @@ def _server(row: results.Row, targets: dict[int, TargetSummary], ratios: dict[st
 
 
 class ComparisonInput(StrictSerializer):
-    """Input of a comparison. `load` is "replay" (the site's own access log), "scenario:ID" or "quick:SLUG". The fields
-    after it are for a replay.
+    """A server comparison to start. `load` is "replay" (the site's own access log), "scenario:ID" or "quick:SLUG". The
+    fields from `queries` on apply to a replay.
     """
 
     site = serializers.CharField(max_length=63)
@@ -115,7 +115,9 @@ class ComparisonInput(StrictSerializer):
 
 
 class SwitchInput(StrictSerializer):
-    """`position` as in `servers`. Without `confirm` the plan waits."""
+    """A move of the site. `position` is that of a web server in `servers`. Without `confirm`, the plan waits for
+    confirmation.
+    """
 
     position = serializers.IntegerField(min_value=0, max_value=100)
     confirm = Truth(default=False)

@@ -1,4 +1,4 @@
-"""Stop web servers that a comparison started, unless they are needed in the meantime."""
+"""Web servers that a comparison started: stop them again, unless they are needed in the meantime."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ LOCK_WAIT_S = 30.0
 
 
 def is_stopped(web_server: WebServer) -> bool:
-    """Return whether no process of this server runs. Raises RemoteError."""
+    """Return whether no process of the web server runs. Raises RemoteError."""
     return not server_told(web_server, "status")["running"]
 
 
 def stop_again(web_server: WebServer, holder: str, since: datetime) -> None:
-    """Stop a server that runs only for the comparison started at `since`. ApplicationError if it keeps running, or its
-    host is busy or unreachable.
+    """Stop a web server that runs only for the comparison started at `since`. ApplicationError if it keeps running, or
+    its host is busy or unreachable.
     """
     with host_lock(web_server.host, holder, wait_s=LOCK_WAIT_S):
         if _is_needed(web_server, since):
@@ -35,7 +35,7 @@ def stop_again(web_server: WebServer, holder: str, since: datetime) -> None:
 
 
 def _is_needed(web_server: WebServer, since: datetime) -> bool:
-    """Return whether a site is on the server or moving there, or a user has started it."""
+    """Return whether a site is deployed on the web server or on its way there, or a user has started the web server."""
     starts = HostJob.objects.filter(
         host=web_server.host, kind=HostJobKind.SERVICE, params__web_server=web_server.pk, params__action="start"
     )

@@ -1,6 +1,6 @@
-"""A web server as the renderer sees it: `WebServerSpec`, with the services of its host that sites may use.
-
-Imports no models of sites, because their validation uses this module."""
+"""Conversion of a WebServer row to a WebServerSpec for the renderer, with the services of the host that sites may use.
+Imports no models of sites, because their validation uses this module.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def web_server_spec(web_server: WebServer) -> spec.WebServerSpec:
 
 
 def web_server_spec_for(site: Site, web_server: WebServer, frozen: spec.SiteSpec | None = None) -> spec.WebServerSpec:
-    """WebServerSpec with the services of the host that raw directives of the site's team may use; loaded only if raw
-    directives in `frozen` name another server.
+    """Return the WebServerSpec for one site, with the services of the host that raw directives of its team may use. The
+    services are loaded only if raw directives in `frozen` refer to a server.
     """
     found = web_server_spec(web_server)
     if frozen is not None and not any(
@@ -51,16 +51,15 @@ def web_server_spec_for(site: Site, web_server: WebServer, frozen: spec.SiteSpec
 
 
 def web_server_specs(web_server: WebServer) -> spec.WebServerSpec:
-    """WebServerSpec for the files shared by all sites of the web server.
-
-    Each site's services were checked when it was planned; a service removed from the list later must not block other
-    sites.
+    """Return the WebServerSpec for the files that all sites of the web server share.
+    All services are permitted: each site's services were checked when it was planned, and a service that is no longer
+    allowed must not prevent deployments of other sites.
     """
     return replace(web_server_spec(web_server), services=LocalServices(is_any=True))
 
 
 def _cache_dir(web_server: WebServer) -> str:
-    """Folder for cached responses, created by the web server's package or installation."""
+    """Return the folder for cached responses, which the web server's package or installation creates."""
     if web_server.engine == Engine.APACHE:
         return "/var/cache/apache2/mod_cache_disk" if web_server.layout == Layout.SITES else "/var/cache/httpd/proxy"
     own = web_server.manages_main_config and web_server.paths.get("prefix")
@@ -68,7 +67,7 @@ def _cache_dir(web_server: WebServer) -> str:
 
 
 def services_of(team: Team, host: Host) -> LocalServices:
-    """Services on `host` itself that sites of `team` may use."""
+    """Return the services on `host` itself that sites of `team` may use."""
     rows = host.allowances.filter(Q(team=team) | Q(team=None), kind="service")  # AllowanceKind.SERVICE
     listed = rows.order_by().values_list("value", flat=True)
     sockets = sockets_on([host.pk]).get(host.pk, {})
@@ -77,7 +76,7 @@ def services_of(team: Team, host: Host) -> LocalServices:
 
 
 def sockets_on(hosts: Iterable[int]) -> dict[int, dict[str, int]]:
-    """Sockets of these hosts that belong to a team, by host."""
+    """Map each host with such sockets to its sockets that only one team may use, with the key of the team."""
     found: dict[int, dict[str, int]] = {}
     keys = list(hosts)
     for hook in team_sockets:
@@ -87,6 +86,6 @@ def sockets_on(hosts: Iterable[int]) -> dict[int, dict[str, int]]:
 
 
 def own_names(host: Host) -> tuple[str, ...]:
-    """The host's own names and addresses, as far as known."""
+    """Return the host's own names and addresses, as far as the panel knows them."""
     address, facts = Host.objects.values_list("address", "facts").get(pk=host.pk)
     return tuple(filter(None, (address, facts.get("hostname", ""), *facts.get("addresses", ()))))

@@ -1,4 +1,4 @@
-"""The list of sites and its bulk actions."""
+"""Pages of the list of sites, and of its bulk actions."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def site_list(request: Request) -> HttpResponse:
 @login_required
 @require_POST
 def bulk(request: Request) -> HttpResponse:
-    """Enable or disable the selected sites, all or none, or continue to a page of another action. Plans are made by
-    deployments:plan.
+    """Enable or disable the selected sites, all or none, or redirect to the page of another action. The view
+    deployments:plan plans deployments.
     """
     sites = _ticked(request, request.POST.getlist("site"))
     action = request.POST.get("action")
@@ -100,7 +100,7 @@ def bulk(request: Request) -> HttpResponse:
 
 
 def _ticked(request: Request, names: list[str]) -> list[Site]:
-    """The named sites if all exist; otherwise none, with a message."""
+    """Return the sites of the given names if all exist; otherwise show a message and return none."""
     sites = list(sites_listed(request.user).filter(name__in=names).order_by("name"))
     if sites and len(sites) == len(set(names)):
         return sites
@@ -124,7 +124,9 @@ def _enabled(request: Request, sites: list[Site]) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def bulk_delete(request: Request) -> HttpResponse:
-    """Delete the sites in the query, after the user typed their number. Deployed sites are first removed by a plan."""
+    """Confirm and delete the sites in the query; the user types their number. Sites on hosts are first removed by a
+    plan.
+    """
     require(request.user, Action.CHANGE)
     sites = _ticked(request, ticked(request, "site"))
     if not sites:
@@ -162,7 +164,7 @@ def _loss(site: Site) -> str:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def bulk_move(request: Request) -> HttpResponse:
-    """Choose one web server for the sites in the query. Deployed sites are moved by a plan; drafts change at once."""
+    """Move the sites in the query to one web server. Sites on hosts are moved by a plan; drafts change immediately."""
     require(request.user, Action.CHANGE)
     sites = _ticked(request, ticked(request, "site"))
     if not sites:
@@ -202,7 +204,7 @@ def _moved(request: Request, sites: list[Site], drafts: list[Site], web_server: 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def bulk_tag(request: Request) -> HttpResponse:
-    """Add tags to the sites in the query, and remove tags."""
+    """Add tags to the sites in the query, or remove tags."""
     require(request.user, Action.CHANGE)
     sites = _ticked(request, ticked(request, "site"))
     if not sites:

@@ -1,4 +1,4 @@
-"""Differences between a site and its web server's behavior, shown next to the fields."""
+"""Notes about differences between a site's settings and what its web server can do, shown next to the form's fields."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Notes = dict[str, list[str]]
 
 
 def words(difference: Difference, web_server: WebServer) -> str:
-    """One note: the web server's behavior, and the configuration rendered instead."""
+    """Describe a difference: what the web server cannot do, and the configuration that Paddock renders instead."""
     nearest = f"; alternative: {difference.nearest}" if difference.nearest else ""
     return f"{web_server.get_engine_display()}: {difference.what}{nearest}"
 
@@ -33,8 +33,8 @@ def site_differences(site: Site, web_server: WebServer) -> list[Difference]:
 
 
 def notes_for(site: Site, *, block: ServerBlock | None = None, location: Location | None = None) -> Notes:
-    """Notes by field name about one saved block or location; `other` are those without a single field.
-
+    """Return notes, by field name, about a saved server block or location; notes that concern no single field have the
+    key `other`.
     Empty for unsaved parts and for a site without a web server.
     """
     part = location or block
@@ -44,7 +44,7 @@ def notes_for(site: Site, *, block: ServerBlock | None = None, location: Locatio
 
 
 def _place(site: Site, part: ServerBlock | Location) -> str:
-    """JSON pointer of a block or location in its site's SiteSpec."""
+    """Return the JSON pointer of a server block or location in the SiteSpec of its site."""
     block = part.block if isinstance(part, Location) else part
     place = f"/blocks/{list(site.blocks.values_list('pk', flat=True)).index(block.pk)}/"
     if isinstance(part, Location):

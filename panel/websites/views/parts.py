@@ -1,4 +1,4 @@
-"""Pages of upstreams and PHP pools: two tabs with the same behavior."""
+"""Pages of a site's upstreams and PHP pools, which work the same way."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ form_page = require_http_methods(["GET", "HEAD", "POST"])
 
 @dataclass(frozen=True)
 class Kind:
-    """Differences between the two tabs."""
+    """Classes, services and texts by which the pages of upstreams and of PHP pools differ."""
 
     tab: str  # also the name of the list's URL
     model: type[Any]

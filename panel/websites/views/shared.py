@@ -33,7 +33,7 @@ form_page = require_http_methods(["GET", "HEAD", "POST"])
 
 @dataclass(frozen=True)
 class Kind:
-    """Texts and classes of the pages of one kind of shared setting. `title` is the heading of the list."""
+    """Texts and classes of the pages of one kind of shared setting. `title` is the heading of its list."""
 
     model: type[SharedSetting]
     form: type[SharedSettingForm[Any]]
@@ -47,7 +47,7 @@ class Kind:
         return needs_of(self.model)
 
     def url(self, page: str, *args: str) -> str:
-        """Address of a page: "list", "add", "detail" or "delete"."""
+        """Return the URL of a page of this kind of setting: "list", "add", "detail" or "delete"."""
         name = self.model.slug.replace("-", "_")
         end = {"list": "s", "add": "_add", "detail": "", "delete": "_delete"}[page]
         return reverse(f"websites:{name}{end}", args=args)
@@ -143,7 +143,7 @@ def _created(request: Request, kind: Kind, form: SharedSettingForm[Any]) -> bool
 
 @form_page
 def shared_setting(request: Request, kind: Kind, name: str) -> HttpResponse:
-    """Show and change one setting, with the sites that use it."""
+    """Show and change one shared setting, with the sites that use it."""
     row = named_get(request, kind.rows(request.user), name, Action.VIEW)
     form = kind.form(request.POST or None, instance=row, teams=teams_visible(request.user))
     if request.method == "POST":
@@ -167,7 +167,7 @@ def shared_setting(request: Request, kind: Kind, name: str) -> HttpResponse:
 
 
 def _changed(request: Request, kind: Kind, pk: int, form: SharedSettingForm[Any]) -> bool:
-    """Save the form's values; False with an error in the form."""
+    """Save the form's values; return False if an error was added to the form."""
     row = kind.rows(request.user).get(pk=pk)  # the form has changed its own
     values, expected = form.values(), form.expected_version
     saved = attempt(

@@ -1,4 +1,4 @@
-"""Pages of one site: wizard, details, and changes."""
+"""Pages of a site: the wizard for a new site, its overview, and changes of its settings."""
 
 from __future__ import annotations
 
@@ -73,18 +73,18 @@ def site_create(request: Request) -> HttpResponse:
 
 
 def _only(values: Iterable[object]) -> object:
-    """The value if there is exactly one, otherwise None."""
+    """Return the only distinct value; None if there are none or several."""
     found = list(islice(dict.fromkeys(values), 2))
     return found[0] if len(found) == 1 else None
 
 
 def _kinds_with(need: str) -> str:
-    """Names of the presets that need this field, for the wizard's script."""
+    """Return the names of the presets that need the field, separated by spaces, for the wizard's script."""
     return " ".join(name for name, preset in PRESETS.items() if need in preset.needs)
 
 
 def urls_of(site: Site) -> list[str]:
-    """URLs of the site for links: names that a browser can open, with their ports."""
+    """Return the URLs of a site for links: its server names that a browser can open, with their scheme and port."""
     found = []
     listens = list(listens_of(site))
     for name in domains_of(site):
@@ -136,7 +136,7 @@ def _counts(site: Site) -> dict[str, int]:
 
 
 def problem_url(site: Site, where: str) -> str:
-    """URL of the page for a problem at this place of the definition."""
+    """Return the URL of the page on which to solve a problem at the given place of the site's definition."""
     parts = where.split("/")
     if parts[0] == "web_server":
         return reverse("websites:server", args=[site.name])
