@@ -65,8 +65,8 @@ class Comparison(Job):
 
     @property
     def is_live(self) -> bool:
-        """Whether the page of the comparison still changes: the comparison, or the move of the site after it, is not
-        finished.
+        """Return whether the page of the comparison can still change: the comparison, or the move of the site after it,
+        is not finished.
         """
         return not self.is_finished or (self.switch is not None and not self.switch.is_finished)
 

@@ -1,4 +1,4 @@
-"""Services for server comparisons: start, cancel, and move the site to the best server. All
+"""Services for server comparisons: start, repeat, cancel, delete, and move the site to a compared web server. All
 arguments are keyword-only.
 """
 
@@ -54,7 +54,7 @@ MOST_SERVERS = 8
 
 
 class Chosen(NamedTuple):
-    """A frozen load; whether it is a replay, and the log lines left out, in words."""
+    """A frozen load, whether it is a replay, and the reasons in words why log lines were left out."""
 
     load: Parameters
     is_replay: bool
@@ -62,16 +62,16 @@ class Chosen(NamedTuple):
 
 
 def load_of(scenario: Scenario) -> Parameters:
-    """A frozen scenario. ValidationError if it cannot run."""
+    """Return the frozen load of a scenario. ValidationError if the scenario is invalid."""
     scenario.full_clean(validate_unique=False)
     return parameters_of(scenario)
 
 
 def replay_read(*, actor: User, site: Site, queries: bool = False, other_methods: bool = False) -> Replay:
-    """Recent requests of visitors, from the site's own access log.
+    """Return the recent requests of visitors in the site's own access log.
 
-    ApplicationError if the site has no log of its own or no repeatable request; PermissionDenied and RemoteError as for
-    reading a log.
+    ApplicationError if the site has no access log or no request can be replayed; PermissionDenied and RemoteError as
+    for reading a log.
     """
     require(actor, Action.VIEW, site.team)
     log = next((log for log in site_logs(actor, site) if log.key.startswith("access_log")), None)
@@ -98,8 +98,8 @@ def load_from_log(
     duration_s: int = 10,
     rounds: int = 3,
 ) -> Chosen:
-    """Load that replays the site's access log. Raises the errors of `replay_read`, and ValidationError for invalid
-    values.
+    """Return a load that replays the site's access log. Raises the errors of `replay_read`, and ValidationError for
+    invalid values.
     """
     found = replay_read(actor=actor, site=site, queries=queries, other_methods=other_methods)
     revision = _live(site)
@@ -114,8 +114,11 @@ def load_from_log(
 
 
 def load_chosen(*, actor: User, site: Site, choice: str, **replay: Any) -> Chosen:
-    """Load named by `choice`: "replay" (with the arguments of `load_from_log`), "scenario:ID" or "quick:SLUG". Raises
-    their errors, and ApplicationError for any other choice, or for other methods without a replay.
+    """Return the load that `choice` names: "replay" (with the arguments of `load_from_log`), "scenario:ID" or
+    "quick:SLUG".
+
+    Raises ApplicationError for any other choice, or for `other_methods` without a replay, and the errors of
+    `load_from_log`.
     """
     kind, _colon, key = choice.partition(":")
     if choice == REPLAY:
@@ -144,7 +147,9 @@ def _methods(paths: Sequence[str]) -> set[str]:
 
 
 def _replay_tool(host: Host, methods: set[str]) -> Tool:
-    """First installed tool that supports all of `methods`."""
+    """Return the first of REPLAY_TOOLS that is installed on the host and supports all `methods`. H2LOAD if none is and
+    methods other than GET are needed, because the bundled load generator replaces it.
+    """
     with pool.session(target_for(host)) as agent:
         there = agent.call("fingerprint", {})["tools"]
     for tool in REPLAY_TOOLS:
@@ -160,7 +165,7 @@ def _replay_tool(host: Host, methods: set[str]) -> Tool:
 
 
 def require_comparison(actor: User, site: Site) -> None:
-    """Raise PermissionDenied unless the actor may copy the site, deploy the copies and run a load on them."""
+    """Raise PermissionDenied unless `actor` may copy the site, deploy the copies and benchmark them."""
     for action in (Action.CHANGE, Action.DEPLOY, Action.BENCHMARK):
         require(actor, action, site.team)
 
@@ -175,10 +180,10 @@ def comparison_create(
     is_replay: bool = False,
     left_out: Sequence[str] = (),
 ) -> Comparison:
-    """Queue a comparison of a live site on its own web server and `web_servers` of the same host; other arguments as in
-    `Chosen`.
+    """Queue a comparison of a live site on its current web server and `web_servers` of the same host. Other arguments
+    are as in `Chosen`.
 
-    Raises PermissionDenied, ApplicationError, and Conflict if one of the site is already running.
+    Raises PermissionDenied, ApplicationError, and Conflict if a comparison of the site is already running.
     """
     require_comparison(actor, site)
     Site.objects.select_for_update().get(pk=site.pk)  # serializes concurrent requests
@@ -204,8 +209,8 @@ def comparison_create(
 
 
 def comparison_repeat(*, actor: User, comparison: Comparison) -> Comparison:
-    """Repeat a comparison with the same load and the remaining web servers, and the site as deployed now. Raises the
-    errors of `comparison_create`.
+    """Repeat a comparison with the same load, those of its web servers that still exist, and the site as it is deployed
+    now. Raises the errors of `comparison_create`.
     """
     rows = comparison.contenders.select_related("web_server__host")
     web_servers = [row.web_server for row in rows if row.web_server is not None]
@@ -220,7 +225,7 @@ def comparison_repeat(*, actor: User, comparison: Comparison) -> Comparison:
 
 
 def _told(load: Parameters) -> dict[str, object]:
-    """Load for the audit trail: methods, but not the visitors' paths."""
+    """Return the load for the audit log: with its methods, but without the visitors' paths."""
     return {**load, "paths": len(load["paths"]), "methods": sorted(_methods(load["paths"]))}
 
 
@@ -245,13 +250,15 @@ def _others(own: WebServer, web_servers: Sequence[WebServer]) -> list[WebServer]
 
 
 def _label(web_server: WebServer) -> str:
-    """Label without the host, which is the same for all."""
+    """Return the label of a web server without its host, which is the same for all compared web servers."""
     return str(web_server).removesuffix(f" on {web_server.host.name}")
 
 
 @transaction.atomic
 def comparison_cancel(*, actor: User, comparison: Comparison) -> Comparison:
-    """Cancel a queued comparison immediately; a running one first removes its copies."""
+    """Cancel a comparison: a queued one immediately, a running one after its copies were removed. Conflict if it has
+    ended.
+    """
     require(actor, Action.BENCHMARK, comparison.original.team)
     rows = Comparison.objects.filter(pk=comparison.pk)
     ended = rows.filter(status=JobStatus.QUEUED, started_at=None).update(
@@ -270,8 +277,8 @@ def comparison_cancel(*, actor: User, comparison: Comparison) -> Comparison:
 
 @transaction.atomic
 def comparison_delete(*, actor: User, comparison: Comparison) -> None:
-    """Delete a comparison with its run, rounds and their output. Conflict while it is running, because its copies
-    exist.
+    """Delete a comparison with its run, the rounds, and the output of the load tool. Conflict while it is running,
+    because its copies still exist.
     """
     require(actor, Action.BENCHMARK, comparison.original.team)
     if not comparison.is_finished:
@@ -287,7 +294,7 @@ def comparison_delete(*, actor: User, comparison: Comparison) -> None:
 
 
 def switch_plan(*, actor: User, contender: Contender) -> Deployment:
-    """Plan to move the site to this web server, reviewed and confirmed like any other.
+    """Plan to move the site to the web server of `contender`. The user reviews and confirms the plan like any other.
 
     Raises the errors of `deployments.services.site_move`, and ApplicationError if the copy's responses differed from
     the original's.
@@ -309,8 +316,9 @@ def switch_plan(*, actor: User, contender: Contender) -> Deployment:
 
 
 def comparison_switch(*, actor: User, contender: Contender, accept_drift: bool = False) -> Deployment:
-    """Plan, confirm and verify the move in one step, with automatic rollback on failure. The first contender is the way
-    back. Raises the errors of `switch_plan` and `deployment_confirm`.
+    """Plan and confirm the move of the site to the web server of `contender`, rolled back if verification fails. The
+    first contender is the web server that the site had before. Raises the errors of `switch_plan` and
+    `deployment_confirm`.
     """
     comparison = contender.comparison
     before = {"server": str(comparison.original.web_server)}

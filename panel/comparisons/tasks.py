@@ -1,4 +1,4 @@
-"""Thin tasks: load, call the service, nothing else."""
+"""Celery tasks of server comparisons. Each task calls a service and has no logic of its own."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from panel.comparisons import execution
 
 @shared_task
 def run(uuid: str) -> None:
-    """Execute one comparison. Does nothing if another worker owns it."""
+    """Execute one comparison, or do nothing if another worker owns it."""
     execution.comparison_execute(UUID(uuid))
 
 
 @shared_task
 def sweep() -> None:
-    """Wake workers for everything that waits, including jobs of dead workers."""
+    """Delete ended comparisons of deleted sites, and wake workers for queued comparisons, including those of dead
+    workers.
+    """
     execution.forgotten_delete()
     for uuid in execution.orphans_queue():
         run.delay(str(uuid))

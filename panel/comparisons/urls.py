@@ -1,4 +1,4 @@
-"""URLs of comparisons. The page of one site is in websites/urls.py."""
+"""URLs of server comparisons. The URL of a site's list of comparisons is in websites/urls.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Pages of comparisons: a site's own (form and earlier comparisons), progress and result of one, the move."""
+"""Pages of server comparisons: a site's page with the form and earlier comparisons, progress and result of one
+comparison, and the move.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,7 @@ def _may_try(request: Request, site: Site) -> bool:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def site_comparisons(request: Request, name: str) -> HttpResponse:
-    """Show the form that starts a comparison, and earlier comparisons of the site."""
+    """Show a site's page with the form that starts a comparison, and its earlier comparisons."""
     site = site_get(request, name)
     has_log = any(log.key.startswith("access_log") for log in site_logs(request.user, site))
     form = ComparisonForm(request.POST or None, user=request.user, site=site, has_log=has_log)
@@ -97,7 +99,9 @@ def _create(request: Request, site: Site, form: ComparisonForm) -> Comparison:
 
 
 def _remarks(site: Site, web_server: Any) -> list[str]:
-    """Differences of this web server, known before the comparison."""
+    """Return notes about a web server that are known before the comparison: differences in behavior, and whether it is
+    stopped.
+    """
     found = [words(item, web_server) for item in site_differences(site, web_server)]
     if not web_server.is_running:
         text = _(
@@ -114,7 +118,7 @@ def _chosen(form: ComparisonForm) -> set[str]:
 
 @require_safe
 def replay(request: Request, name: str) -> HttpResponse:
-    """Requests of a replay of the site's log: a part of the form's page."""
+    """Return the requests of a replay of the site's log as HTML, for a part of the form's page."""
     site = site_get(request, name)
     context: dict[str, object] = {}
     try:
@@ -135,7 +139,7 @@ def replay(request: Request, name: str) -> HttpResponse:
 
 @require_safe
 def detail(request: Request, uuid: UUID) -> HttpResponse:
-    """Show a comparison's progress; afterwards its result, and the move."""
+    """Show the page of a comparison: its progress, or its result and the choice of a move."""
     comparison = comparison_or_404(request, uuid)
     team = comparison.original.team
     context = {
@@ -202,7 +206,7 @@ def delete(request: Request, uuid: UUID) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def switch(request: Request, uuid: UUID, position: int) -> HttpResponse:
-    """Confirm, then move the site to this web server in one step."""
+    """Show a confirmation page, or move the site to the web server in one step."""
     comparison = comparison_or_404(request, uuid)
     contender = contender_or_404(comparison, position)
     if request.method == "POST":
@@ -229,7 +233,7 @@ def switch(request: Request, uuid: UUID, position: int) -> HttpResponse:
 
 @require_POST
 def switch_plan(request: Request, uuid: UUID, position: int) -> HttpResponse:
-    """Show a plan of the move for review."""
+    """Plan the move of the site, and redirect to the plan for review."""
     contender = contender_or_404(comparison_or_404(request, uuid), position)
     back = reverse("comparisons:detail", args=[uuid])
     return planned(request, lambda: [services.switch_plan(actor=request.user, contender=contender)], back)

@@ -1,4 +1,4 @@
-"""Schedules and reports over the API: all actions of the pages, and the reports in every format."""
+"""REST API of schedules and reports: all actions of the pages, and the reports in every format."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MOST_OCCURRENCES = 100
 
 
 class Schedules(Resource):
-    """Benchmark schedules with their recipients."""
+    """Schedules of benchmarks, with the recipients of their reports."""
 
     model = Schedule
     serializer_class = ScheduleSerializer
@@ -62,7 +62,7 @@ class Schedules(Resource):
         return selectors.schedules_visible(self.actor)
 
     def _values(self, partial: bool = False) -> dict[str, Any]:
-        """Request data with names resolved to objects."""
+        """Return the request's values, with names and ids resolved to objects that the user can see."""
         values = self.body(ScheduleSerializer, partial=partial)
         if "scenario_id" in values:
             values["scenario"] = self._scenario(values.pop("scenario_id"))
@@ -78,13 +78,13 @@ class Schedules(Resource):
         return found
 
     def create(self, request: Request) -> Response:
-        """Create a schedule. It runs with the permissions of the user who saved it last."""
+        """Create a schedule. Its runs have the permissions of the user who saved the schedule last."""
         schedule = services.schedule_create(actor=self.actor, **self._values())
         return self.answer(schedule, status=201, location=f"/api/v1/schedules/{schedule.pk}/")
 
     def partial_update(self, request: Request, pk: str = "") -> Response:
-        """Change a schedule. Without `webhook_secret` the stored one is kept, unless `webhook_url` changes; "" removes
-        it.
+        """Change a schedule. Without `webhook_secret`, the stored secret is kept unless `webhook_url` changes; ""
+        removes it.
         """
         schedule = self.get_object()
         expected = self.expected_version(schedule)
@@ -102,19 +102,21 @@ class Schedules(Resource):
     @extend_schema(request=EmptySerializer, responses=ScheduleSerializer)
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, pk: str = "") -> Response:
-        """Pause the schedule: no run starts until it is resumed; a running one continues."""
+        """Pause the schedule: no run starts until it is resumed. A run in progress continues."""
         return self.answer(services.schedule_pause(actor=self.actor, schedule=self.get_object()))
 
     @extend_schema(request=EmptySerializer, responses=ScheduleSerializer)
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, pk: str = "") -> Response:
-        """Resume the schedule with its next date."""
+        """Resume the schedule from its next date on."""
         return self.answer(services.schedule_resume(actor=self.actor, schedule=self.get_object()))
 
     @extend_schema(request=EmptySerializer, responses={202: OccurrenceSerializer})
     @action(detail=True, methods=["post"], url_path="run-now")
     def run_now(self, request: Request, pk: str = "") -> Response:
-        """Start a run now, in addition to the dates. The run is a separate job; the report follows at its end."""
+        """Start a run of the schedule now, in addition to its dates. The run is a separate job; its report follows when
+        it ends.
+        """
         row = services.schedule_run_now(actor=self.actor, schedule=self.get_object())
         job = row.run or row.suite_run
         headers = {"Location": f"/api/v1/jobs/{job.uuid}/"} if job else {}
@@ -123,7 +125,7 @@ class Schedules(Resource):
     @extend_schema(responses=OccurrenceSerializer(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def occurrences(self, request: Request, pk: str = "") -> Response:
-        """List the last hundred dates and their results, newest first."""
+        """List the last hundred dates of the schedule and their results, newest first."""
         rows = selectors.occurrences_of(self.get_object())[:MOST_OCCURRENCES]
         return Response(OccurrenceSerializer(rows, many=True).data)
 
@@ -133,7 +135,7 @@ class Schedules(Resource):
     )
     @action(detail=False, methods=["get"], pagination_class=None, filter_backends=[])
     def dates(self, request: Request) -> Response:
-        """List the next five dates of an expression."""
+        """Explain a cron expression in words, and list its next five dates."""
         zone = request.query_params.get("timezone", "UTC")
         if zone not in time_zones():
             raise parameter_error("timezone", "Send a time zone such as Europe/Vienna or UTC.")
@@ -147,7 +149,7 @@ class Schedules(Resource):
 
 
 class Reports(Resource):
-    """Changes since the previous run, with their significance."""
+    """Reports: the result of a run or suite run, and its changes since the previous one, with their significance."""
 
     model = Report
     serializer_class = ReportSerializer
@@ -169,7 +171,7 @@ class Reports(Resource):
 
     @extend_schema(request=ReportInput, responses={201: ReportSerializer})
     def create(self, request: Request) -> Response:
-        """Create a report of an ended run or suite without a schedule."""
+        """Create a report of an ended run or suite run, independent of any schedule."""
         values = self.body(ReportInput)
         if len(values) != 1:
             words = "Send the UUID of either a run or a suite run."
@@ -197,7 +199,7 @@ class Reports(Resource):
     @extend_schema(responses=DeliverySerializer(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def deliveries(self, request: Request, uuid: UUID | None = None) -> Response:
-        """List the deliveries of the report with all attempts."""
+        """List the deliveries of the report, with all their attempts."""
         return Response(DeliverySerializer(self.get_object().deliveries.all(), many=True).data)
 
     def _form(self, form: str) -> HttpResponse:
@@ -208,13 +210,13 @@ class Reports(Resource):
     @extend_schema(responses=OpenApiTypes.OBJECT)
     @action(detail=True, methods=["get"], url_path="report.json", pagination_class=None, filter_backends=[])
     def as_json(self, request: Request, uuid: UUID | None = None) -> Response:
-        """Return the complete report: sentences, tables, charts as Vega-Lite."""
+        """Return the complete report as JSON: sentences, tables, charts as Vega-Lite."""
         return Response(to_json(from_json(self.get_object().content)))
 
     @extend_schema(responses={(200, "text/html"): str})
     @action(detail=True, methods=["get"], url_path="report.html", pagination_class=None, filter_backends=[])
     def as_html(self, request: Request, uuid: UUID | None = None) -> HttpResponse:
-        """Return the report as one self-contained file with styles and charts."""
+        """Return the report as one self-contained HTML file with styles and charts."""
         return self._form(Form.HTML)
 
     @extend_schema(responses={(200, "application/pdf"): bytes})
@@ -232,5 +234,5 @@ class Reports(Resource):
     @extend_schema(responses={(200, "text/csv"): str})
     @action(detail=True, methods=["get"], url_path="report.csv", pagination_class=None, filter_backends=[])
     def as_csv(self, request: Request, uuid: UUID | None = None) -> HttpResponse:
-        """Export one row for each cell of the tables."""
+        """Return the report as CSV with one row for each cell of its tables."""
         return self._form(Form.CSV)

@@ -1,4 +1,4 @@
-"""Build a report's document from an ended run or suite. Reads only; services.py stores it."""
+"""Builder of a report's document from an ended run or suite run. Only reads; services.py stores reports."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _link(name: str, uuid: Any) -> str:
 
 
 def document_of(run: Run | None, suite_run: SuiteRun | None, notes: Sequence[str]) -> Document:
-    """Document of the run or the suite; `notes` are further remarks of its schedule."""
+    """Return the document of a run or suite run; `notes` are additional remarks about the schedule's dates."""
     if run is not None:
         return run_document(run, notes)
     assert suite_run is not None, "a report belongs to a run or to a suite"
@@ -50,7 +50,9 @@ def document_of(run: Run | None, suite_run: SuiteRun | None, notes: Sequence[str
 
 
 def earlier_runs(run: Run) -> list[Run]:
-    """Earlier valid runs of the same scenario, with the same parameters and sites; oldest first."""
+    """Return earlier valid runs of the same scenario, with the same parameters and sites, oldest first; at most
+    EARLIER_RUNS.
+    """
     if run.scenario_id is None:
         return []
     sites = sorted(run.targets.values_list("site", flat=True))
@@ -170,7 +172,7 @@ def _compared_section(compared: Sequence[run_changes.Change]) -> list[Section]:
 
 
 def _history(run: Run, earlier: Sequence[Run]) -> list[Picture]:
-    """Chart of throughput with marked changes; from the third run on."""
+    """Return a chart of the throughput of all runs with marked changes; none before the third run."""
     ended = [row for row in [*earlier, run] if row.finished_at and row.status == RunStatus.FINISHED]
     points = [point for row in ended for point in selectors.points_of(row, "throughput_rps")]
     chart = pictures.history(points, "throughput_rps") if len(earlier) >= 2 else None
@@ -210,7 +212,9 @@ def _machine(seen: HostFacts) -> str:
 
 
 def earlier_suites(row: SuiteRun) -> list[SuiteRun]:
-    """Earlier runs of the same suite, preset and part on the same host; oldest first."""
+    """Return earlier finished runs of the same suite, preset and part on the same host, oldest first; at most
+    EARLIER_SUITES.
+    """
     rows = SuiteRun.objects.filter(
         suite=row.suite, preset=row.preset, host_name=row.host_name, status=SuiteStatus.FINISHED, pk__lt=row.pk
     )
@@ -254,7 +258,9 @@ def _suite_facts(row: SuiteRun, shown: dict[str, Any]) -> list[list[str]]:
 
 
 def _suite_around(row: SuiteRun, before: SuiteRun) -> list[str]:
-    """Other differences between all common cases, without duplicates."""
+    """Describe other differences between the cases that both suite runs have, without duplicates: versions, hosts,
+    settings.
+    """
     old = {before.plan[run.case]["slug"]: run for run in before.runs.all() if run.case is not None}
     found = []
     for run in row.runs.order_by("case"):

@@ -1,5 +1,4 @@
-"""Dates of cron expressions. Pure; syntax and meaning are those of cronsim, which follows Debian's cron.
-
+"""Dates of cron expressions. Pure; syntax and meaning are those of the library cronsim, which follows Debian's cron.
 Five fields: minute, hour, day of the month, month, day of the week; `L` is the last day of a month, `5#2` its second
 Friday. When clocks move forward, skipped dates come right after; when clocks move back, each date comes once.
 """
@@ -33,8 +32,8 @@ _FIELDS = {
 
 
 def normal(expression: str) -> str:
-    """`expression` with its shortcut expanded and single spaces. ApplicationError, field `cron`, with a message for
-    people.
+    """Return a cron expression with its shortcut expanded and single spaces. ApplicationError with field `cron` if it
+    is invalid.
     """
     words = " ".join(expression.split())
     text = SHORTCUTS.get(words.lower(), words)
@@ -56,18 +55,18 @@ def normal(expression: str) -> str:
 
 
 def explained(expression: str) -> str:
-    """Expression in words: `At 02:30 on Monday`. ApplicationError as in `normal`."""
+    """Explain a cron expression in words: `At 02:30 on Monday`. ApplicationError as in `normal`."""
     return CronSim(normal(expression), dt.datetime(2024, 1, 1, tzinfo=dt.UTC)).explain()
 
 
 def following(expression: str, zone: str, after: dt.datetime, count: int) -> list[dt.datetime]:
-    """The next `count` dates after `after`, in UTC, of an expression in the time zone `zone`."""
+    """Return the next `count` dates after `after`, in UTC, of a cron expression in the time zone `zone`."""
     dates = CronSim(normal(expression), after.astimezone(ZoneInfo(zone)))
     return [date.astimezone(dt.UTC) for date in islice(dates, count)]
 
 
 def next_date(expression: str, zone: str, after: dt.datetime) -> dt.datetime:
-    """Next date; ApplicationError if there is none within the next fifty years."""
+    """Return the next date of a cron expression; ApplicationError if there is none in the next fifty years."""
     dates = following(expression, zone, after, 1)
     if not dates:
         raise ApplicationError("This date does not occur again.", field="cron")
@@ -75,7 +74,7 @@ def next_date(expression: str, zone: str, after: dt.datetime) -> dt.datetime:
 
 
 def passed(expression: str, zone: str, first: dt.datetime, now: dt.datetime) -> list[dt.datetime]:
-    """`first` and the dates after it until `now`, limited to the newest `MOST_COUNTED`."""
+    """Return `first` and the later dates of a cron expression until `now`, limited to the newest `MOST_COUNTED`."""
     backwards = CronSim(normal(expression), now.astimezone(ZoneInfo(zone)) + dt.timedelta(minutes=1), reverse=True)
     found = []
     for date in islice(backwards, MOST_COUNTED):

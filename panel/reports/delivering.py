@@ -1,7 +1,6 @@
 """Delivery of reports: claim a delivery, try it, record the result, and schedule a retry.
-
-If a worker dies after a successful delivery, the receiver gets it again. All attempts carry the same Message-ID or
-Paddock-Delivery, so receivers can detect duplicates.
+If a worker dies after a successful delivery, the receiver gets the report again. All attempts have the same Message-ID
+or Paddock-Delivery header, so receivers can detect duplicates.
 """
 
 from __future__ import annotations
@@ -27,7 +26,9 @@ PAUSES_S = (30, 120, 600, 3600, 6 * 3600)
 
 @dataclass(frozen=True)
 class Tried:
-    """Result of an attempt. `words` are displayed. `again`: whether another attempt may succeed."""
+    """Result of one attempt to deliver a report. `words` describes it for users. `again`: whether another attempt may
+    succeed.
+    """
 
     is_done: bool
     words: str
@@ -35,7 +36,7 @@ class Tried:
 
 
 def waiting() -> list[UUID]:
-    """Due deliveries, after requeuing those of dead workers."""
+    """Queue deliveries of dead workers again; return the ids of all deliveries that are due."""
     queued = orphans_queue(Delivery, "pk")
     return list(Delivery.objects.filter(uuid__in=queued, due_at__lte=timezone.now()).values_list("uuid", flat=True))
 

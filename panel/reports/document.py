@@ -1,6 +1,5 @@
-"""A report as plain data, the source of all its formats. Pure; stored as JSON with the report.
-
-It refers to no rows, so it can be shown after run, site and host are deleted.
+"""Content of a report as plain data, from which all its formats are made. Pure; stored as JSON with the report.
+A document refers to no database rows, so it can be shown after its run, site and host are deleted.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: `text` for people, `value` for programs; `detail` is an interval or a remark."""
+    """One table cell: `text` for people, `value` for programs; `detail` is an interval or a remark."""
 
     text: str
     value: float | None = None
@@ -37,7 +36,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """A chart: a Vega-Lite specification, a description for screen readers, and its table."""
+    """A chart: a Vega-Lite specification, a description for screen readers, and a table of its figures."""
 
     name: str
     title: str
@@ -61,10 +60,10 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """Contents of a report.
+    """Content of a report.
 
-    `changes` are sentences about changes since `since` (name of the previous run), `around` other differences, `notes`
-    the results of other dates of the schedule, `warnings` the reasons why figures are invalid.
+    `changes` are sentences about changes since `since` (the name of the previous run), `around` other differences,
+    `notes` the results of other dates of the schedule, `warnings` the reasons why figures are invalid.
     """
 
     title: str
@@ -95,7 +94,7 @@ def to_json(document: Document) -> dict[str, object]:
 
 
 def from_json(data: dict[str, Any]) -> Document:
-    """Parse the result of `to_json`. ValueError for another format."""
+    """Return the document that `to_json` converted. ValueError for another format version."""
     if data.get("format") != FORMAT:
         raise ValueError(f"report format {data.get('format')} is not supported; this panel reads format {FORMAT}")
     values = {key: value for key, value in data.items() if key != "format"}

@@ -1,4 +1,4 @@
-"""Forms of schedules. Schedule.full_clean() checks the values, for the API too."""
+"""Forms of schedules and of the list of reports. Schedule.full_clean() checks the values of pages and of the API."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OF_KIND = {Kind.SCENARIO: ("scenario", "sites", "baseline"), Kind.SUITE: ("suit
 
 
 class ScheduleForm(SitesForm):
-    """Fields of one kind of schedule; the other kind has its own page."""
+    """Form of a schedule of one kind, a scenario or a suite; each kind has its own page."""
 
     name = forms.CharField(label=_("Name"), max_length=120)
     team = forms.ModelChoiceField(
@@ -124,7 +124,7 @@ class ScheduleForm(SitesForm):
 
     @property
     def chosen_suite(self) -> Suite:
-        """Suite whose parts are offered: the requested one, else the stored one, else the first."""
+        """The suite whose parts the form offers: the one in the request, else the stored one, else the first."""
         return SUITES.get(str(self["suite"].value()), next(iter(SUITES.values())))
 
     def clean(self) -> dict[str, object]:
@@ -141,7 +141,7 @@ class ScheduleForm(SitesForm):
 
     @property
     def values(self) -> dict[str, Any]:
-        """Field values for the services."""
+        """The form's values, as keyword arguments for the services."""
         mine = {"sites", "baseline"} | (suite_fields(self.chosen_suite).keys() if self.kind == Kind.SUITE else set())
         data = {name: value for name, value in self.cleaned_data.items() if name not in mine}
         if not data["webhook_secret"] and data["webhook_url"]:

@@ -1,4 +1,4 @@
-"""Headline of a report: changes since the previous run, and their significance. Pure."""
+"""Headline of a report: the changes since the previous run, and their significance. Pure functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ class Top:
 
 
 def of_changes(found: Sequence[Change], since: str) -> Top:
-    """Headline for changes. `since` names the previous run, "" if there is none."""
+    """Return outcome, headline and sentences for a list of changes. `since` names the previous run, "" if there is
+    none.
+    """
     if not since:
         return Top(Outcome.FIRST, "This is the first report, so there is no earlier result to compare with.", [])
     if not found:

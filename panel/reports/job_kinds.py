@@ -1,4 +1,4 @@
-"""Deliveries of reports as jobs (core/jobs.py)."""
+"""Deliveries of reports as a kind of job: the data that the pages and the API of all jobs need (core/jobs.py)."""
 
 from __future__ import annotations
 

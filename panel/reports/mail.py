@@ -1,4 +1,4 @@
-"""Reports by mail: plain text and HTML, with attachments in the formats of the schedule."""
+"""Delivery of reports by mail: plain text and HTML, with attachments in the formats of the schedule."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_BYTES = 10 * 1024 * 1024  # for all attachments together, a common limit of
 
 
 def send(row: Delivery) -> str:
-    """Send the mail and return the result in words. Raises Refused or Unreachable."""
+    """Send the mail of a delivery; return the result in words. Raises Refused or Unreachable."""
     return mail.deliver(message_of(row))
 
 
@@ -37,7 +37,9 @@ def message_of(row: Delivery) -> EmailMultiAlternatives:
 
 
 def attachments(report: Report, document: Document) -> list[tuple[str, bytes, str]]:
-    """Attachments of the schedule, up to the size limit of a mail."""
+    """Return a report's attachments (name, content, media type) in the formats of its schedule; those beyond MOST_BYTES
+    in total are left out.
+    """
     forms = report.schedule.attachments if report.schedule else []
     found, size = [], 0
     for form in forms:
@@ -49,7 +51,7 @@ def attachments(report: Report, document: Document) -> list[tuple[str, bytes, st
 
 
 def file_name(report: Report) -> str:
-    """File name without extension: subject and creation time (UTC)."""
+    """Return the name of a report's file without extension: title and creation time (UTC)."""
     return f"{slugify(report.title)[:60] or 'report'}-{report.created_at:%Y%m%d-%H%M}"
 
 

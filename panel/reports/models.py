@@ -54,8 +54,8 @@ def validate_url(value: str) -> None:
 
 
 class Schedule(BaseModel):
-    """A benchmark schedule with its recipients. It runs with the current permissions of `run_as`, the user who saved it
-    last.
+    """A benchmark schedule with the recipients of its reports. Its runs have the current permissions of `run_as`, the
+    user who saved the schedule last.
     """
 
     name = models.CharField(max_length=120, unique=True, validators=[validate_line])
@@ -140,7 +140,7 @@ class Schedule(BaseModel):
 
 
 class ScheduleSite(models.Model):
-    """A site of a scenario's schedule; the first is the baseline. `site` is null after its deletion."""
+    """A site in the schedule of a scenario. The first site is the baseline. `site` is null if the site was deleted."""
 
     schedule = models.ForeignKey(Schedule, on_delete=models.CASCADE, related_name="sites")
     position = models.PositiveIntegerField()
@@ -156,8 +156,8 @@ class ScheduleSite(models.Model):
 
 
 class Occurrence(models.Model):
-    """One date of a schedule and its result. Consecutive dates that were missed share one row: `dates` is their number,
-    and `due_at` the last of them.
+    """One date of a schedule and its result. Consecutive missed dates share one row: `dates` is their number, and
+    `due_at` the last of them.
     """
 
     schedule = models.ForeignKey(Schedule, on_delete=models.CASCADE, related_name="occurrences")
@@ -180,7 +180,7 @@ class Occurrence(models.Model):
 
 
 class Report(BaseModel):
-    """A frozen result: `content` is a Document (document.py), the source of all formats. It is kept when its run is
+    """A report: `content` is a Document (document.py), from which all formats are made. Reports remain if their run is
     deleted.
     """
 
@@ -206,7 +206,7 @@ class Report(BaseModel):
 
 
 class Delivery(Job):
-    """Delivery of a report to one receiver, with its `attempts` and their `log`."""
+    """Delivery of a report to one receiver, with the number of its `attempts` and their `log`."""
 
     report = models.ForeignKey(Report, on_delete=models.CASCADE, related_name="deliveries")
     channel = models.CharField(max_length=8, choices=Channel.choices)
@@ -224,7 +224,7 @@ class Delivery(Job):
 
 
 class Watch(models.Model):
-    """One row with the time at which schedules were last checked: a gap means that the panel was not running."""
+    """Time at which schedules were last checked, in one row. A gap means that the panel was not running."""
 
     looked_at = models.DateTimeField()
 

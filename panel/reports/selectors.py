@@ -1,4 +1,4 @@
-"""Reads: schedules and reports that a user has access to."""
+"""Selectors: schedules and reports that a user can see."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ SILENT_AFTER = dt.timedelta(seconds=90)
 
 
 def schedules_visible(user: User) -> QuerySet[Schedule]:
-    """Schedules of the user's teams and without a team, if the user has access to all of their sites."""
+    """Return the schedules of the user's teams and those without a team, if the user can see all their sites and their
+    host.
+    """
     rows = Schedule.objects.select_related("team", "scenario", "host", "run_as").prefetch_related("sites__site__team")
     if not user.is_active or not in_scope(user, Action.VIEW):
         return rows.none()
@@ -33,7 +35,9 @@ def schedules_visible(user: User) -> QuerySet[Schedule]:
 
 
 def reports_visible(user: User) -> QuerySet[Report]:
-    """Reports only about sites of the user's teams, and those of suites on hosts that the user can see."""
+    """Return the reports that the user can see: only about sites of the user's teams, or of suites on hosts that the
+    user can see.
+    """
     rows = Report.objects.select_related("schedule", "run", "suite_run")
     if not user.is_active or not in_scope(user, Action.VIEW):
         return rows.none()
@@ -51,34 +55,36 @@ def occurrences_of(schedule: Schedule) -> QuerySet[Occurrence]:
 
 
 def with_last(rows: QuerySet[Schedule]) -> QuerySet[Schedule]:
-    """Schedules with only their newest date in `occurrences`."""
+    """Add the newest date of each schedule as its only one in `occurrences`."""
     newest = Occurrence.objects.filter(schedule=OuterRef("schedule")).order_by("-due_at", "-pk").values("pk")[:1]
     last = Occurrence.objects.filter(pk=Subquery(newest)).select_related("report")
     return rows.prefetch_related(Prefetch("occurrences", last))
 
 
 def looked_at() -> dt.datetime | None:
-    """Time of the last check of schedules; None before the first."""
+    """Return the time of the last check of schedules; None before the first."""
     return Watch.objects.filter(pk=1).values_list("looked_at", flat=True).first()
 
 
 def silent_since() -> dt.datetime | None:
-    """Time of the last check of schedules if that is too long ago, which means that worker or
-    scheduler is not running.
+    """Return the time of the last check of schedules if it is too long ago, which means that the worker or the
+    scheduler is not running; otherwise None.
     """
     last = looked_at()
     return last if last and timezone.now() - last > SILENT_AFTER else None
 
 
 def removed_of(schedule: Schedule) -> QuerySet[AuditEntry]:
-    """Reports removed by retention, newest first."""
+    """Return the audit entries of reports that retention removed, newest first."""
     return AuditEntry.objects.filter(
         action="report.prune", object_type="reports.schedule", object_id=str(schedule.pk)
     ).order_by("-pk")
 
 
 def alarming(user: User, since: dt.datetime) -> list[Report]:
-    """The newest report of each schedule since then, if it reports a deterioration or a failure."""
+    """Return the newest report of each schedule since `since`, if it shows worse figures, invalid figures, or a
+    failure.
+    """
     rows = reports_visible(user).filter(schedule__isnull=False, created_at__gt=since).defer("content")
     newest: dict[int | None, Report] = {}
     for row in rows.order_by("created_at", "pk"):

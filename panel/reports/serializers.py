@@ -1,4 +1,4 @@
-"""Schedules and reports as JSON."""
+"""Serializers of schedules, their dates, reports, and deliveries."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _SUITE_ONLY = "Only for the schedule of a suite."
 
 
 class SiteNames(serializers.ListField):
-    """Names as input, names of a schedule's rows as output."""
+    """Field with names of sites as input, and with the names of a schedule's sites as output."""
 
     def to_representation(self, data: Any) -> list[str]:
         return [row.name for row in data.all()]
 
 
 class ScheduleSerializer(StrictModelSerializer):
-    """A schedule as JSON. `kind` scenario needs `scenario` and `sites`, the first of which is the baseline; suite needs
-    `suite`, `preset` and `host`, and accepts `chosen`, a part of the suite. The secret is write-only.
+    """A schedule. `kind` scenario needs `scenario` and `sites`, the first of which is the baseline; `kind` suite needs
+    `suite`, `preset` and `host`, and accepts `chosen`, a part of the suite. `webhook_secret` is write-only.
     """
 
     team = TeamField(required=False, allow_null=True)
@@ -75,7 +75,9 @@ class ScheduleSerializer(StrictModelSerializer):
 
 
 class OccurrenceSerializer(serializers.ModelSerializer[Occurrence]):
-    """One date; `dates` consecutive missed ones share one entry with the last as `due_at`."""
+    """One date of a schedule. Consecutive missed dates share one entry: `dates` is their number, `due_at` the last of
+    them.
+    """
 
     run = serializers.UUIDField(source="run.uuid", read_only=True, default=None, allow_null=True)
     suite = serializers.UUIDField(source="suite_run.uuid", read_only=True, default=None, allow_null=True)
@@ -129,7 +131,7 @@ class ReportSerializer(serializers.ModelSerializer[Report]):
 
 
 class ReportInput(StrictSerializer):
-    """Exactly one of an ended run or an ended suite run."""
+    """The run or suite run of a new report: exactly one of them, which must have ended."""
 
     run = serializers.UUIDField(required=False)
     suite = serializers.UUIDField(required=False)

@@ -1,7 +1,6 @@
 """Services that change schedules and reports. All arguments are keyword-only; `actor` is the requesting user.
-
-Each call checks permission (PermissionDenied) and values (ValidationError keyed by field), and writes an audit row in
-the same transaction. watching.py handles due dates.
+Each service checks permission (PermissionDenied) and values (ValidationError keyed by field), and writes an audit row
+in the same transaction. watching.py handles due dates.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ SCHEDULE_FIELDS = (
 
 
 def require_schedule(actor: User, schedule: Schedule) -> None:
-    """Raise PermissionDenied unless `actor` may measure for the schedule's team and all of its sites."""
+    """Raise PermissionDenied unless `actor` may benchmark for the schedule's team and all of its sites."""
     rows = schedule.sites.select_related("site__team") if schedule.pk is not None else []
     require_each(actor, Action.BENCHMARK, [schedule.team, *(row.site.team for row in rows if row.site is not None)])
 
@@ -60,7 +59,7 @@ def _assign(schedule: Schedule, values: Mapping[str, Any]) -> None:
 
 
 def _check(actor: User, schedule: Schedule, sites: Sequence[Site]) -> None:
-    """Check what the model cannot: the actor's permission, and the sites."""
+    """Validate a schedule, and check what its model cannot: the actor's permission, the scenario, and the sites."""
     require(actor, Action.BENCHMARK, schedule.team)
     schedule.full_clean()
     if schedule.kind != Kind.SCENARIO:
@@ -109,7 +108,7 @@ def schedule_update(
     expected_version: int | None = None,
     **values: Any,
 ) -> Schedule:
-    """Change a schedule. `sites` None keeps them. From now on it runs with the permissions of `actor`."""
+    """Change a schedule. `sites` None keeps its sites. From now on, its runs have the permissions of `actor`."""
     require_schedule(actor, schedule)
     version_bump(schedule, expected_version)
     stored = Schedule.objects.select_for_update().get(pk=schedule.pk)
@@ -132,8 +131,8 @@ def schedule_update(
 
 
 def _forget_webhook_secret(schedule: Schedule) -> None:
-    """Delete the secret when the URL changes, because a secret signs deliveries to one URL only. ValidationError if the
-    new URL needs one.
+    """Delete the webhook secret after a change of the URL, because a secret signs deliveries to one URL only.
+    ValidationError if the new URL needs a secret.
     """
     had_one, schedule.webhook_secret = bool(schedule.webhook_secret), ""
     if had_one and schedule.webhook_url:
@@ -151,7 +150,9 @@ def schedule_delete(*, actor: User, schedule: Schedule) -> None:
 
 @transaction.atomic
 def schedule_pause(*, actor: User, schedule: Schedule) -> Schedule:
-    """Pause a schedule. A running run continues; no other starts."""
+    """Pause a schedule: no further run starts. A run in progress continues. Conflict if the schedule is
+    already paused.
+    """
     require_schedule(actor, schedule)
     if not Schedule.objects.filter(pk=schedule.pk, is_paused=False).update(is_paused=True, next_due_at=None):
         raise Conflict(f"{schedule} is already paused.")
@@ -160,7 +161,7 @@ def schedule_pause(*, actor: User, schedule: Schedule) -> Schedule:
 
 @transaction.atomic
 def schedule_resume(*, actor: User, schedule: Schedule) -> Schedule:
-    """Resume a schedule with its next date; missed dates are not repeated."""
+    """Resume a paused schedule from its next date on; missed dates are not made up for."""
     require_schedule(actor, schedule)
     following = cron.next_date(schedule.cron, schedule.timezone, timezone.now())
     if not Schedule.objects.filter(pk=schedule.pk, is_paused=True).update(is_paused=False, next_due_at=following):
@@ -177,7 +178,9 @@ def _steered(actor: User, schedule: Schedule, action: str) -> Schedule:
 
 @transaction.atomic
 def schedule_run_now(*, actor: User, schedule: Schedule) -> Occurrence:
-    """Start a run in addition to the dates, even if paused. Conflict if one is already running."""
+    """Start a run of a schedule in addition to its dates, even if it is paused. Conflict if a run is already in
+    progress.
+    """
     require_schedule(actor, schedule)
     stored = Schedule.objects.select_for_update().get(pk=schedule.pk)
     if stored.occurrences.filter(status__in=OPEN).exists():
@@ -191,13 +194,13 @@ def schedule_run_now(*, actor: User, schedule: Schedule) -> Occurrence:
 
 
 def require_report(actor: User, report: Report) -> None:
-    """Raise PermissionDenied unless `actor` may measure all sites in the report."""
+    """Raise PermissionDenied unless `actor` may benchmark for the report's team and all teams of its sites."""
     require_each(actor, Action.BENCHMARK, [report.team, *report.teams.all()])
 
 
 @transaction.atomic
 def report_create(*, actor: User, run: Run | None = None, suite_run: SuiteRun | None = None) -> Report:
-    """Create a report of an ended run or suite without a schedule."""
+    """Create a report of an ended run or suite run, independent of any schedule."""
     require(actor, Action.BENCHMARK)
     row = run or suite_run
     if row is None:
@@ -220,7 +223,9 @@ def report_delete(*, actor: User, report: Report) -> None:
 
 @transaction.atomic
 def report_send(*, actor: User, report: Report) -> list[Delivery]:
-    """Send a report again to all recipients of its schedule. ApplicationError if there are none."""
+    """Send a report again to all recipients of its schedule. ApplicationError if there are none, Conflict if it is
+    being sent.
+    """
     require_report(actor, report)
     if report.schedule is None:
         raise ApplicationError("This report has no recipients because it belongs to no schedule.")

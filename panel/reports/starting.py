@@ -1,4 +1,4 @@
-"""Start the run of a schedule's date. Call inside the transaction that advances the schedule."""
+"""Start of the run of a schedule's date. Call these functions in the transaction that advances the schedule."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from panel.reports.models import Occurrence, Schedule
 def begin(
     schedule: Schedule, due_at: dt.datetime, *, reason: str = "", by_hand: bool = False, actor: User | None = None
 ) -> Occurrence:
-    """Row of this date, with its run if it could start. `actor` is the user for a manual start; dates use the
-    schedule's own.
+    """Create the row of a date and start its run, unless another run is in progress. `actor` is the user for a manual
+    start; otherwise the run has the permissions of the schedule's user.
     """
     status, why = OccurrenceStatus.RUNNING, reason
     under_way = schedule.occurrences.filter(status__in=OPEN).order_by("due_at").first()
@@ -45,7 +45,9 @@ def _overlapping(schedule: Schedule, under_way: Occurrence) -> tuple[OccurrenceS
 
 
 def start(row: Occurrence, actor: User | None) -> None:
-    """Queue the run of the row. If that fails, the row fails with the reason, and a report mentions it."""
+    """Queue the run of the date. If that fails, mark the date as failed with the reason, and create a
+    report about it.
+    """
     try:
         with transaction.atomic():
             run, suite_run = _launch(row.schedule, actor)
