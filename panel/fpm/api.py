@@ -1,4 +1,4 @@
-"""PHP-FPM pools over the API."""
+"""REST API of PHP-FPM pools."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ JOB = {202: HostJobSerializer}
 
 
 class FpmPools(Resource):
-    """PHP-FPM pools that Paddock creates on hosts, one for a site. Administrators change them."""
+    """PHP-FPM pools that Paddock creates on hosts, one for each site. Only administrators can change them."""
 
     model = FpmPool
     serializer_class = FpmPoolSerializer
@@ -46,7 +46,8 @@ class FpmPools(Resource):
     def create(self, request: Request) -> Response:
         """Create the pool of a site, and start the job that writes it to the host.
 
-        php-fpm tests the pool first. The former state comes back if it does not serve the pool afterwards.
+        php-fpm tests the configuration first. If php-fpm does not serve the pool afterwards, the job restores the
+        former state.
         """
         values = self.body(FpmPoolInput)
         site = one(sites_visible(self.actor), "name", values.pop("site"), "/site")
@@ -61,7 +62,7 @@ class FpmPools(Resource):
 
     @extend_schema(parameters=[FORGET], responses={**JOB, 204: None})
     def destroy(self, request: Request, site: str = "") -> Response:
-        """Start the job that removes the pool from its host. Refused while a live site uses it."""
+        """Start the job that removes the pool from its host. An error while a live site uses the pool."""
         row, forget = self.get_object(), request.query_params.get("forget", "false")
         if forget not in ("true", "false"):
             raise parameter_error("forget", "Send true or false.")
@@ -74,6 +75,6 @@ class FpmPools(Resource):
     @extend_schema(request=PoolApplyInput, responses=JOB)
     @action(detail=True, methods=["post"])
     def apply(self, request: Request, site: str = "") -> Response:
-        """Write the pool to its host again."""
+        """Start the job that writes the pool to its host again."""
         row, values = self.get_object(), self.body(PoolApplyInput)
         return queued(services.fpm_pool_apply(actor=self.actor, pool=row, **values))

@@ -1,4 +1,4 @@
-"""Carry out a change of a PHP-FPM pool on its host."""
+"""Job that writes a PHP-FPM pool to its host, or removes it from there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHANGE_TIMEOUT_S = 120.0
 
 
 def pool_job(job: HostJob) -> dict[str, object]:
-    """Handler of the job. Raises ApplicationError with the reason; the host has its former pool then."""
+    """Execute the job. If it raises ApplicationError, the host has its former pool."""
     pool = FpmPool.objects.select_related("site__web_server", "host").filter(host=job.host, name=job.params["name"])
     found = pool.first()
     if found is None:
@@ -70,7 +70,9 @@ def _told(agent: Session, pool: FpmPool, action: str, replace: bool, **values: s
 
 
 def _sockets_follow(host: Host, *, added: str = "", removed: str = "") -> None:
-    """Keep the list of sockets from which sites choose, until the next check of the host."""
+    """Update the host's list of PHP sockets, from which sites choose, until the next check of the host
+    reads it again.
+    """
     facts = Host.objects.values_list("facts", flat=True).get(pk=host.pk)
     known = {path for path in facts.get("php_sockets", ()) if isinstance(path, str)} - {removed}
     facts["php_sockets"] = sorted(known | {added} - {""})

@@ -1,4 +1,4 @@
-"""The form of a PHP-FPM pool."""
+"""Form of a PHP-FPM pool."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class FpmPoolForm(PartForm[FpmPool]):
         }
 
     def __init__(self, *args: Any, offer: Offer, taken: Iterable[str] = (), **kwargs: Any) -> None:
-        """Fill the choices. `offer`: PHP versions and accounts of the host; `taken`: accounts that this site cannot
-        use.
+        """Fill the choices of the form. `offer`: PHP versions and accounts of the host; `taken`: accounts that this
+        site cannot use.
         """
         super().__init__(*args, **kwargs)
         versions, accounts = list(offer.versions), [name for name in offer.accounts if name not in set(taken)]

@@ -13,7 +13,7 @@ from panel.websites.models import Site
 
 
 def deletion_guard(sites: Iterable[Site]) -> None:
-    """Raise ApplicationError (in_use) if one of the sites to be deleted has a pool on a host."""
+    """Raise ApplicationError (in_use) if one of the sites to be deleted has a PHP-FPM pool on a host."""
     pool = FpmPool.objects.filter(site__in=list(sites)).select_related("site", "host").first()
     if pool is None:
         return
@@ -26,7 +26,7 @@ def deletion_guard(sites: Iterable[Site]) -> None:
 
 
 def refuse_used(pool: FpmPool) -> None:
-    """Raise ApplicationError (in_use) if live sites send requests to the pool."""
+    """Raise ApplicationError (in_use) if live sites send requests to the PHP-FPM pool."""
     users = live_users(pool)
     if users:
         words = _("Live sites use this pool: %s. Deploy them with another PHP pool, or disable them, first.")

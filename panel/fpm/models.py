@@ -18,10 +18,10 @@ def _whole(pattern: str, message: object) -> RegexValidator:
 
 
 class FpmPool(BaseModel):
-    """The PHP-FPM pool of one site: a file on its host, written by Paddock.
+    """The PHP-FPM pool of one site, a file on its host that Paddock writes.
 
-    `text` is the file as Paddock wrote it there, "" before the first time. `owner` and `group` are those of the host's
-    web server at that time. `seen` is what the host reported last (`reading.cleaned`).
+    `text` is the file as Paddock last wrote it, "" before the first time. `owner` and `group` are user and group of the
+    host's web server at that time. `seen` is the host's last report on the pool (`reading.cleaned`).
     """
 
     site = models.OneToOneField(Site, on_delete=models.PROTECT, related_name="fpm_pool")

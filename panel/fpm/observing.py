@@ -1,4 +1,4 @@
-"""Read the PHP-FPM versions, accounts and pools of a host, and record the state of its pools."""
+"""PHP-FPM on a host: read its versions, accounts and pools, and record the state of its pools."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGE_TIMEOUT_S = 8.0  # somebody waits for the form
 
 
 def offer(host: Host) -> Offer:
-    """PHP versions and accounts of a host, asked now. Raises RemoteError."""
+    """Ask a host now for its PHP versions and accounts. Raises RemoteError."""
     try:
         return _offer(host)
     except ConnectionLost:  # a pooled connection may be dead although the host is reachable
@@ -34,9 +34,9 @@ def _offer(host: Host) -> Offer:
 
 
 def host_observed(host: Host, agent: Session) -> None:
-    """Read the state of the host's pools. Called at each look at the host.
+    """Read and record the state of the host's PHP-FPM pools. Called whenever the panel observes the host.
 
-    Raises RemoteError if the host does not respond; a refusal of the agent is recorded.
+    Raises RemoteError if the host does not respond; if the agent refuses the request, its message is recorded.
     """
     pools = pools_on(host)
     if not pools:
@@ -48,7 +48,9 @@ def host_observed(host: Host, agent: Session) -> None:
 
 
 def pools_read(agent: Session, pools: Iterable[FpmPool], pid_file: str = "") -> Mapping[str, Any]:
-    """Response of the agent. The reported states of these pools are recorded."""
+    """Ask the agent for the state of the pools, record it, and return the agent's response. `pid_file`: that of the web
+    server whose user and group are asked for.
+    """
     rows = list(pools)
     asked = [{"version": row.php_version, "name": row.name} for row in rows]
     response = agent.call("fpm", {"action": "look", "pools": asked, "pid_file": pid_file}, timeout=TIMEOUT_S)

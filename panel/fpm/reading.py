@@ -1,4 +1,4 @@
-"""Judge a host's report on its PHP-FPM pools. Pure."""
+"""Evaluation of a host's report on its PHP-FPM pools. Pure functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from panel.core.ui import Text
 from panel.rendering import fpm
 
-# Hosts are asked every 30 seconds; what is older is not said of the present.
+# Hosts are asked every 30 seconds; an older report does not count as the current state.
 CURRENT = dt.timedelta(minutes=3)
 MAX_VALUES = 1000  # of a host's report
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -22,7 +22,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Verdict:
-    """State of a pool: `status` chooses its appearance."""
+    """State of a pool for display: `status` chooses its color and icon."""
 
     status: str
     label: Text
@@ -31,19 +31,21 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Offer:
-    """A host's PHP versions, whether each runs, and its accounts that a pool can run as."""
+    """PHP versions on a host, each with whether it runs, and the accounts that a pool can run as."""
 
     versions: Mapping[str, bool]
     accounts: tuple[str, ...]
 
 
 def digest(text: str) -> str:
-    """SHA-256 of a file as the agent reports it, "" for no file."""
+    """Return the SHA-256 of a file's text in hex, as the agent reports it; "" for no file."""
     return hashlib.sha256(text.encode()).hexdigest() if text else ""
 
 
 def offer_of(response: Mapping[str, Any]) -> Offer:
-    """The agent's response, with only values of the expected form: a hostile host can send any."""
+    """Return PHP versions and accounts in the agent's response, limited to values of the expected form, because a
+    hostile host can send anything.
+    """
     versions = {
         str(item["version"]): item.get("running") is True
         for item in _list(response.get("versions"))
@@ -54,7 +56,7 @@ def offer_of(response: Mapping[str, Any]) -> Offer:
 
 
 def server_of(response: Mapping[str, Any]) -> tuple[str, str]:
-    """User and group of the web server, "" if it does not run."""
+    """Return user and group of the web server in the agent's response; "" if the web server does not run."""
     server = response.get("server")
     if not isinstance(server, dict) or not all(_fits(fpm.ACCOUNT, server.get(name)) for name in ("user", "group")):
         return "", ""
@@ -62,7 +64,9 @@ def server_of(response: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def cleaned(response: Mapping[str, Any], name: str) -> dict[str, object]:
-    """The agent's report of one pool: {"digest", "listens"}."""
+    """Return the agent's report on one pool: {"digest": SHA-256 in hex, "listens": whether a process listens on the
+    socket}.
+    """
     pools = response.get("pools")
     report = pools.get(name) if isinstance(pools, dict) else None
     report = report if isinstance(report, dict) else {}
@@ -81,7 +85,7 @@ def _fits(pattern: re.Pattern[str], value: object) -> bool:
 
 
 def verdict(text: str, seen: Mapping[str, Any], is_current: bool, problem: str) -> Verdict:
-    """State of a pool whose file Paddock wrote with `text`, from the host's last report."""
+    """Return the state of a pool from the host's last report. `text` is the pool's file as Paddock wrote it."""
     if not text:
         return Verdict("planned", _("Not on the host"), _("php-fpm does not have this pool yet."))
     if not seen or not is_current:

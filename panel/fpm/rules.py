@@ -1,4 +1,4 @@
-"""Rules of a PHP-FPM pool that several fields or other rows decide."""
+"""Validation of a PHP-FPM pool that depends on several fields or on other rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _PUBLIC = {"public", "public_html", "web", "htdocs", "pub", "webroot"}
 
 
 def check_pool(pool: FpmPool) -> None:
-    """Raise ValidationError if the pool could reach files of another team, or runs as an account of one."""
+    """Raise ValidationError if the pool could read files of another team, or runs as the account of another team's
+    pool.
+    """
     faults: dict[str, str] = {}
     if not any(is_below(pool.folder, root) for root in pool.host.site_roots):
         words = _("Choose a folder below one of the host's folders for sites: %s.")
@@ -51,8 +53,8 @@ def _is_of_another_team(pool: FpmPool) -> bool:
 
 
 def folder_of(roots: Iterable[str], site_roots: Iterable[str]) -> str:
-    """The folder that a pool may read: the first document root, or the one above for an application whose document root
-    is a part of it. "" without one below the host's folders for sites.
+    """Return the folder that a pool may read: the first document root below the host's site folders; the folder above
+    it if the root is the public part of an application. "" if there is none.
     """
     for root in roots:
         above, last = posixpath.split(root.rstrip("/"))

@@ -1,4 +1,4 @@
-"""Reads of PHP-FPM pools, and what their hosts reported."""
+"""Selectors: PHP-FPM pools, and their state as their hosts last reported it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pool_of(user: User, site: Site) -> FpmPool | None:
 
 
 def pools_on(host: Host) -> list[FpmPool]:
-    """Pools whose files Paddock wrote to this host."""
+    """Return the pools whose files Paddock has written to this host."""
     return list(FpmPool.objects.filter(host=host).exclude(text=""))
 
 
@@ -51,7 +51,7 @@ def pool_spec(pool: FpmPool) -> PoolSpec:
 
 
 def is_changed(pool: FpmPool) -> bool:
-    """Return whether the host has the pool with other settings than the saved ones."""
+    """Return whether the pool's saved settings differ from those on the host."""
     return bool(pool.text) and pool_file(pool_spec(pool)) != pool.text
 
 
@@ -61,39 +61,39 @@ def state_of(pool: FpmPool) -> Verdict:
 
 
 def last_job(pool: FpmPool) -> HostJob | None:
-    """The newest job that changed the pool on its host."""
+    """Return the newest job that changed the pool on its host; None if there is none."""
     rows = HostJob.objects.filter(host=pool.host, kind=HostJobKind.FPM_POOL, params__name=pool.name)
     return rows.order_by("-created_at").first()
 
 
 def suggested_folder(site: Site) -> str:
-    """The folder of the site's files, as far as its document roots tell."""
+    """Return the folder of the site's files, derived from its document roots, to prefill the form; "" if unknown."""
     roots = [root for root in site.blocks.order_by("position").values_list("root", flat=True) if root]
     return folder_of(roots, site.web_server.host.site_roots) if site.web_server else ""
 
 
 def accounts_of_others(site: Site, host: Host) -> set[str]:
-    """Accounts of the host as which pools of other teams run."""
+    """Return the accounts that pools of other teams on the host run as."""
     rows = FpmPool.objects.filter(host=host).exclude(site__team=site.team)
     return set(rows.order_by().values_list("account", flat=True))
 
 
 def is_being_deleted(site: Site) -> bool:
-    """Return whether a planned or running deployment deletes the site when it succeeds."""
+    """Return whether a planned or running deployment will delete the site when it succeeds."""
     unfinished = (DeploymentStatus.PLANNED, DeploymentStatus.QUEUED, DeploymentStatus.RUNNING)
     rows = Deployment.objects.filter(items__site=site, on_success=OnSuccess.DELETE, status__in=unfinished)
     return rows.exists()
 
 
 def live_users(pool: FpmPool) -> list[str]:
-    """Names of sites whose live version sends requests to the pool's socket."""
+    """Return the names of sites whose live version refers to the pool's socket."""
     rows = SiteState.objects.filter(revision__web_server__host=pool.host, status__in=DEPLOYED)
     # Anywhere in the specification: raw directives can name the socket too.
     return sorted(rows.filter(revision__spec__icontains=pool.socket).values_list("site__name", flat=True))
 
 
 def sockets_of_teams(hosts: Iterable[int]) -> dict[int, dict[str, int]]:
-    """Sockets of pools by host, each with the only team whose sites may use it."""
+    """Map each host to the sockets of its pools, each with the key of the only team whose sites may use it."""
     found: dict[int, dict[str, int]] = {}
     rows = FpmPool.objects.filter(host__in=list(hosts)).values_list("host", "name", "site__team")
     for host, name, team in rows.order_by():
@@ -102,7 +102,9 @@ def sockets_of_teams(hosts: Iterable[int]) -> dict[int, dict[str, int]]:
 
 
 def job_params(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Validated parameters of a job: {"name", "action": apply | remove, "replace"}. Raises ValidationError."""
+    """Validate and return the parameters of a job: {"name", "action": apply | remove, "replace"}. Raises
+    ValidationError.
+    """
     if not {"name", "action"} <= set(params) <= {"name", "action", "replace"} or params["action"] not in ACTIONS:
         raise ValidationError({"params": _("Set the name of the pool and the action: apply or remove.")})
     if not FpmPool.objects.filter(name=params["name"], host=host).exists():

@@ -1,4 +1,4 @@
-"""PHP-FPM pools as JSON."""
+"""Serializers of PHP-FPM pools."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from panel.fpm.selectors import is_changed, state_of
 class FpmPoolSerializer(serializers.ModelSerializer[FpmPool]):
     """The PHP-FPM pool of a site on its host.
 
-    `status` is planned (not on the host), succeeded (listening), drifted, unsure or failed, `status_text` the same in
-    words, as the host reported at `seen_at`. `is_changed`: the host has the pool with other settings.
+    `status` is planned (not on the host), succeeded (listening), drifted, unsure or failed; `status_text` is the same
+    in words. Both are as the host reported at `seen_at`. `is_changed`: the saved settings differ from those on the
+    host.
     """
 
     site = serializers.CharField(source="site.name", read_only=True)
@@ -43,7 +44,9 @@ class FpmPoolSerializer(serializers.ModelSerializer[FpmPool]):
 
 
 class FpmPoolInput(StrictModelSerializer):
-    """`account` is an account of the site's host, `php_version` a PHP-FPM that is installed there."""
+    """A new PHP-FPM pool. `account` is an account of the site's host, `php_version` a version of PHP-FPM installed
+    there.
+    """
 
     site = serializers.CharField(max_length=63)
 
@@ -53,7 +56,7 @@ class FpmPoolInput(StrictModelSerializer):
 
 
 class FpmPoolChange(StrictModelSerializer):
-    """Fields of a pool that can change: all except the site and the PHP version."""
+    """Fields of a PHP-FPM pool that can change: all except the site and the PHP version."""
 
     class Meta:
         model = FpmPool

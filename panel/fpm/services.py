@@ -1,4 +1,4 @@
-"""Services of PHP-FPM pools. A job carries out each change on the host."""
+"""Services for PHP-FPM pools. Each change on a host is a job."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fpm_pool_create(*, actor: User, site: Site, **values: Any) -> HostJob:
     """Create the PHP-FPM pool of a site, and start the job that writes it to the host.
 
     `values`: php_version, account, folder, max_children, memory_mb, upload_mb. Raises PermissionDenied,
-    ValidationError, Conflict.
+    ValidationError, and Conflict if the site already has a pool or is being deleted.
     """
     require(actor, Action.ADMINISTER)
     if site.web_server is None:
@@ -47,10 +47,10 @@ def fpm_pool_create(*, actor: User, site: Site, **values: Any) -> HostJob:
 
 @transaction.atomic
 def fpm_pool_update(*, actor: User, pool: FpmPool, expected_version: int | None = None, **values: Any) -> HostJob:
-    """Change a pool, and start the job that writes it to the host.
+    """Change a PHP-FPM pool, and start the job that writes it to the host.
 
-    The PHP version stays: the pool's file and socket belong to one php-fpm. Raises PermissionDenied, ValidationError,
-    Conflict.
+    The PHP version cannot change, because the pool's file and socket belong to one php-fpm. Raises PermissionDenied,
+    ValidationError, and Conflict.
     """
     require(actor, Action.ADMINISTER)
     if values.get("php_version", pool.php_version) != pool.php_version:
@@ -67,13 +67,15 @@ def fpm_pool_update(*, actor: User, pool: FpmPool, expected_version: int | None 
 
 
 def fpm_pool_apply(*, actor: User, pool: FpmPool, replace: bool = False) -> HostJob:
-    """Write the pool to its host again. `replace`: replace a file that was edited there too."""
+    """Start the job that writes the pool to its host again. `replace`: even if its file was edited on the host."""
     require(actor, Action.ADMINISTER)
     return _requested(actor, pool, "apply", replace)
 
 
 def fpm_pool_remove(*, actor: User, pool: FpmPool, replace: bool = False) -> HostJob:
-    """Start the job that removes the pool from its host, and deletes it then. Refused while a live site uses it."""
+    """Start the job that removes the pool from its host and then deletes it. ApplicationError while a live site uses
+    the pool.
+    """
     require(actor, Action.ADMINISTER)
     refuse_used(pool)
     return _requested(actor, pool, "remove", replace)
@@ -81,7 +83,7 @@ def fpm_pool_remove(*, actor: User, pool: FpmPool, replace: bool = False) -> Hos
 
 @transaction.atomic
 def fpm_pool_forget(*, actor: User, pool: FpmPool) -> None:
-    """Delete the pool in the panel only: its host keeps it. For a host that no longer exists."""
+    """Delete a pool in the panel only; its host keeps it. For a host that no longer exists."""
     require(actor, Action.ADMINISTER)
     _refuse_running(pool)
     audit_record(actor=actor, action="fpm_pool.forget", target=pool, before=_settings(pool))

@@ -1,4 +1,4 @@
-"""URLs of PHP-FPM pools, below those of sites."""
+"""URLs of the pages of PHP-FPM pools, below the URL of their site."""
 
 from __future__ import annotations
 

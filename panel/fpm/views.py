@@ -36,7 +36,9 @@ def _crumbs(site: Site) -> list[Crumb]:
 
 @form_page
 def pool(request: Request, name: str) -> HttpResponse:
-    """State of the pool on its host, and its settings; without a pool, the form that creates it."""
+    """Show the state of a site's PHP-FPM pool on its host, and the form with its settings; without a pool, the form
+    that creates one.
+    """
     site = site_get(request, name)
     found = pool_of(request.user, site)
     form, problem = None, ""
@@ -67,7 +69,7 @@ def _shown(request: Request, site: Site) -> dict[str, object]:
 
 
 def _form(request: Request, site: Site, found: FpmPool | None) -> tuple[FpmPoolForm | None, str]:
-    """The form, or None and the reason why there is none."""
+    """Return the form of the pool, or None and the reason why the page has no form."""
     if site.web_server is None:
         return None, _("This site has no web server yet. Choose one, then create the pool.")
     host = found.host if found else site.web_server.host
@@ -94,14 +96,14 @@ def _saved(request: Request, site: Site, form: FpmPoolForm) -> HostJob:
 
 @require_POST
 def apply(request: Request, name: str) -> HttpResponse:
-    """Write the pool to its host again."""
+    """Start the job that writes the pool to its host again."""
     replace = request.POST.get("replace") == "yes"
     return _job(request, name, lambda row: services.fpm_pool_apply(actor=request.user, pool=row, replace=replace))
 
 
 @form_page
 def remove(request: Request, name: str) -> HttpResponse:
-    """Remove the pool from its host."""
+    """Show a confirmation page, or start the job that removes the pool from its host."""
     site, row = _row(request, name)
     if request.method == "POST":
         return _job(request, name, lambda row: services.fpm_pool_remove(actor=request.user, pool=row))
@@ -117,7 +119,7 @@ def remove(request: Request, name: str) -> HttpResponse:
 
 @form_page
 def forget(request: Request, name: str) -> HttpResponse:
-    """Delete the pool in the panel only."""
+    """Show a confirmation page, or delete the pool in the panel only; its host keeps it."""
     site, row = _row(request, name)
     form = ConfirmNameForm(request.POST or None, expected=row.name)
     if request.method == "POST" and form.is_valid():

@@ -1,4 +1,4 @@
-"""Previews over the API."""
+"""REST API of previews."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from panel.previews.serializers import PreviewInput, PreviewSerializer
 
 
 class Previews(Resource):
-    """A preview sends the same requests to private copies of the live version and the draft of a plan's sites."""
+    """Previews: private copies of the live version and the draft of a plan's sites receive the same requests."""
 
     model = Preview
     serializer_class = PreviewSerializer
@@ -36,8 +36,8 @@ class Previews(Resource):
     def create(self, request: Request) -> Response:
         """Start a preview of a plan that waits for its confirmation.
 
-        The requests are the most frequent GET and HEAD requests of the sites' own access logs, without queries, and an
-        address for each location. Applications receive each request three times.
+        The requests are the most frequent GET and HEAD requests of the sites' own access logs, without query strings,
+        and one request to each location. Applications receive each request three times.
         """
         plan = one(deployments_visible(self.actor), "uuid", self.body(PreviewInput)["deployment"], "/deployment")
         preview = services.preview_request(actor=self.actor, deployment=plan)

@@ -1,4 +1,6 @@
-"""Requests of a preview: addresses from a site's access log and from its locations, for each name and port. Pure."""
+"""Requests of a preview: paths from a site's access log and of its locations, for each server name and port. Pure
+functions.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ _ALL = ("", "::")
 
 @dataclass(frozen=True)
 class Listener:
-    """A socket of a site: `address` is "" for all addresses of either family."""
+    """A socket that a site listens on. `address` is "" for all IPv4 or all IPv6 addresses."""
 
     address: str
     port: int
@@ -35,14 +37,14 @@ class Listener:
 
 @dataclass(frozen=True)
 class Visitor:
-    """A name and a socket by which visitors reach a server block."""
+    """A server name and a socket by which visitors reach a server block."""
 
     host: str
     listener: Listener
 
     @property
     def authority(self) -> str:
-        """Host header (RFC 9110 section 7.2): without the scheme's default port."""
+        """Value of the Host header (RFC 9110 section 7.2): without the scheme's default port."""
         default = 443 if self.listener.tls else 80
         return self.host if self.listener.port == default else f"{self.host}:{self.listener.port}"
 
@@ -52,7 +54,7 @@ class Visitor:
 
 @dataclass(frozen=True)
 class Question:
-    """One request of the preview."""
+    """One request that a preview sends to both versions of a site."""
 
     visitor: Visitor
     method: str
@@ -60,10 +62,10 @@ class Question:
 
 
 def logged(lines: Iterable[str]) -> list[tuple[str, str]]:
-    """Method and path of the most frequent GET and HEAD requests of an access log, whatever their status.
+    """Return method and path of the most frequent GET and HEAD requests of an access log, whatever their status.
 
-    Queries are removed, and paths that look like a secret are left out, because logs hold what visitors sent. Paddock's
-    own checks do not count.
+    Query strings are removed, and paths that look like a secret are left out, because logs contain what visitors sent.
+    Requests of Paddock's own checks are left out.
     """
     counts: Counter[tuple[str, str]] = Counter()
     for line in lines:
@@ -77,7 +79,7 @@ def logged(lines: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def made(specs: Iterable[SiteSpec]) -> list[str]:
-    """The start page, and an address for each location of the site."""
+    """Return the path of the start page and one path for each location of the site."""
     paths = ["/"]
     for spec in specs:
         for number, block in enumerate(spec.blocks):
@@ -87,7 +89,7 @@ def made(specs: Iterable[SiteSpec]) -> list[str]:
 
 
 def visitors(specs: Iterable[SiteSpec]) -> list[Visitor]:
-    """One name for each server block, on each of its sockets."""
+    """Return one server name for each server block, on each of its sockets."""
     found = [
         Visitor(_name(block), Listener.of(listen))
         for spec in specs
@@ -98,7 +100,7 @@ def visitors(specs: Iterable[SiteSpec]) -> list[Visitor]:
 
 
 def _name(block: ServerBlock) -> str:
-    """A host name that the block serves; its exact name if it has one."""
+    """Return a host name that the server block handles: an exact name if it has one."""
     by_kind = {names.kind(name): name for name in reversed(block.names)}
     if name := by_kind.get("exact"):
         return name
@@ -112,7 +114,7 @@ def _name(block: ServerBlock) -> str:
 
 
 def questions(specs: Sequence[SiteSpec], requests: Sequence[tuple[str, str]]) -> list[Question]:
-    """Every request for every visitor, visitors' own addresses first, at most MOST_REQUESTS."""
+    """Return every request for every visitor, at most MOST_REQUESTS. `requests` from the access log come first."""
     asked = list(dict.fromkeys([*requests, *(("GET", path) for path in made(specs))]))
     return list(_limited(asked, visitors(specs)))
 

@@ -1,7 +1,7 @@
-"""Private copies of a site: its live version and its draft, on two private servers of the same host. Pure.
-
-The copies serve the site's own folders and ask its own upstreams and PHP pools. They differ from the site in what a
-second instance cannot share or must not use up: ports, certificates, logs, caches, and limits of request rates.
+"""Private copies of a site: its live version and its draft, on two private web servers of the same host. Pure
+functions.
+The copies serve the site's own folders and send requests to its own upstreams and PHP pools. They differ from the site
+in what a second instance cannot share or must not use up: ports, certificates, logs, caches, and rate limits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TLS = TlsFiles("preview", f"{main_files.ROOT}/tls/preview.crt", f"{main_files.R
 
 @dataclass(frozen=True)
 class Version:
-    """One version of a site and the web server that serves it; `binary` is its program."""
+    """One version of a site and its web server; `binary` is the path of the web server's program."""
 
     spec: SiteSpec
     web_server: WebServerSpec
@@ -36,7 +36,7 @@ class Version:
 
 @dataclass(frozen=True)
 class Copy:
-    """A copy in the test bed: the private port of each of the site's sockets."""
+    """A copy of a site in the test bed. `ports` maps each of the site's sockets to the copy's private port."""
 
     slug: str
     version: Version
@@ -49,12 +49,14 @@ class Copy:
 
 
 def listeners(spec: SiteSpec) -> list[Listener]:
-    """The distinct sockets of the site."""
+    """Return the distinct sockets that the site listens on."""
     return list(dict.fromkeys(Listener.of(listen) for block in spec.blocks for listen in block.listens))
 
 
 def request(ident: str, copies: Sequence[Copy], tls: tuple[str, str], *, as_root: bool) -> TestbedRequest:
-    """Test bed with one server for each copy. `tls`: PEM texts of a certificate and its key."""
+    """Return the request for a test bed with one web server for each copy. `tls`: PEM texts of a certificate and its
+    key.
+    """
     files = {"tls/preview.crt": tls[0], "tls/preview.key": tls[1]}
     for copy in copies:
         files |= main_files.main(copy.setup, Settings(workers=1), as_root=as_root)
@@ -91,14 +93,16 @@ def _texts(copy: Copy) -> dict[str, str]:
 
 
 def private(spec: SiteSpec, ports: Mapping[Listener, int], place: str) -> SiteSpec:
-    """The site on private ports, with files in the folder `place`."""
+    """Return the site on private ports, with its own files in the folder `place`."""
     taken: set[int] = set()
     blocks = tuple(_block(block, ports, place, taken) for block in spec.blocks)
     return challenges.without(replace(spec, blocks=blocks))
 
 
 def _block(block: ServerBlock, ports: Mapping[Listener, int], place: str, taken: set[int]) -> ServerBlock:
-    """The private copy of a server block. `taken`: private ports that already have their default server."""
+    """Return the private copy of a server block. `taken`: private ports that already have a default server; the
+    function adds to it.
+    """
     listens: dict[int, Listen] = {}
     for item in block.listens:
         port = ports[Listener.of(item)]

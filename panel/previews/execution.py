@@ -1,7 +1,6 @@
 """Execution of a queued preview: private copies of each site's live version and draft receive the same requests.
-
-The private servers are a test bed of the host's agent (benchmarks.testbeds): they end with the request that holds them,
-also when this worker or the connection ends. A preview of a dead worker starts again.
+The private web servers are a test bed of the host's agent (benchmarks.testbeds). They end with the request that holds
+them, and also if this worker or the connection ends. A preview of a dead worker starts again.
 """
 
 from __future__ import annotations
@@ -54,11 +53,11 @@ Check = Callable[[], None]
 
 
 class Stopped(Exception):
-    """The preview was cancelled, or another worker took it."""
+    """Raised if the preview was cancelled, or another worker has taken it."""
 
 
 def preview_execute(uuid: UUID) -> Attempt:
-    """Claim and execute one queued preview; errors are recorded, not raised."""
+    """Claim and execute one queued preview. Errors are recorded in the preview, not raised."""
     claim = Claim(Preview)
     if not claim.take([uuid], started_at=timezone.now()):
         return Attempt.NOTHING
@@ -72,7 +71,7 @@ def preview_execute(uuid: UUID) -> Attempt:
 
 
 def orphans_queue() -> list[UUID]:
-    """Requeue previews of dead workers; return all queued ones."""
+    """Queue previews of dead workers again; return the ids of all queued previews."""
     return claims.orphans_queue(Preview, "created_at", "pk")
 
 
@@ -129,7 +128,9 @@ def _of_site(actor: User, item: DeploymentItem, ident: str, check: Check) -> Sit
 
 
 def _versions(item: DeploymentItem) -> tuple[Version, Version]:
-    """The live version and the one that the plan deploys."""
+    """Return the live version of a site, and the version that the plan deploys. ApplicationError if one is missing or
+    cannot be copied.
+    """
     if item.revision is None:
         raise ApplicationError(_("The plan removes the site from its host."))
     if item.previous is None:
@@ -146,7 +147,7 @@ def _version(site: Site, revision: Revision) -> Version:
 
 
 def _log_lines(actor: User, site: Site) -> tuple[list[str], list[str]]:
-    """Lines of the site's own access logs, and notes about what could not be read."""
+    """Return the lines of the site's own access logs, and notes about logs that could not be read."""
     lines: list[str] = []
     notes = []
     logs = [log for log in site_logs(actor, site) if log.key.startswith("access_log")][:MOST_LOGS]
@@ -161,7 +162,7 @@ def _log_lines(actor: User, site: Site) -> tuple[list[str], list[str]]:
 
 
 class _Copies:
-    """Private servers with both versions of a site, for the duration of the requests."""
+    """Private web servers with both versions of a site, for the duration of the requests."""
 
     def __init__(self, target: Target, before: Version, after: Version) -> None:
         self._target = target
@@ -170,7 +171,9 @@ class _Copies:
         self._tls = (bundle.certificate_pem, bundle.private_key_pem)
 
     def asked(self, ident: str, asked: Sequence[Question], check: Check) -> tuple[list[Heard], list[Heard]]:
-        """Responses of both versions to each question. Raises RemoteError, and the exceptions of `check`."""
+        """Send each request to both versions; return the responses of each. Raises RemoteError, and the exceptions of
+        `check`.
+        """
         held, copies = self._started(ident, check)
         try:
             one = self._responses(ident, copies[0], asked)
@@ -207,7 +210,9 @@ class _Copies:
         ]
 
     def _responses(self, ident: str, copy: Copy, asked: Sequence[Question]) -> list[Mapping[str, Any]]:
-        """One response for each question; an error for a socket that this version does not have."""
+        """Return the copy's response to each request. The response is an error if this version of the site has no such
+        socket.
+        """
         there = [item for item in asked if item.visitor.listener in copy.ports]
         sent = [_sent(item, copy.ports[item.visitor.listener]) for item in there]
         with pool.session(self._target) as agent:
@@ -217,7 +222,7 @@ class _Copies:
 
 
 def _sent(question: Question, port: int) -> dict[str, object]:
-    """The request in the agent's format (agents/host/answers.py)."""
+    """Return the request in the agent's format (agents/host/answers.py)."""
     visitor = question.visitor
     return {
         "address": LOOPBACK,

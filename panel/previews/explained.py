@@ -1,4 +1,4 @@
-"""The location of a site that handles a request, by the rules of the server (rendering.explain). Pure."""
+"""Choice of the location that handles a request, by the rules of the web server (rendering.explain). Pure functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from panel.rendering.spec import SiteSpec
 
 
 def location_of(spec: SiteSpec, question: Question) -> str:
-    """Match and pattern of the location, such as `^~ /static/`; "" if no location or no rule can be named."""
+    """Return match and pattern of the location that handles the request, such as `^~ /static/`. "" if none does, or if
+    the choice cannot be computed.
+    """
     host, listener = question.visitor.host, question.visitor.listener
     scheme: Literal["http", "https"] = "https" if listener.tls else "http"
     asked = Request(scheme, host, listener.port, question.path, listener.address)

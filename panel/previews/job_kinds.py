@@ -1,4 +1,4 @@
-"""Previews as jobs: what their pages show while they run (core/jobs.py)."""
+"""Previews as a kind of job: the data that the pages and the API of all jobs need (core/jobs.py)."""
 
 from __future__ import annotations
 

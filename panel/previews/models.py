@@ -1,4 +1,4 @@
-"""Model of previews: what visitors would notice of a plan, observed on private copies before it is confirmed."""
+"""Model of previews: the differences that visitors would notice after a plan, observed on private copies beforehand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNFINISHED = (JobStatus.QUEUED, JobStatus.RUNNING)
 
 
 class Preview(Job):
-    """A preview of one plan. `sites` is the result for each of its sites (results.SiteResult as JSON)."""
+    """A preview of one plan. `sites` is the list of results of the plan's sites (results.SiteResult as JSON)."""
 
     time_limit = timedelta(minutes=30)
 
@@ -41,12 +41,12 @@ class Preview(Job):
 
     @property
     def count(self) -> int:
-        """Number of requests that get a different response."""
+        """Number of requests that get different responses from the two versions."""
         return sum(result.count for result in self.results)
 
     @property
     def summary(self) -> str:
-        """The result in one sentence; the state while there is none."""
+        """The result in one sentence; the error or a title while there is no result."""
         if self.status != JobStatus.SUCCEEDED:
             return self.error or _("Preview of the responses")
         if all(result.error for result in self.results):

@@ -1,4 +1,4 @@
-"""Differences between the responses of two versions of a site, and their JSON. Pure."""
+"""Differences between the responses of two versions of a site, and their JSON format. Pure functions."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from panel.previews.asking import Listener, Question
 MOST_LISTED = 200
 Kind = Literal["status", "redirect", "header", "content", "location"]
 _PORT = re.compile(r":(\d{1,5})(?=[/?#\"',; ]|$)")
-# Validators of the content, which is compared itself, and its own header of a redirect.
+# Not compared as headers: validators of the content, because the content is compared, and the target of a redirect.
 _LEFT_OUT = frozenset({"location", "etag", "last-modified"})
 Response = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Change:
-    """One change of a response. `name` is that of a header; values are for people, "" for nothing."""
+    """One change of a response. `name` is the name of a changed header; `before` and `after` are texts for people, ""
+    if absent.
+    """
 
     kind: Kind
     before: str
@@ -38,8 +40,9 @@ class Difference:
 
 @dataclass(frozen=True)
 class SiteResult:
-    """Result for one site. `logged` counts the addresses from its access log, and `unlisted` the differences beyond
-    MOST_LISTED. `error` is the reason for a comparison that was not made; `notes` name logs that were left out.
+    """Result of a preview for one site. `logged` is the number of requests from its access log, `unlisted` that of
+    differences beyond MOST_LISTED. `error` is the reason why no comparison was made; `notes` tell why logs were left
+    out.
     """
 
     site: str
@@ -52,7 +55,7 @@ class SiteResult:
 
     @property
     def count(self) -> int:
-        """Number of requests that get a different response."""
+        """Number of requests that get different responses from the two versions."""
         return len(self.differences) + self.unlisted
 
 
@@ -77,8 +80,8 @@ def from_json(data: Sequence[Mapping[str, Any]]) -> list[SiteResult]:
 
 @dataclass(frozen=True)
 class Heard:
-    """Responses of one version to a question. `again` is a second response of the same version, to find out what
-    changes by itself; `location` names the location that handles the request. `ports`: private port of each socket.
+    """Response of one version to a request. `again` is the response to a repetition, which shows what changes by
+    itself. `location` is the location that handles the request. `ports`: private port of each socket.
     """
 
     response: Response
@@ -88,7 +91,7 @@ class Heard:
 
 
 def difference(question: Question, before: Heard, after: Heard) -> Difference | None:
-    """Changes from one version to the other; None if a visitor would notice none."""
+    """Return the changes from one version's response to the other's; None if a visitor would notice none."""
     one, two = _seen(before.response, before.ports), _seen(after.response, after.ports)
     again = _seen(before.again, before.ports) if before.again is not None else one
     changes: list[Change] = []
@@ -111,7 +114,7 @@ def difference(question: Question, before: Heard, after: Heard) -> Difference | 
 
 @dataclass(frozen=True)
 class _Seen:
-    """A response as a visitor of the site would see it, on the site's own ports."""
+    """A response as visitors of the site would see it, with the site's own ports."""
 
     status: str
     target: str
@@ -130,7 +133,7 @@ def _seen(response: Response, ports: Mapping[Listener, int]) -> _Seen:
 
 
 def _public(value: str, ports: Mapping[Listener, int]) -> str:
-    """The text with the site's own ports in place of the private ones; a scheme's default port is left out."""
+    """Replace private ports in a text by the site's own ports, or remove them if they are the scheme's default."""
     own = {private: listener for listener, private in ports.items()}
 
     def shown(found: re.Match[str]) -> str:

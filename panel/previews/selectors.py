@@ -1,4 +1,4 @@
-"""Reads: previews that a user may see."""
+"""Selectors: previews that a user can see."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from panel.websites.models import Site
 
 
 def previews_visible(user: User) -> QuerySet[Preview]:
-    """Previews of plans whose sites all belong to the user's teams, because addresses of visitors are listed."""
+    """Return the previews of plans whose sites all belong to the user's teams, because previews list URLs that visitors
+    requested.
+    """
     rows = Preview.objects.select_related("requested_by", "deployment__host").defer("deployment__plan")
     if user.is_admin:
         return visible(rows, user)
@@ -24,7 +26,7 @@ def previews_visible(user: User) -> QuerySet[Preview]:
 
 
 def latest_previews(user: User, batch: Sequence[Deployment]) -> list[Preview]:
-    """The newest preview of each plan, in the order of the plans."""
+    """Return the newest preview of each plan that has one, in the order of the plans."""
     newest: dict[int, Preview] = {}
     for preview in previews_visible(user).filter(deployment__in=[plan.pk for plan in batch]):
         newest.setdefault(preview.deployment_id, preview)
@@ -32,7 +34,7 @@ def latest_previews(user: User, batch: Sequence[Deployment]) -> list[Preview]:
 
 
 def teams_of(deployment: Deployment) -> list[Team]:
-    """Teams of the deployment's sites."""
+    """Return the teams of the deployment's sites."""
     return list(Team.objects.filter(sites__deployment_items__deployment=deployment).distinct())
 
 
@@ -42,7 +44,7 @@ def may_deploy(user: User, deployment: Deployment) -> bool:
 
 
 def may_preview(user: User, deployment: Deployment) -> bool:
-    """Return whether the plan replaces live versions, and the user may request a preview of it."""
+    """Return whether the plan replaces live versions of sites and the user may preview it."""
     if deployment.kind not in KINDS:
         return False
     compares = deployment.items.filter(revision__isnull=False, previous__isnull=False).exists()

@@ -1,4 +1,4 @@
-"""Previews as JSON."""
+"""Serializers of previews."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from panel.previews.models import Preview
 
 
 class PreviewChangeSerializer(serializers.Serializer[object]):
-    """One change of a response. `name` is the header's name; `location` is the location that handles the request."""
+    """One change of a response. `name` is the name of a changed header. Kind `location`: another location handles the
+    request.
+    """
 
     kind = serializers.ChoiceField(choices=["status", "redirect", "header", "content", "location"])
     name = serializers.CharField()
@@ -19,7 +21,7 @@ class PreviewChangeSerializer(serializers.Serializer[object]):
 
 
 class PreviewDifferenceSerializer(serializers.Serializer[object]):
-    """A request with different responses from the live version and the draft."""
+    """A request to which the live version and the draft respond differently."""
 
     method = serializers.CharField()
     url = serializers.CharField()
@@ -27,7 +29,9 @@ class PreviewDifferenceSerializer(serializers.Serializer[object]):
 
 
 class PreviewSiteSerializer(serializers.Serializer[object]):
-    """Result for one site: `logged` of the addresses are from its access log; `unlisted` differences are not listed."""
+    """Result for one site. `logged`: number of requests from its access log; `unlisted`: number of differences that are
+    not listed.
+    """
 
     site = serializers.CharField()
     asked = serializers.IntegerField()
@@ -39,7 +43,7 @@ class PreviewSiteSerializer(serializers.Serializer[object]):
 
 
 class PreviewSerializer(serializers.ModelSerializer[Preview]):
-    """A preview of a plan."""
+    """A preview of a plan: the differences between the responses of the live version and the draft of its sites."""
 
     deployment = serializers.UUIDField(source="deployment.uuid", read_only=True)
     requested_by = serializers.CharField(source="requested_by.username", read_only=True, allow_null=True, default=None)

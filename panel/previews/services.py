@@ -1,4 +1,4 @@
-"""Services: request and cancel previews."""
+"""Services that request and cancel previews."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from panel.previews.selectors import teams_of
 def preview_request(*, actor: User, deployment: Deployment) -> Preview:
     """Queue a preview of a plan that waits for its confirmation.
 
-    The actor needs the right to deploy each of its sites, because the draft's configuration runs on the host. Raises
-    PermissionDenied, ApplicationError if the plan deploys nothing, and Conflict if it no longer waits or a preview of
-    it is unfinished.
+    The actor must be allowed to deploy each of its sites, because the draft's configuration runs on the host. Raises
+    PermissionDenied, ApplicationError if the plan deploys nothing, and Conflict if the plan no longer waits or a
+    preview of it is running.
     """
     plan = Deployment.objects.select_for_update(of=("self",)).select_related("host").get(pk=deployment.pk)
     require_each(actor, Action.DEPLOY, teams_of(plan))
@@ -43,7 +43,9 @@ def preview_request(*, actor: User, deployment: Deployment) -> Preview:
 
 @transaction.atomic
 def preview_cancel(*, actor: User, preview: Preview) -> Preview:
-    """Cancel a queued preview immediately; a running one stops its private servers first."""
+    """Cancel a preview: a queued one immediately, a running one after its private web servers have stopped. Conflict if
+    it has ended.
+    """
     require_each(actor, Action.DEPLOY, teams_of(preview.deployment))
     rows = Preview.objects.filter(pk=preview.pk)
     ended = rows.filter(status=JobStatus.QUEUED).update(status=JobStatus.CANCELLED, finished_at=timezone.now())

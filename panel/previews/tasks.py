@@ -1,4 +1,4 @@
-"""Thin tasks: load, call the service, nothing else."""
+"""Celery tasks of previews. Each task calls a service and has no logic of its own."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from panel.previews import execution
 
 @shared_task
 def run(uuid: str) -> None:
-    """Execute one preview. Does nothing if another worker owns it."""
+    """Execute one preview, or do nothing if another worker owns it."""
     execution.preview_execute(UUID(uuid))
 
 
 @shared_task
 def sweep() -> None:
-    """Wake workers for everything that waits, including previews of dead workers."""
+    """Wake workers for all queued previews, including those of dead workers."""
     for uuid in execution.orphans_queue():
         run.delay(str(uuid))

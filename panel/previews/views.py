@@ -1,4 +1,4 @@
-"""Pages of previews."""
+"""Pages of previews: start, progress and result, cancel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from panel.previews.selectors import previews_visible
 
 @require_POST
 def request_preview(request: Request, uuid: UUID) -> HttpResponse:
-    """Start a preview: the same requests to the live versions and the drafts of a plan's sites."""
+    """Start a preview of a plan, and redirect to its page."""
     plan = get_object_or_404(deployments_visible(request.user), uuid=uuid)
     if not is_whole_visible(request.user, plan):
         raise Http404

@@ -25,7 +25,7 @@ def store(
     document: Document | None = None,
     occurrence: Occurrence | None = None,
 ) -> Report:
-    """Store a report. `document` is built from the run or suite by default."""
+    """Store a report and return it. By default, `document` is built from the run or suite run."""
     if document is None:
         document = building.document_of(run, suite_run, [])
     schedule = occurrence.schedule if occurrence else None
@@ -49,7 +49,7 @@ def store(
 
 
 def _teams(run: Run | None, schedule: Schedule | None) -> list[Team]:
-    """Teams of the sites in the report: those of the run, or of a schedule whose run could not start."""
+    """Return the teams of the sites in a report: sites of the run, or of the schedule if its run could not start."""
     sites = Site.objects.none()
     if run is not None:
         sites = Site.objects.filter(pk__in=run.targets.values("site"))
@@ -59,7 +59,7 @@ def _teams(run: Run | None, schedule: Schedule | None) -> list[Team]:
 
 
 def deliver(report: Report, schedule: Schedule) -> list[Delivery]:
-    """Create a delivery for every recipient of the schedule, and wake a worker."""
+    """Create a delivery of the report for every recipient of the schedule, and wake a worker for each."""
     now = timezone.now()
     wanted = [(Channel.MAIL, address) for address in dict.fromkeys(schedule.recipients)]
     if schedule.webhook_url:
@@ -77,8 +77,7 @@ def is_told(report: Report, schedule: Schedule, notes: Sequence[str]) -> bool:
 
 
 def prune(schedule: Schedule, *, making_room: int = 0) -> list[str]:
-    """Remove reports beyond the schedule's retention limit, and return their names.
-
+    """Delete a schedule's reports beyond its retention limits; return their dates and outcomes, in words.
     `making_room`: number of reports about to be added. Runs are kept for the history.
     """
     rows = schedule.reports.order_by("-created_at", "-pk")

@@ -1,4 +1,4 @@
-"""Thin tasks: load, call the service, nothing else."""
+"""Celery tasks of reports. Each task calls a service and has no logic of its own."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from panel.reports import delivering, watching
 
 @shared_task
 def deliver(uuid: str) -> None:
-    """Try one delivery. Does nothing if another worker owns it."""
+    """Try one delivery, or do nothing if another worker owns it."""
     delivering.attempt(UUID(uuid))
 
 
 @shared_task
 def sweep() -> None:
-    """Start due runs, report ended ones, and wake workers for deliveries."""
+    """Start due runs, create reports of ended ones, and wake workers for due deliveries."""
     watching.look()
     for uuid in delivering.waiting():
         deliver.delay(str(uuid))

@@ -1,7 +1,6 @@
-"""Schedules in the sweep: start due runs, follow running ones, report ended ones.
-
-Rows hold the truth (docs/decisions/0002): recording a date, queuing its run and advancing the schedule is one
-transaction, so a killed worker has done all of it or nothing, and the next sweep finds the date due or done.
+"""Schedules in the periodic sweep: start due runs, follow running ones, create reports of ended ones.
+Database rows are the source of truth (docs/decisions/0002). One transaction records a date, queues its run and advances
+the schedule, so a killed worker has done all of it or nothing, and the next sweep finds the date due or done.
 """
 
 from __future__ import annotations
@@ -28,7 +27,9 @@ LATE = dt.timedelta(minutes=2)
 
 
 def look(now: dt.datetime | None = None) -> None:
-    """Start due runs, follow open ones, and prune old reports. Several workers may call this at once."""
+    """Start due runs, follow open ones, create reports of ended ones, and delete old reports. Several workers may call
+    this function at the same time.
+    """
     now = now or timezone.now()
     gap = _gap(now)
     for pk in Schedule.objects.filter(is_paused=False, next_due_at__lte=now).values_list("pk", flat=True):
@@ -44,7 +45,7 @@ def look(now: dt.datetime | None = None) -> None:
 
 
 def _gap(now: dt.datetime) -> Gap | None:
-    """Time until now without a check."""
+    """Return the period until `now` in which schedules were not checked; None if the last check is recent."""
     last = Watch.objects.filter(pk=1).first()
     return (last.looked_at, now) if last and now - last.looked_at > SILENT_AFTER else None
 
@@ -126,7 +127,7 @@ def _is_ended(row: Occurrence) -> bool:
 
 
 def _end(row: Occurrence, status: OccurrenceStatus, words: str) -> bool:
-    """Return whether this worker ended the row."""
+    """End a running date; return whether this worker was the one that ended it."""
     running = Occurrence.objects.filter(pk=row.pk, status=OccurrenceStatus.RUNNING)
     return bool(running.update(status=status, reason=words, finished_at=timezone.now()))
 
@@ -149,7 +150,7 @@ def _begin_waiting(row: Occurrence, now: dt.datetime) -> None:
 
 @transaction.atomic
 def _give_up(row: Occurrence) -> None:
-    """Mark a run that could not start in time as missed, with the reason."""
+    """Cancel a run that no worker started in time, and mark its date as missed with the reason."""
     run = row.run or (row.suite_run.runs.filter(case=0).first() if row.suite_run else None)
     if run is None or run.status != RunStatus.QUEUED:
         return
@@ -164,7 +165,9 @@ def _give_up(row: Occurrence) -> None:
 
 
 def _report(row: Occurrence) -> None:
-    """Build the document before the transaction, because that takes time and changes nothing."""
+    """Create and deliver the report of a date whose run has ended. The document is built before the transaction,
+    because that takes time and changes nothing.
+    """
     run, suite_run = _fresh(row)
     notes = notes_of(row, run, suite_run)
     document = building.document_of(run, suite_run, notes)
@@ -185,7 +188,9 @@ def _fresh(row: Occurrence) -> tuple[Run | None, SuiteRun | None]:
 
 
 def notes_of(row: Occurrence, run: Run | None, suite_run: SuiteRun | None) -> list[str]:
-    """Results of dates since the previous report, and the reason for a late start."""
+    """Return remarks for a report: missed, skipped and failed dates since the previous report, and the reason for a
+    late start.
+    """
     told = row.schedule.occurrences.filter(status=OccurrenceStatus.DONE, due_at__lt=row.due_at).first()
     since = row.schedule.occurrences.filter(due_at__lt=row.due_at).order_by("due_at")
     if told is not None:

@@ -1,10 +1,10 @@
-"""Reports by webhook: JSON, signed with HMAC-SHA256 over time and body.
+"""Delivery of reports by webhook: JSON, signed with HMAC-SHA256 over time and body.
 
 Paddock-Timestamp: 1764000000
-    Paddock-Signature: v1=hex(hmac_sha256(secret, "1764000000." + body))
+Paddock-Signature: v1=hex(hmac_sha256(secret, "1764000000." + body))
 
-A receiver computes the signature of the raw body and rejects old timestamps. Only the status of its response is used: a
-webhook must not reveal the content of internal URLs (docs/threats.md, SSRF).
+A receiver computes the signature of the raw body and rejects old timestamps. Paddock uses only the status of the
+receiver's response: a webhook must not reveal the content of internal URLs (docs/threats.md, SSRF).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _AGAIN = {408, 409, 425, 429}
 
 
 def send(row: Delivery) -> str:
-    """Send the webhook and return the result in words. Raises Refused or Unreachable."""
+    """Send the webhook of a delivery; return the result in words. Raises Refused or Unreachable."""
     schedule = row.report.schedule
     if schedule is None or not schedule.webhook_secret:
         raise Refused("The schedule was deleted, and with it the secret for the signature.")
@@ -59,7 +59,9 @@ def signature(secret: str, stamp: str, body: bytes) -> str:
 
 
 def body_of(row: Delivery) -> bytes:
-    """Body with the headline of the report; `api` is the URL of the complete report. Long lists are cut."""
+    """Return the webhook's body as JSON: headline and changes of the report; `api` is the path of the complete report.
+    Long lists are shortened to keep the body below MOST_BYTES.
+    """
     content = row.report.content
     lists: dict[str, list[str]] = {key: list(content[key]) for key in ("changes", "around", "notes", "warnings")}
     while True:

@@ -1,4 +1,4 @@
-"""Appearance of report results."""
+"""Template tags that choose the appearance of a report's outcome."""
 
 from __future__ import annotations
 

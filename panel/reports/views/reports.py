@@ -1,4 +1,4 @@
-"""Pages of reports: list, details, downloads, and the report of a run."""
+"""Pages of reports: list, details, downloads, and the creation of a report for a run."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _may_steer(request: Request, report: Report) -> bool:
 
 @require_safe
 def download(request: Request, uuid: UUID, form: str) -> HttpResponse:
-    """The report in one of its formats, as a file."""
+    """Download a report in one of its formats."""
     report = report_or_404(request, uuid)
     writer = WRITERS.get(form)
     if writer is None:
@@ -102,7 +102,7 @@ def download(request: Request, uuid: UUID, form: str) -> HttpResponse:
 
 @require_POST
 def create(request: Request) -> HttpResponse:
-    """Create a report of the run or suite of the button."""
+    """Create a report of the run or suite run whose UUID the form sends, and redirect to it."""
     values: dict[str, Any] = {}
     for name, rows in (("run", runs_visible(request.user)), ("suite_run", suites_visible(request.user))):
         if request.POST.get(name):

@@ -66,7 +66,9 @@ def schedule_list(request: Request) -> HttpResponse:
 
 @require_safe
 def dates(request: Request) -> HttpResponse:
-    """Next dates of the expression being typed: a part of the form's page."""
+    """Return the next dates of a cron expression as HTML, for the part of the form's page that is updated during
+    typing.
+    """
     return render(request, "reports/dates.html", _dates(request.GET.get("cron", ""), request.GET.get("timezone", "")))
 
 
@@ -103,7 +105,9 @@ def create(request: Request, kind: str = Kind.SCENARIO) -> HttpResponse:
 
 
 def _asked_suite(request: Request) -> dict[str, object]:
-    """Suite chosen in the form, whose parts are shown."""
+    """Return the suite of the query as an initial value of the form, which shows the suite's parts; empty for an
+    unknown suite.
+    """
     suite = request.GET.get("suite", "")
     return {"suite": suite} if suite in SUITES else {}
 
@@ -125,7 +129,7 @@ def _form_page(request: Request, form: ScheduleForm, kind: str, **context: Any) 
 
 
 def _takes(request: Request, form: ScheduleForm) -> list[tuple[str, str]]:
-    """Duration of each preset for the part and host chosen in the form."""
+    """Return the expected duration of each preset for the part and host chosen in the form, or the form's errors."""
     suite = form.chosen_suite
     given = {name: form[name].value() for name in suite_fields(suite)}
     paths = given.get("paths") or ""
@@ -139,7 +143,7 @@ def _takes(request: Request, form: ScheduleForm) -> list[tuple[str, str]]:
 
 @require_POST
 def check(request: Request, kind: str, pk: int | None = None) -> HttpResponse:
-    """Validate the scenario form inline; nothing is saved."""
+    """Return the errors of the schedule form's fields as HTML while the user types. Saves nothing."""
     if kind not in Kind.values:
         raise Http404
     schedule = schedule_or_404(request, pk) if pk else None

@@ -1,4 +1,4 @@
-"""Formats of a report: one module each, all from the same Document."""
+"""Writers of a report's formats: one module for each format, all from the same Document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report as one HTML file with styles and charts, without scripts and external resources."""
+"""Writer of a report as one HTML file with styles and charts, without scripts and external resources."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A report as PDF (A4), laid out by ReportLab; charts are drawn by Vega-Lite as for pages, at about 270 dpi.
-
+"""Writer of a report as PDF (A4), laid out by ReportLab. Charts are drawn by Vega-Lite as on pages, at about 270 dpi.
 The font is DejaVu Sans if installed (Debian: fonts-dejavu-core), else ReportLab's Vera, which has only western European
 letters.
 """
@@ -36,7 +35,7 @@ from panel.reports.document import Cell, Document, Picture, Section, Table
 _DEJAVU = Path("/usr/share/fonts/truetype/dejavu")
 _INK, _SOFT, _LINE, _WASH = "#1b1f2a", "#535b6b", "#e2e5ea", "#f1f3f6"
 _SCALE = 3.0
-_LEAST_BELOW = 90.0  # points: a title, a head and two rows
+_LEAST_BELOW = 90.0  # points: the height of a title, a table's head and two rows
 _MOST_ROWS = 400  # per table; other formats contain all rows
 _MOST_BEHIND = 40
 _TONES = {"worse": "#b3261e", "failed": "#b3261e", "invalid": "#8a5300", "unsure": "#8a5300", "better": "#1b7340"}
@@ -44,7 +43,7 @@ _TONES = {"worse": "#b3261e", "failed": "#b3261e", "invalid": "#8a5300", "unsure
 
 @lru_cache(maxsize=1)
 def _fonts() -> tuple[str, str]:
-    """Names of the regular and the bold font."""
+    """Register the fonts; return the names of the regular and the bold font."""
     own = Path(reportlab.__file__).parent / "fonts"
     pairs = ((_DEJAVU / "DejaVuSans.ttf", _DEJAVU / "DejaVuSans-Bold.ttf"), (own / "Vera.ttf", own / "VeraBd.ttf"))
     plain, bold = next(pair for pair in pairs if all(path.exists() for path in pair))
@@ -55,7 +54,7 @@ def _fonts() -> tuple[str, str]:
 
 
 class _Sheet:
-    """Shared styles and width of one document."""
+    """Page size, styles and helpers for the elements of one PDF document."""
 
     def __init__(self) -> None:
         self.size, self.margin = A4, 16 * mm
@@ -168,7 +167,7 @@ def _picture(sheet: _Sheet, picture: Picture) -> list[Any]:
 
 
 def _behind(sheet: _Sheet, picture: Picture) -> list[Any]:
-    """Table of a chart, except for long series of samples."""
+    """Return the table of a chart's figures; none for long series of samples."""
     if len(picture.rows) > _MOST_BEHIND:
         return []
     return _table(sheet, Table("", picture.head, [[Cell(text) for text in row] for row in picture.rows]))

@@ -1,5 +1,4 @@
-"""A report as an OpenDocument spreadsheet: a sheet for its headline, one for each table.
-
+"""Writer of a report as OpenDocument spreadsheet: a sheet for its headline, and one for each table.
 Every text is a string cell, which no program evaluates; CSV's apostrophe would be visible here. Characters that XML
 cannot represent are removed.
 """
@@ -34,7 +33,7 @@ def write(document: Document) -> bytes:
 
 
 def _rows(table: Table) -> list[list[str | float | None]]:
-    """Rows with values and intervals in separate columns, for calculations."""
+    """Return the rows of a table with values and intervals in separate columns, for calculations."""
     head: list[str | float | None] = [_text(word) for word in table.head[: table.names]]
     for word in table.head[table.names :]:
         head += [_text(word), _text(f"{word}: interval or remark")]
@@ -56,7 +55,7 @@ def _text(words: str) -> str:
 
 
 def _name(title: str, taken: set[str]) -> str:
-    """Unique name of a sheet, because programs reject duplicates."""
+    """Return a unique name for a sheet, because programs reject duplicates."""
     base = _NOT_IN_NAMES.sub(" ", _text(title)).strip()[:_LONGEST_NAME] or "Table"
     name, number = base, 2
     while name in taken:

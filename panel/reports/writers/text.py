@@ -1,4 +1,4 @@
-"""A report as CSV (a row for each cell of its tables) and as JSON (complete)."""
+"""Writers of a report as CSV (a row for each cell of its tables) and as JSON (complete)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLUMNS = ("table", "row", "column", "value", "text", "detail")
 
 
 def write_csv(document: Document) -> bytes:
-    """The CSV file; the headline comes first, as a separate table."""
+    """Return the report as CSV. Its headline comes first, as a table of its own."""
     sink = io.StringIO()
     writer = csv.writer(sink)
     writer.writerow(COLUMNS)
