@@ -1,7 +1,7 @@
 """Delivery of reports by webhook: JSON, signed with HMAC-SHA256 over time and body.
 
-Paddock-Timestamp: 1764000000
-Paddock-Signature: v1=hex(hmac_sha256(secret, "1764000000." + body))
+    Paddock-Timestamp: 1764000000
+    Paddock-Signature: v1=hex(hmac_sha256(secret, "1764000000." + body))
 
 A receiver computes the signature of the raw body and rejects old timestamps. Paddock uses only the status of the
 receiver's response: a webhook must not reveal the content of internal URLs (docs/threats.md, SSRF).

@@ -56,7 +56,7 @@ def refuse_control_characters(value: str, allowed: str = "") -> None:
 
 
 def validate_line(value: str) -> None:
-    """Validate one line of text."""
+    """Validate one line of text: no line breaks or other control characters."""
     refuse_control_characters(value)
 
 
@@ -72,7 +72,7 @@ def validate_health_header(value: str) -> None:
 
 
 def validate_text(value: str) -> None:
-    """Validate text of several lines."""
+    """Validate text of several lines: no control characters except line feeds and tabs."""
     refuse_control_characters(value, "\n\t")
 
 

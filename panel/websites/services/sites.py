@@ -106,10 +106,8 @@ def site_create(
 def site_update(
     *, actor: User, site: Site, expected_version: int | None = None, team: Team | None = None, **values: Any
 ) -> Site:
-    """Change fields of a site, for example name, health_path, cache_mb, notes or tags; `team` transfers the site to
-    another team.
-    `site_web_server_set` changes the web server. Changes of notes, tags and the health check do not count as changes of
-    the draft.
+    """Change name, health check, cache_mb, notes or tags; `team` transfers the site. Use `site_web_server_set` for the
+    web server. Notes, tags and the health check do not count as changes of the draft.
     """
     before = Site.objects.get(pk=site.pk)
     changed = {name for name, value in values.items() if getattr(before, name, None) != value} - UNSAID
