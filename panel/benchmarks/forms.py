@@ -311,7 +311,7 @@ def _link_fields() -> dict[str, forms.Field]:
 
 
 def offer_load_hosts(fields: Mapping[str, forms.Field], user: User) -> None:
-    """Offer all hosts that the user can see and that use SSH as hosts for the load generator."""
+    """Offer the hosts on which the load generator can run: all hosts with an SSH connection that the user can see."""
     field = fields["load_from"]
     assert isinstance(field, forms.ChoiceField)
     hosts = hosts_visible(user).exclude(connection=Connection.LOCAL).order_by("name")

@@ -17,7 +17,7 @@ SETUPS = sorted({setup.slug for suite in SUITES.values() for setup in suite.setu
 
 
 class ScenarioSerializer(StrictModelSerializer):
-    """A load for sites; the keys of `arguments` depend on the tool."""
+    """A scenario: a load for benchmarks of sites. The keys of `arguments` depend on the tool."""
 
     team = TeamField(required=False, allow_null=True)
 

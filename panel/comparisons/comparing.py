@@ -32,8 +32,8 @@ class Verdict:
 
 
 def compare(copies: Sequence[Site], load: Parameters, *, base_url: str, may_leave_out: bool) -> Verdict:
-    """Compare the responses of the copies with those of the first, which is on the site's current web server.
-    `base_url` is the original's.
+    """Compare the responses of the copies with those of the first copy, which is on the site's current web server.
+    `base_url` is the URL of the original site, used in all requests.
 
     A path without a successful response is an error, or left out if `may_leave_out`. Raises NotComparable if no path is
     left, and RemoteError.

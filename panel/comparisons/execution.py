@@ -57,7 +57,7 @@ class Lost(Exception):
 
 
 def comparison_execute(uuid: UUID) -> Attempt:
-    """Claim and execute one queued comparison. BUSY if it waits for its next attempt to remove copies."""
+    """Claim and execute one queued comparison. BUSY if the comparison waits for its next attempt to remove copies."""
     if Comparison.objects.filter(uuid=uuid, retry_at__gt=timezone.now()).exists():
         return Attempt.BUSY
     claim = Claim(Comparison)
@@ -267,8 +267,8 @@ class _Course:
     # --- afterwards ---
 
     def _clean(self) -> str:
-        """Remove every copy, and stop web servers that were stopped before; return in words what could not be cleaned
-        up.
+        """Remove every copy, and stop web servers that were stopped before the comparison; return in words what could
+        not be cleaned up.
         """
         remains = []
         try:

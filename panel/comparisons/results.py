@@ -132,8 +132,8 @@ def advice(comparison: Comparison) -> str:
 
 
 def gain(comparison: Comparison) -> list[str]:
-    """Return one line for each figure that changed by the move of the site to its current web server, as this
-    comparison measured it; empty without a valid measurement or a move.
+    """Return one line for each figure with the effect of the site's move to its current web server, as this comparison
+    measured it; empty without a valid measurement or a move.
     """
     if comparison.run is None or comparison.run.status != RunStatus.FINISHED:
         return []

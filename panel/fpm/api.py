@@ -62,7 +62,7 @@ class FpmPools(Resource):
 
     @extend_schema(parameters=[FORGET], responses={**JOB, 204: None})
     def destroy(self, request: Request, site: str = "") -> Response:
-        """Start the job that removes the pool from its host. An error while a live site uses the pool."""
+        """Start the job that removes the pool from its host. Rejected while a live site uses the pool."""
         row, forget = self.get_object(), request.query_params.get("forget", "false")
         if forget not in ("true", "false"):
             raise parameter_error("forget", "Send true or false.")

@@ -48,8 +48,8 @@ def host_observed(host: Host, agent: Session) -> None:
 
 
 def pools_read(agent: Session, pools: Iterable[FpmPool], pid_file: str = "") -> Mapping[str, Any]:
-    """Ask the agent for the state of the pools, record it, and return the agent's response. `pid_file`: that of the web
-    server whose user and group are asked for.
+    """Ask the agent for the state of the pools, record it, and return the agent's response. `pid_file`: path of the web
+    server's pid file, to find its user and group.
     """
     rows = list(pools)
     asked = [{"version": row.php_version, "name": row.name} for row in rows]

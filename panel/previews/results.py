@@ -40,9 +40,9 @@ class Difference:
 
 @dataclass(frozen=True)
 class SiteResult:
-    """Result of a preview for one site. `logged` is the number of requests from its access log, `unlisted` that of
-    differences beyond MOST_LISTED. `error` is the reason why no comparison was made; `notes` tell why logs were left
-    out.
+    """Result of a preview for one site. `logged` is the number of requests from its access log, `unlisted` the number
+    of differences beyond MOST_LISTED. `error` is the reason why no comparison was made; `notes` tell why logs were
+    left out.
     """
 
     site: str

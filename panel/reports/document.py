@@ -94,7 +94,7 @@ def to_json(document: Document) -> dict[str, object]:
 
 
 def from_json(data: dict[str, Any]) -> Document:
-    """Return the document that `to_json` converted. ValueError for another format version."""
+    """Convert JSON of `to_json` back to a document. ValueError for another format version."""
     if data.get("format") != FORMAT:
         raise ValueError(f"report format {data.get('format')} is not supported; this panel reads format {FORMAT}")
     values = {key: value for key, value in data.items() if key != "format"}

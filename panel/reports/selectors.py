@@ -55,7 +55,7 @@ def occurrences_of(schedule: Schedule) -> QuerySet[Occurrence]:
 
 
 def with_last(rows: QuerySet[Schedule]) -> QuerySet[Schedule]:
-    """Add the newest date of each schedule as its only one in `occurrences`."""
+    """Prefetch `occurrences` of schedules, limited to the newest date of each schedule."""
     newest = Occurrence.objects.filter(schedule=OuterRef("schedule")).order_by("-due_at", "-pk").values("pk")[:1]
     last = Occurrence.objects.filter(pk=Subquery(newest)).select_related("report")
     return rows.prefetch_related(Prefetch("occurrences", last))

@@ -223,8 +223,8 @@ def report_delete(*, actor: User, report: Report) -> None:
 
 @transaction.atomic
 def report_send(*, actor: User, report: Report) -> list[Delivery]:
-    """Send a report again to all recipients of its schedule. ApplicationError if there are none, Conflict if it is
-    being sent.
+    """Send a report again to all recipients of its schedule. ApplicationError without recipients, Conflict while the
+    report is being sent.
     """
     require_report(actor, report)
     if report.schedule is None:

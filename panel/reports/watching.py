@@ -127,7 +127,7 @@ def _is_ended(row: Occurrence) -> bool:
 
 
 def _end(row: Occurrence, status: OccurrenceStatus, words: str) -> bool:
-    """End a running date; return whether this worker was the one that ended it."""
+    """End a date whose run is in progress; return whether this worker was the one that ended it."""
     running = Occurrence.objects.filter(pk=row.pk, status=OccurrenceStatus.RUNNING)
     return bool(running.update(status=status, reason=words, finished_at=timezone.now()))
 

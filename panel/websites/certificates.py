@@ -204,7 +204,7 @@ def expiry_step(
     not_before: datetime.datetime, not_after: datetime.datetime, now: datetime.datetime, *, most: int = EXPIRY_STEPS[0]
 ) -> int | None:
     """Return the smallest of EXPIRY_STEPS (days before the end, at most `most`) that a certificate has reached; 0 after
-    its end, None before the first step.
+    its end, None before the first step. Steps longer than a third of its lifetime are ignored.
     """
     if not_after <= now:
         return 0

@@ -197,7 +197,7 @@ def clash_suspects(sites: Iterable[Site]) -> set[int]:
 
 
 def _others(site: Site, web_server: WebServer, listen: Listen) -> QuerySet[Listen]:
-    """Return the addresses with the same port that other enabled sites of the host listen on."""
+    """Return the listens on the same port that other enabled sites of the host have."""
     rows = Listen.objects.filter(
         port=listen.port, block__site__enabled=True, block__site__web_server__host=web_server.host
     )
@@ -283,8 +283,8 @@ def _own_clashes(blocks: list[ServerBlock]) -> list[Problem]:
 def path_clashes(
     actor: User, site: Site, host: Host, *, kept: Set[str] = frozenset(), named: Mapping[str, str] | None = None
 ) -> list[Problem]:
-    """Return problems with paths of `site` (or `named`, by place) on `host` that belong to another team's files. Paths
-    in `kept` are allowed.
+    """Return problems with paths of `site` on `host` that belong to another team's files. `named` (paths by place)
+    replaces the site's own paths; paths in `kept` are allowed.
 
     Administrators get none, because they may share folders between teams. A constant number of queries.
     """

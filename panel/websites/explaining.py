@@ -18,16 +18,16 @@ NOT_EVALUATED = "Paddock does not evaluate raw directives. Send the request to t
 
 
 def _neighbours(site: Site, web_server: WebServer, port: int) -> list[Site]:
-    """Return the other enabled sites that listen on the port of the web server, because they take part in the choice of
-    a server block.
+    """Return the other enabled sites of the web server that listen on `port`, because they take part in the choice of a
+    server block.
     """
     rows = Site.objects.filter(web_server=web_server, enabled=True, blocks__listens__port=port).exclude(pk=site.pk)
     return list(freeze.with_parts(rows.distinct()))
 
 
 def explained(site: Site, web_server: WebServer, question: Request) -> Explanation:
-    """Return the explanation which server block and location handle a request. NotExpressible if an expression cannot
-    be evaluated here, or takes too long.
+    """Explain which server block and location handle a request to the site. NotExpressible if an expression cannot be
+    evaluated here, or takes too long.
     """
     sites = [freeze.fetched(site), *_neighbours(site, web_server, question.port)]
     specs = [freeze.spec_of_fetched(item, web_server) for item in sites]
@@ -51,7 +51,9 @@ def _expressions(spec: SiteSpec) -> set[str]:
 
 
 def _with_raw(specs: Sequence[SiteSpec], found: Explanation, engine: str) -> Explanation:
-    """Add a last step that lists raw directives which can change the result, because Paddock does not evaluate them."""
+    """Add a last step that lists raw directives which can change the result, because Paddock does not evaluate raw
+    directives.
+    """
     steps = []
     for spec in specs:
         if spec.name != found.site or not found.block:

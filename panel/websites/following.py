@@ -1,4 +1,4 @@
-"""Servers of an upstream that are the hosts with given tags."""
+"""Upstreams with host tags, whose servers are the hosts with these tags."""
 
 from __future__ import annotations
 

@@ -185,8 +185,8 @@ def _block(site: Site, web_server: WebServer, block: ServerBlock, snippets: _Sni
 
 
 def _client_certificates(site: Site, web_server: WebServer, block: ServerBlock) -> spec.ClientCertificates | None:
-    """Return the settings that verify client certificates, None if they are off. File names depend on the files'
-    content, so a changed list becomes a new file.
+    """Return the settings with which the web server verifies client certificates; None if verification is off. File
+    names depend on the files' content, so a changed list becomes a new file.
     """
     if not block.client_verify:
         return None
@@ -230,8 +230,8 @@ def _lists(site: Site, location: Location) -> dict[str, list[str]]:
 
 
 def _basic_auth(site: Site, web_server: WebServer, row: Location) -> spec.BasicAuth | None:
-    """Return the location's basic authentication. The password file's name depends on its content, so locations with
-    the same users share one file.
+    """Return the location's basic authentication; None without users. The password file's name depends on its content,
+    so locations with the same users share one file.
     """
     if not row.basic_auth_users:
         return None

@@ -125,7 +125,9 @@ class Ownership:
         return ((name, (team, host)) for name, team, host in values.iterator(chunk_size=5000))
 
     def foreign(self, site: Site, *, kept: Set[Key] = frozenset()) -> list[Claim]:
-        """Return the claims of `site` that would take requests from other teams' sites and have no allowance."""
+        """Return the claims (names, addresses, services) of `site` that would take requests from other teams' sites and
+        have no allowance.
+        """
         web_server = self.web_server or site.web_server
         asked = self._claims[site.pk]
         found = [
@@ -216,7 +218,9 @@ def _not_allowed(claims: list[Claim], team: Team, host: Host | None) -> list[Cla
 def foreign_claims(
     site: Site, web_server: WebServer | None, *, kept: Set[Key] = frozenset(), claims: Sequence[Claim] | None = None
 ) -> list[Claim]:
-    """Return the claims of one site that would take requests from other teams' sites and have no allowance."""
+    """Return the claims (names, addresses, services) of one site that would take requests from other teams' sites and
+    have no allowance.
+    """
     return Ownership([site], web_server, claims).foreign(site, kept=kept)
 
 

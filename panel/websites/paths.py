@@ -68,19 +68,21 @@ def _named(blocks: Iterable[tuple[Any, Iterable[Any]]]) -> dict[str, str]:
 
 
 def _raw_paths(text: str, engine: str) -> list[str]:
-    """Return the paths that raw directives for the engine contain."""
+    """Return the file paths in raw directives of the engine."""
     return [named.value for named in snippets.named(text, engine) if named.what == "path"]
 
 
 def _raw(texts: Iterable[tuple[str, str]], engine: str) -> dict[str, str]:
-    """Map places to the paths in their raw directives, given as (place, text). Each place gets a suffix `#number`."""
+    """Return the file paths in raw directives, which are given as pairs (place, text). Keys of the result are the
+    places with a suffix `#number`.
+    """
     found = ((where, path) for where, text in texts for path in _raw_paths(text, engine))
     return {f"{where}#{number}": path for number, (where, path) in enumerate(found)}
 
 
 def site_paths(site: Site, web_server: WebServer | None = None) -> dict[str, str]:
-    """Map places in the definition of `site` (blocks/0/root) to the site's paths on its host, including paths in raw
-    directives for `web_server` (default: the site's own web server). Three queries.
+    """Map each place in the definition of `site` (for example blocks/0/root) to its path on the host, including paths
+    in raw directives for `web_server` (default: the site's own web server). Three queries.
     """
     web_server = web_server or site.web_server
     blocks = list(site.blocks.prefetch_related("locations"))
@@ -98,8 +100,8 @@ def site_paths(site: Site, web_server: WebServer | None = None) -> dict[str, str
 
 
 def paths_on(site: Site, web_server: WebServer) -> dict[str, str]:
-    """Map places in the definition of `site` to the paths that the site would have on `web_server`, with log paths of
-    that web server.
+    """Map each place in the definition of `site` (for example blocks/0/root) to the path that the site would have on
+    `web_server`, with log paths of that web server.
     """
     found = site_paths(site, web_server)
     logs = tuple(f"/{name}" for name in LOGS)
@@ -107,7 +109,9 @@ def paths_on(site: Site, web_server: WebServer) -> dict[str, str]:
 
 
 def spec_paths(spec: SiteSpec, engine: str) -> dict[str, str]:
-    """Map places in a frozen site to its paths, including paths in raw directives for the engine."""
+    """Map each place in the definition of a frozen site (for example blocks/0/root) to its path, including paths in raw
+    directives of the engine.
+    """
     texts: list[tuple[str, str]] = []
     for index, block in enumerate(spec.blocks):
         texts.append((f"blocks/{index}/snippets", block.snippet))

@@ -37,7 +37,8 @@ class SiteRequests:
 
 
 def site_requests(user: User, site: Site, hours: int) -> SiteRequests:
-    """Return the requests of the last `hours` hours (1 to MAX_HOURS), counting the current hour as one.
+    """Return the numbers of requests to a site in the last `hours` hours (1 to MAX_HOURS), counting the current hour as
+    one.
 
     Raises ApplicationError for a site without a web server or access log, PermissionDenied for a log at a path of
     another team, and the errors of `log_period`.
@@ -69,8 +70,8 @@ def site_requests(user: User, site: Site, hours: int) -> SiteRequests:
 
 
 def steps(rows: Iterable[Hour], begin: dt.datetime, end: dt.datetime, *, by_day: bool) -> list[Hour]:
-    """Add up hours in steps from `begin` to `end`, including steps without requests. Days are those of the user's time
-    zone.
+    """Add up hourly numbers of requests in steps of an hour or a day, from `begin` to `end`, including steps without
+    requests. Days are those of the user's time zone.
     """
     start: Callable[[dt.datetime], dt.datetime] = _day if by_day else _hour
     found: dict[dt.datetime, list[Hour]] = {}
@@ -92,7 +93,7 @@ def _day(at: dt.datetime) -> dt.datetime:
 
 
 def added(begin: dt.datetime, rows: list[Hour]) -> Hour:
-    """Return the sum of several hours as one Hour that begins at `begin`."""
+    """Return the sum of hourly numbers of requests as one Hour that begins at `begin`."""
     return Hour(
         begin,
         requests=sum(row.requests for row in rows),

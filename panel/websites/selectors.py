@@ -37,7 +37,7 @@ def sites_visible(user: User) -> QuerySet[Site]:
 
 
 def site_again(site: Site) -> Site:
-    """Return the site as stored, before a change: a form may have modified this instance."""
+    """Load the site again from the database before a change, because a form may have modified the object `site`."""
     return Site.objects.select_related("team", "web_server__host").get(pk=site.pk)
 
 
@@ -105,8 +105,8 @@ def php_sockets(user: User) -> list[tuple[str, str]]:
 
 
 def _is_one_service(value: str) -> bool:
-    """Return whether an allowance means a single socket or port: not a folder (`unix:/run/php/*`), not a range of ports
-    (`127.0.0.1:3000-3999`).
+    """Return whether the value of an allowance is a single socket or port, not a folder (`unix:/run/php/*`) or a range
+    of ports (`127.0.0.1:3000-3999`).
     """
     return not value.endswith("*") if value.startswith("unix:") else value.rpartition(":")[2].isdigit()
 
@@ -120,7 +120,7 @@ def shared_settings_visible(model: type[S], user: User) -> QuerySet[S]:
 
 
 def sites_of_shared_settings(model: type[S], rows: Iterable[S]) -> dict[str, list[Site]]:
-    """Map the name of each of the settings, all of one kind, to the sites that use it, ordered by name."""
+    """Map the names of shared settings of one kind to the sites that use them, ordered by name."""
     teams = {row.name: row.team_id for row in rows}
     found: dict[str, list[Site]] = {name: [] for name in teams}
     using: dict[int, set[str]] = {}
@@ -139,7 +139,7 @@ def sites_of_shared_setting(row: SharedSetting) -> list[Site]:
 
 
 def shared_settings_used(site: Site) -> dict[type[SharedSetting], list[str]]:
-    """Map each kind of shared setting to the names of those that a site uses; kinds without any are left out."""
+    """Map each kind of shared setting that a site uses to the names of the settings."""
     found = {}
     for model in SHARED_SETTINGS:
         if names := {name for _, used in _names_used(model, Q(pk=site.pk)) for name in used}:
@@ -155,8 +155,8 @@ def snippets_of_directive_set(row: DirectiveSet) -> list[RawSnippet]:
 
 
 def _names_used(model: type[SharedSetting], sites: Q) -> Iterator[tuple[int, set[str]]]:
-    """Yield (site id, names of shared settings of one kind that it uses) for the sites that match `sites`. An id can
-    repeat.
+    """Yield (site id, names of the shared settings of one kind that the site uses) for sites that match `sites`. An id
+    can repeat.
     """
     chosen = Site.objects.filter(sites)
     if model is DirectiveSet:

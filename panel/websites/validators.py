@@ -77,7 +77,7 @@ def validate_text(value: str) -> None:
 
 
 def validate_slug(value: str) -> None:
-    """Validate a name that becomes part of file names."""
+    """Validate a name that becomes part of file names: lowercase letters and digits, with hyphens between them."""
     if not SLUG.fullmatch(value):
         raise ValidationError(
             _("Use lowercase letters a-z and digits, with single hyphens between them, for example my-shop-2."),
@@ -387,7 +387,7 @@ def _check_upstream_host(v6: str | None, host: str | None) -> None:
 
 
 def validate_realm(value: str) -> None:
-    """Validate the realm that a browser shows in its password prompt."""
+    """Validate the realm that a browser shows in its password prompt: ASCII without quotation marks and backslashes."""
     refuse_control_characters(value)
     if not value.isascii() or '"' in value or "\\" in value:
         raise ValidationError(_('Enter the realm in plain ASCII letters, without " and \\.'), code="realm")

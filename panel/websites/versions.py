@@ -27,7 +27,9 @@ IS_PENDING = Q(state__deployed_at__isnull=False) & (
 
 
 def versions_count(sites: Collection[int]) -> None:
-    """Increment the version of each of the given sites, by id. Called within the transaction of a service."""
+    """Increment the version of each of the given sites, by id. Call this from a service, in its transaction if it has
+    one.
+    """
     if not sites:
         return
     rows = Site.objects.filter(pk__in=sites)

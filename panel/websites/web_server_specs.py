@@ -40,7 +40,7 @@ def web_server_spec(web_server: WebServer) -> spec.WebServerSpec:
 
 def web_server_spec_for(site: Site, web_server: WebServer, frozen: spec.SiteSpec | None = None) -> spec.WebServerSpec:
     """Return the WebServerSpec for one site, with the services of the host that raw directives of its team may use. The
-    services are loaded only if raw directives in `frozen` refer to a server.
+    services are loaded only if raw directives in `frozen` refer to another server.
     """
     found = web_server_spec(web_server)
     if frozen is not None and not any(
@@ -76,7 +76,9 @@ def services_of(team: Team, host: Host) -> LocalServices:
 
 
 def sockets_on(hosts: Iterable[int]) -> dict[int, dict[str, int]]:
-    """Map each host with such sockets to its sockets that only one team may use, with the key of the team."""
+    """Map hosts to their sockets that only one team may use, each with the key of the team. Hosts without such sockets
+    are left out.
+    """
     found: dict[int, dict[str, int]] = {}
     keys = list(hosts)
     for hook in team_sockets:

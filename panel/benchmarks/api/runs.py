@@ -37,7 +37,7 @@ MAX_COMPARED = 20
 
 
 class Scenarios(Resource):
-    """Reusable load definitions for sites."""
+    """Scenarios: reusable loads for benchmarks of sites."""
 
     model = Scenario
     serializer_class = ScenarioSerializer
@@ -68,7 +68,7 @@ class Scenarios(Resource):
         return self.answer(scenario, status=201, location=f"/api/v1/scenarios/{scenario.pk}/")
 
     def partial_update(self, request: Request, pk: str = "") -> Response:
-        """Update the scenario. Earlier runs keep their copy."""
+        """Update the scenario. Earlier runs keep their copy of the scenario."""
         scenario = self.get_object()
         expected = self.expected_version(scenario)
         values = self.body(ScenarioSerializer, partial=True)
@@ -77,7 +77,7 @@ class Scenarios(Resource):
         )
 
     def destroy(self, request: Request, pk: str = "") -> Response:
-        """Delete the scenario. Its runs keep their copy."""
+        """Delete the scenario. Its runs keep their copy of the scenario."""
         scenario = self.get_object()
         self.expected_version(scenario)
         services.scenario_delete(actor=self.actor, scenario=scenario)

@@ -143,7 +143,7 @@ class Suites(Resource):
 
     @extend_schema(request=SuiteInput, responses={202: SuiteRunSerializer})
     def create(self, request: Request) -> Response:
-        """Freeze the suite for the web servers of the host, and queue its first case."""
+        """Start a suite run: freeze the suite for the web servers of the host, and queue its first case."""
         values = self.body(SuiteInput)
         host = one(hosts_visible(self.actor), "name", values["host"], "/host")
         row = suite_services.suite_start(

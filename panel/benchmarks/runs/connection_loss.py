@@ -18,7 +18,9 @@ _CALL_S = 60.0
 
 
 def is_connection_loss(error: RemoteError) -> bool:
-    """Return whether the error means that the host's connection was lost. An error response of the agent does not."""
+    """Return whether the error means that the connection to the host was lost. An error response of the agent does not
+    mean that.
+    """
     return not isinstance(error, OperationRefused)
 
 

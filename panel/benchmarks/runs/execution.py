@@ -92,8 +92,8 @@ def orphans_end() -> list[UUID]:
 
 
 def orphan_ask(uuid: UUID) -> Attempt:
-    """Append to the error of a dead worker's run what the run left on its hosts, as their agents report it. BUSY if a
-    host is locked by another job.
+    """Ask the hosts of a dead worker's run what the run left on them, and append the answers to the run's error. BUSY
+    if another job has locked one of the hosts.
     """
     run = Run.objects.get(uuid=uuid)
     hosts = _hosts(run)

@@ -1,4 +1,4 @@
-"""Measuring of one claimed run, from the first check to the final judgment."""
+"""Measurement of one claimed run, from the first check to the final judgment."""
 
 from __future__ import annotations
 

@@ -161,7 +161,9 @@ def compared(runs: list[Run]) -> dict[str, object]:
 
 
 def _against(first: list[Measured], run: Run) -> dict[str, object]:
-    """Return the changes of `run` from the first compared run, for targets that both runs have."""
+    """Return `run` with a table of its changes from the first compared run, for targets that both runs have; the table
+    is None without such targets.
+    """
     found = run_changes.changes(selectors.measured_rounds(run), first, {})
     return {"run": run, "table": change_texts.table(found) if found else None}
 

@@ -72,8 +72,8 @@ def presets_expected(
 def expected(
     slug: str, preset: PresetName, setups: Sequence[str], choice: Choice, host: Host | None
 ) -> tuple[int, float]:
-    """Return the number of cases and their estimated duration in seconds, from the published figures. ApplicationError
-    as in `available_setups`.
+    """Return the number of chosen cases and their estimated duration in seconds, from the published figures.
+    ApplicationError as in `available_setups`.
     """
     suite = SUITES[slug]
     if host is not None:

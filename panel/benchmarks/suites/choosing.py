@@ -55,8 +55,8 @@ class Choice:
         return {**parts, **named, **paths, **network, **({"link": self.link} if self.link else {}), **from_host}
 
     def settled(self, suite: Suite) -> Choice:
-        """Return the canonical form, equal for equivalent choices: sorted, and with the default application by its
-        name.
+        """Return the choice in canonical form, equal for equivalent choices: sorted, and with the default application
+        by its name.
         """
         application = suite.application(self.application)
         named = application.slug if application else ""
@@ -128,7 +128,7 @@ class Choice:
 
 
 def stored_choice(data: dict[str, Any]) -> Choice:
-    """Return the choice that `Choice.stored` stored as JSON."""
+    """Convert JSON of `Choice.stored` back to a Choice."""
     return Choice(
         tuple(data.get("cases", ())),
         tuple(data.get("protocols", ())),

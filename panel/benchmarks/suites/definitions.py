@@ -75,8 +75,8 @@ class Network:
 
 @dataclass(frozen=True)
 class Setup:
-    """One configuration of a web server. `protocols` are those it supports; `published` is its name in the
-    publication.
+    """One configuration of a web server. `protocols` are the supported protocols; `published` is the name of the
+    configuration in the publication.
     """
 
     slug: str
@@ -187,7 +187,7 @@ class Suite:
         return self.full if preset == "full" else self.short
 
     def application(self, slug: str) -> Application | None:
-        """Return the application of that name, or the first for ""; None if the suite has no such application."""
+        """Return the suite's application with the slug, or its first application for ""; None if there is none."""
         return next((item for item in self.applications if slug in ("", item.slug)), None)
 
     def setup(self, slug: str) -> Setup:
@@ -200,7 +200,7 @@ def speaking(case: Case, setups: Sequence[Setup]) -> list[Setup]:
 
 
 def stored_case(data: dict[str, Any]) -> Case:
-    """Return the case that `Case.stored` stored as JSON."""
+    """Convert JSON of `Case.stored` back to a Case."""
     return Case(
         **{
             **data,

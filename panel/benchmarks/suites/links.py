@@ -35,8 +35,8 @@ def check_carrier(link: str) -> None:
 
 
 def carrier(measured: LinkMeasurement) -> str:
-    """Return the implementation that emulated a measured link. Old agents do not report it and only had the bundled
-    emulator.
+    """Return the implementation that emulated a measured link. Old agents do not report the implementation; they only
+    had the bundled emulator.
     """
     return str(measured.get("by") or EMULATOR)
 

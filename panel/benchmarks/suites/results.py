@@ -160,6 +160,6 @@ def _links(found: list[Line]) -> list[str]:
 
 
 def _servers(row: SuiteRun) -> list[str]:
-    """Return the web servers with their measured versions, each one once."""
+    """Return the names of the web servers with their measured versions, without duplicates."""
     targets = [target for run in row.runs.order_by("case") for target in run.fingerprint.get("targets", [])]
     return list(dict.fromkeys(f"{target['label']} {target['version']}".strip() for target in targets))

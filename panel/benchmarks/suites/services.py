@@ -272,8 +272,8 @@ def suite_delete(*, actor: User, row: SuiteRun) -> None:
 
 
 def suites_advance() -> None:
-    """Queue the next case of every running suite that waits for it, for example because a worker died between two
-    cases. Called by the periodic sweep.
+    """Queue the next case of every running suite whose current case has ended, for example because a worker died
+    between two cases. Called by the periodic sweep.
     """
     for row in SuiteRun.objects.filter(status=SuiteStatus.RUNNING):
         suite_advance(row)

@@ -31,7 +31,7 @@ _TLS = TlsFiles("testbed", f"{main_files.ROOT}/tls/testbed.crt", f"{main_files.R
 
 @dataclass(frozen=True)
 class Program:
-    """Program of one of the host's web servers, which test beds start."""
+    """The program of a web server on the host, which test beds start as private instances."""
 
     binary: str
     version: str
@@ -58,7 +58,9 @@ class Peers:
 
 
 def new_peers(servers: str, load: str) -> Peers:
-    """Return the shared data of two hosts, given their addresses, with a random word, tunnel number and port."""
+    """Return the data that two hosts of a run share, given their addresses, with a new random secret, tunnel number and
+    port.
+    """
     ports = range(32_000, 32_700)  # below Linux's range of ephemeral ports
     return Peers(servers, load, secrets.token_hex(16), 1 + secrets.randbelow((1 << 24) - 1), secrets.choice(ports))
 
@@ -98,7 +100,7 @@ class _Ground:
 
 @dataclass(frozen=True)
 class _Lot:
-    """The files and servers of one configuration in a test bed, and their place."""
+    """The part of a test bed that belongs to one configuration: its place, files and servers."""
 
     place: Place
     files: dict[str, str]

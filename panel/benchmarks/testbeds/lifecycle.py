@@ -154,8 +154,8 @@ def _load_host(run: Run) -> Host | None:
 
 
 def _source(up: TestbedUp, words: str) -> str:
-    """Return a process source in the agent's format (agents/host/sample.py): a server's process, or its children of a
-    name. `words` is `name` or `name/pattern`.
+    """Return a process source in the agent's format (agents/host/sample.py): the process of a test bed server (`words`
+    is its name), or its child processes by name (`name/pattern`).
     """
     name, slash, pattern = words.partition("/")
     return f"pid:{up['servers'][name]['pid']}{slash}{pattern}"
@@ -181,7 +181,7 @@ def _described(place: standings.Place, web_server: WebServer) -> Callable[[], Se
 
 
 def _plan(run: Run, rows: list[RunTarget], web_servers: list[WebServer], remotes: list[Target]) -> standings.Plan:
-    """Return the plan of the run's test bed; upload the programs it needs. `remotes`: the hosts of servers and load."""
+    """Upload the programs for a test bed and return its plan. `remotes`: the hosts of the servers and of the load."""
     testbed = run.parameters["testbed"]
     suite = SUITES[testbed["suite"]]
     case: Case = stored_case(testbed["case"])

@@ -198,8 +198,8 @@ BUILDERS: dict[str, Callable[[Setup, Settings, bool, Lsphp | None], dict[str, st
 
 
 def php_fpm(setup: Setup, *, as_root: bool) -> dict[str, str]:
-    """Return the php-fpm configuration of one web server. Each one has its own pool, so its PHP usage is measured
-    separately.
+    """Return the php-fpm configuration of one web server. Each web server has its own pool, so that its PHP usage is
+    measured separately.
     """
     name = pool(setup)
     lines = [
@@ -224,8 +224,8 @@ def php_fpm(setup: Setup, *, as_root: bool) -> dict[str, str]:
 def mariadb() -> dict[str, str]:
     """Return the configuration of the test bed's database: no network, data created by the agent, small where size has
     no effect.
-    The agent starts MariaDB as the servers' account, which owns `data`, `temp` and `run`; the agent reads its errors
-    from its output.
+    The agent starts MariaDB as the servers' account, which owns `data`, `temp` and `run`. MariaDB writes its errors to
+    its output.
     """
     place = home(DATABASE)
     lines = [

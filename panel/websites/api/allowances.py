@@ -44,7 +44,9 @@ class Allowances(Resource):
         return self.answer(made, status=201, location=f"/api/v1/allowances/{made.pk}/")
 
     def destroy(self, request: Request, pk: str = "") -> Response:
-        """Withdraw an allowance. Deployed sites stay unchanged; operators can no longer save or plan the resource."""
+        """Withdraw an allowance. Deployed sites stay unchanged; operators can no longer save or plan sites that need
+        the allowance.
+        """
         row = self.get_object()
         self.expected_version(row)
         services.allowance_delete(actor=self.actor, allowance=row)

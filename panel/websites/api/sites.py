@@ -75,7 +75,7 @@ def named_sites(rows: QuerySet[Site], values: dict[str, Any]) -> list[Site]:
 
 
 class Sites(Resource):
-    """Sites: their domains, content and settings. Changes here reach a host only through a deployment."""
+    """Sites: their domains, content and settings. Changes reach a host only through a deployment."""
 
     model = Site
     serializer_class = SiteSerializer

@@ -202,7 +202,9 @@ def _validate_target(value: str) -> None:
 
 
 def _certifiable(domains: list[str]) -> list[str]:
-    """Return the names that a certificate can contain, with `.name` as name and wildcard."""
+    """Return the names that a certificate can contain: `.example.com` becomes `example.com` and `*.example.com`;
+    regular expressions and `www.*` are left out.
+    """
     found: list[str] = []
     for name in domains:
         if name.startswith("."):

@@ -42,7 +42,7 @@ def allowance_create(*, actor: User, **values: Any) -> Allowance:
 @transaction.atomic
 def allowance_delete(*, actor: User, allowance: Allowance) -> None:
     """Delete an allowance. Deployed sites stay unchanged. Operators' next changes and plans that need the allowance are
-    rejected, and so are its unconfirmed plans.
+    rejected, and existing plans become outdated.
     """
     require(actor, Action.ADMINISTER)
     plans_outdate(_sites(allowance))

@@ -1,4 +1,4 @@
-"""Services for certificates: upload, create, replace, export, delete."""
+"""Services for certificates: upload, create, issue, refer to a host's file, replace, export, delete."""
 
 from __future__ import annotations
 

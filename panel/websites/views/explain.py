@@ -20,8 +20,8 @@ from panel.websites.views.sites import urls_of
 
 
 def _target_url(site: Site, found: Explanation) -> str:
-    """Return the URL of the page of the server block or location that handles the request; "" if it belongs to another
-    site.
+    """Return the URL of the page of the server block or location that handles the request; "" if another site handles
+    it.
     """
     if found.site != site.name or not found.block:
         return ""
@@ -54,8 +54,8 @@ def explain(request: Request, name: str) -> HttpResponse:
 
 
 def _answer(request: Request, site: Site, found: Explanation) -> dict[str, object]:
-    """Return the template context of an explanation. If a site that the user cannot see handles the request, only this
-    fact.
+    """Return the template context of an explanation. If a site that the user cannot see handles the request, the
+    context contains only that fact.
     """
     if found.site and found.site != site.name and not sites_visible(request.user).filter(name=found.site).exists():
         return {"is_foreign": True}

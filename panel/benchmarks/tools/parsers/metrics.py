@@ -89,7 +89,7 @@ class Metrics:
 
 
 def from_json(data: dict[str, Any]) -> Metrics:
-    """Return the Metrics that `Metrics.to_json` made JSON of."""
+    """Convert JSON of `Metrics.to_json` back to Metrics."""
     values = {key: value for key, value in data.items() if key != "availability_percent"}
     return Metrics(**{**values, "latency_ms": Latency(**data["latency_ms"])})
 
