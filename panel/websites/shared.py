@@ -44,7 +44,7 @@ def _named(items: Any, member: str) -> set[str]:
 def rules_expanded(rules: Iterable[Mapping[str, str]], lists: Mapping[str, Sequence[str]]) -> tuple[AccessRule, ...]:
     """Return the access rules in their order, with the addresses of access lists in place of the lists' names.
 
-    ApplicationError if a list does not exist, because without it visitors might get access.
+    ApplicationError if a list does not exist, because a missing rule might let visitors in.
     """
     found: list[AccessRule] = []
     for rule in rules:

@@ -63,7 +63,7 @@ class Scenarios(Resource):
     @extend_schema(request=QuickInput, responses={201: ScenarioSerializer})
     @action(detail=False, methods=["post"])
     def quick(self, request: Request) -> Response:
-        """Create a scenario from a predefined one, named by its slug in `quick`. If it exists already, return it."""
+        """Create a copy of the predefined scenario that `quick` names by its slug, or return the existing copy."""
         scenario = services.quick_create(actor=self.actor, quick=BY_SLUG[self.body(QuickInput)["quick"]])
         return self.answer(scenario, status=201, location=f"/api/v1/scenarios/{scenario.pk}/")
 

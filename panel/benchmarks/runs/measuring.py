@@ -57,7 +57,7 @@ class Cancelled(Exception):
 
 
 class LostRun(Exception):
-    """Raised if the run's row no longer belongs to this worker: no worker or another worker owns it."""
+    """Raised if this worker no longer owns the run: another worker or none does."""
 
 
 class Measuring:

@@ -153,9 +153,8 @@ def run_create_once(*, actor: User, scenario: Scenario, sites: Sequence[Site], t
 
 
 def repeated_as(run: Run) -> Literal["run", "suite", "comparison"]:
-    """Return the kind of object to start again to repeat this measurement.
-    That is the run itself, its suite, or the server comparison: the copies of a site that a comparison measured no
-    longer exist.
+    """Return what to start again to repeat a run: the "run" itself, its "suite", or the server "comparison" whose
+    copies of a site it measured, because these copies no longer exist.
     """
     if run.suite_run_id is not None:
         return "suite"

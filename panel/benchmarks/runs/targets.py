@@ -60,7 +60,7 @@ def endpoint(revision: Revision, arguments: Arguments) -> Endpoint:
 
 
 def endpoint_as(revision: Revision, arguments: Arguments, base_url: str) -> Endpoint:
-    """Return the listener of a revision, with the host and port of `base_url` in requests.
+    """Return the listener of a revision for requests with the port of `base_url` in their Host header.
     Applications respond depending on the requested port, so a copy of a site must get the same port as the original.
     """
     found = endpoint(revision, arguments)

@@ -47,7 +47,9 @@ def main(setup: Setup, settings: Settings, *, as_root: bool, lsphp: Lsphp | None
 
 
 def config_root(setup: Setup) -> str:
-    """Return the configuration folder of a web server; OpenLiteSpeed reads a fixed folder below its own."""
+    """Return the configuration folder of a web server; OpenLiteSpeed always reads the folder `conf` in its
+    home folder.
+    """
     return home(f"{setup.slug}/conf" if setup.engine == "openlitespeed" else setup.slug)
 
 

@@ -196,8 +196,8 @@ class Sites(Resource):
     @extend_schema(methods=["PUT"], request=OpenApiTypes.OBJECT, responses=OpenApiTypes.OBJECT)
     @action(detail=True, methods=["get", "put"])
     def definition(self, request: Request, name: str = "") -> Response:
-        """Return the whole site as one document. PUT replaces the site by the document; if the document is invalid,
-        nothing changes.
+        """Return the definition of the whole site. PUT changes the site to match a definition, completely or not at
+        all.
 
         Password hashes appear as "(secret)"; sent back like this, they stay unchanged.
         """

@@ -1,4 +1,4 @@
-"""Form of the page “Which location?”: a URL as typed into a browser."""
+"""Form of the page “Which location?”, in which users enter a URL as in a browser."""
 
 from __future__ import annotations
 

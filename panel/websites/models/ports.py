@@ -1,4 +1,4 @@
-"""Validators of ports."""
+"""Validators for port numbers, 1 to 65535."""
 
 from django.core.validators import MaxValueValidator, MinValueValidator
 

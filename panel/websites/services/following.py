@@ -50,8 +50,8 @@ def _is_current(upstream: Upstream, hosts: Sequence[Host]) -> bool:
 
 
 def _locked(pk: int, site: int) -> Upstream | None:
-    """Return the upstream with its site, both locked; None if another transaction edits or deletes the upstream now,
-    which updates its servers anyway. Waiting could deadlock with edits that lock the upstream before the site.
+    """Return the upstream with its site, both locked; None if another transaction is editing or deleting the upstream.
+    Waiting for the other transaction could deadlock, and an edit updates the servers itself.
     """
     if not Site.objects.select_for_update(no_key=True).filter(pk=site).values_list("pk"):
         return None

@@ -22,8 +22,7 @@ from panel.websites.versions import version_count
 def servers_set(upstream: Upstream, servers: Iterable[Mapping[str, Any]]) -> None:
     """Replace the servers of an upstream, keeping the given order: [{"address": "127.0.0.1:3000", "weight": 1, ...}].
 
-    The servers of an upstream with host tags are the hosts; `servers` then only gives the options of those with the
-    same address.
+    For an upstream with host tags, the servers are the hosts; `servers` then only gives their options, by address.
     """
     if upstream.host_tags:
         servers = servers_following(upstream, upstream.site.team, hosts_tagged(), servers)

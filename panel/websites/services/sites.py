@@ -176,8 +176,8 @@ def site_web_server_set(
 ) -> Site:
     """Set the web server of an undeployed site; deployments.site_move moves a deployed one.
 
-    `may_clash`: ignore conflicts with other sites, because some of them will move, too. The caller must check conflicts
-    with the others.
+    `may_clash`: accept conflicts with other sites of the same move. The caller then checks conflicts with all other
+    sites.
     """
     require(actor, Action.CHANGE, site.team)
     if web_server != site.web_server:
