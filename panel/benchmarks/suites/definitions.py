@@ -45,8 +45,8 @@ class Network:
         }
 
     def deviations(self, measured: LinkMeasurement) -> list[str]:
-        """Describe where the measured link (native/netem/src/measure.rs, to_json) differs too much from the
-        definition.
+        """Describe where a measured link (native/netem/src/measure.rs, to_json) differs too much from the requested
+        one.
         """
         found = []
         rtt_ms = measured["rtt_us"]["p50"] / 1000

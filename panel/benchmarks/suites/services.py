@@ -111,7 +111,9 @@ def _check_prepared(definition: Suite, host: Host, choice: Choice) -> None:
 
 
 class NotPrepared(ApplicationError):
-    """Raised if the host lacks packages of a predefined application. An administrator can install them in the panel."""
+    """Raised if the host lacks packages of a predefined application. An administrator can install them from
+    the panel.
+    """
 
     def __init__(self, host: Host, application: Application) -> None:
         super().__init__(

@@ -222,7 +222,9 @@ def _plan(run: Run, rows: list[RunTarget], web_servers: list[WebServer], remotes
 
 
 def _address(remote: Target) -> str:
-    """Return the IP address of a host, at which the run's other host reaches it: the address that the panel uses."""
+    """Return the IP address at which the run's other host reaches a host. The panel reaches the host at the same
+    address.
+    """
     try:
         return str(socket.getaddrinfo(remote.address, None, type=socket.SOCK_DGRAM)[0][4][0])
     except OSError as error:

@@ -248,8 +248,8 @@ class Sites(Resource):
         return Response(self.get_serializer(sites, many=True).data)
 
     def planned_for(self, sites: list[Site], web_server: WebServer | None) -> Response:
-        """Plan to move sites to another web server, or to remove them from theirs if `web_server` is None. Implemented
-        in the app deployments.
+        """Plan to move sites to another web server or, if `web_server` is None, to remove them from their web servers.
+        Implemented in the app deployments.
         """
         raise NotImplementedError
 

@@ -51,7 +51,7 @@ def _is_current(upstream: Upstream, hosts: Sequence[Host]) -> bool:
 
 def _locked(pk: int, site: int) -> Upstream | None:
     """Return the upstream with its site, both locked; None if another transaction is editing or deleting the upstream.
-    Waiting for the other transaction could deadlock, and an edit updates the servers itself.
+    Waiting for that transaction could deadlock, and is not necessary: an edit also updates the upstream's servers.
     """
     if not Site.objects.select_for_update(no_key=True).filter(pk=site).values_list("pk"):
         return None
