@@ -1,4 +1,4 @@
-"""Model fields of deployments."""
+"""Model field for the plan of a deployment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from panel.deployments.plan import Plan, plan_from_json, plan_to_json
 
 
 class PlanField(models.JSONField):
-    """Field that is a `Plan` in Python and JSON in the database."""
+    """Model field that is a `Plan` in Python and JSON in the database."""
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Plan | None:
         data = super().from_db_value(value, expression, connection)

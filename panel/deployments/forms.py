@@ -1,4 +1,4 @@
-"""Forms of deployments: filters of the list, and settings of a maintenance."""
+"""Forms of deployments: filters of the list, settings of a maintenance, and change windows."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _lines(value: list[str]) -> str:
 
 
 class MaintenanceForm(InWords, forms.Form):
-    """Settings of a maintenance; `current` are those of a site that is in maintenance already."""
+    """Settings of a maintenance; `current` is the running maintenance that supplies the initial values, or None."""
 
     text = forms.CharField(label=_("Text"), initial=TEXT, max_length=MAX_TEXT)
     retry_after_s = forms.IntegerField(
@@ -89,7 +89,7 @@ def _clock(label: Any, help_text: Any = "") -> forms.TimeField:
 
 
 class ChangeWindowForm(InWords, forms.Form):
-    """Settings of a weekly window or a freeze; `current` is the one that is changed."""
+    """Settings of a weekly change window or a freeze; `current` is the window to edit, None for a new one."""
 
     name = forms.CharField(label=_("Name"), max_length=80)
     kind = forms.ChoiceField(label=_("Kind"), choices=ChangeWindow.Kind.choices)

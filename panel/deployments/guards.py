@@ -1,4 +1,4 @@
-"""Checks by deployments before a site is deleted or moved to another web server."""
+"""Checks that other apps call before they delete or move a site, or use paths and names that may be deployed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _ADVICE = {
 
 
 def removal_guard(site: Site, verb: str) -> None:
-    """Raise ApplicationError (in_use) if the site is deployed on a host. `verb` is delete or move."""
+    """Raise ApplicationError (in_use) if the site is deployed, Conflict if a deployment of it runs. `verb` is `delete`,
+    which also deletes the site's history, or `move`.
+    """
     states = SiteState.objects.filter(site=site)
     state = states.select_related("revision__web_server__host", "disabled_revision__web_server__host").first()
     if state and state.revision and state.status in DEPLOYED:
@@ -40,9 +42,7 @@ def removal_guard(site: Site, verb: str) -> None:
 
 
 def history_forget(site: Site) -> None:
-    """Delete what protects the site's revisions, so they can be deleted too. Plans for this site
-    alone are discarded.
-    """
+    """Delete a site's state and deployment items, which protect its revisions from deletion; cancel its plans."""
     plans = Deployment.objects.filter(items__site=site, status=DeploymentStatus.PLANNED)
     plans.update(status=DeploymentStatus.CANCELLED, finished_at=timezone.now())
     SiteState.objects.filter(site=site).delete()
@@ -50,7 +50,9 @@ def history_forget(site: Site) -> None:
 
 
 def paths_deployed(site: Site, host: Host) -> set[str]:
-    """Paths that the site currently serves and logs to on `host`."""
+    """Return the paths that the live revision of a site serves from or logs to on `host`; empty if it is not live
+    there.
+    """
     live = live_revision(site)
     if live is None or live.web_server.host_id != host.pk:
         return set()
@@ -58,7 +60,7 @@ def paths_deployed(site: Site, host: Host) -> set[str]:
 
 
 def claims_deployed(site: Site, web_server: WebServer) -> set[tuple[str, str]]:
-    """Names, addresses and services that the site currently uses on `web_server`, disabled or not."""
+    """Return the keys of names, addresses and services that a site's live or disabled revision uses on `web_server`."""
     there = [live_revision(site), disabled_revisions([site]).get(site.pk)]
     specs = [spec_of(revision) for revision in there if revision and revision.web_server_id == web_server.pk]
     return {claim.key for spec in specs for claim in spec_claims(spec, web_server.engine)}

@@ -1,4 +1,4 @@
-"""Health of live sites: separate from their deployment, with its own time of observation."""
+"""Health of live sites as observed on their health pages, stored with its own times next to the deployed state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS = ("health", "health_words", "health_at", "health_since")
 
 @dataclass(frozen=True)
 class Observed:
-    """Result of the health pages of one site: success of all of them (None: nobody could ask), and the worst response
+    """Result of the health pages of one site: whether all responded as expected (None: unknown), and the worst response
     in words.
     """
 
@@ -30,7 +30,7 @@ class Observed:
 
 
 def healths(checks: Mapping[Deployment, Sequence[Mapping[str, Any]]]) -> dict[tuple[int, int], Observed]:
-    """Observations at the end of deployments, by the keys of deployment and site."""
+    """Return the health observed at the end of deployments, by (deployment id, site id); `checks` are the agents'."""
     found = {}
     for deployment, rows in checks.items():
         named = of_checks(rows)
@@ -41,7 +41,7 @@ def healths(checks: Mapping[Deployment, Sequence[Mapping[str, Any]]]) -> dict[tu
 
 
 def of_checks(rows: Iterable[Mapping[str, Any]]) -> dict[str, Observed]:
-    """Observed health of each site, from the checks of a deployment, by the site's name."""
+    """Return the health of each site, by name, from the checks of a deployment."""
     found: dict[str, Observed] = {}
     for row in rows:
         if row["kind"] != "health":
@@ -53,7 +53,7 @@ def of_checks(rows: Iterable[Mapping[str, Any]]) -> dict[str, Observed]:
 
 
 def since(sites: Sequence[int]) -> dict[int, tuple[str, dt.datetime | None]]:
-    """Last observed health of these sites, and the time of its beginning."""
+    """Return the last observed health of sites and the time since when it is so, by site id."""
     rows = SiteState.objects.filter(site__in=sites).values_list("site_id", "health", "health_since")
     return {site: (health, at) for site, health, at in rows}
 
@@ -61,7 +61,7 @@ def since(sites: Sequence[int]) -> dict[int, tuple[str, dt.datetime | None]]:
 def noted(
     found: Observed | None, before: tuple[str, dt.datetime | None] | None, now: dt.datetime
 ) -> tuple[str, str, dt.datetime | None, dt.datetime | None]:
-    """The observation as values of COLUMNS."""
+    """Return an observation as values of COLUMNS. `before`: the previous health and its beginning, or None."""
     if found is None:
         return Health.UNKNOWN, "", None, None
     is_as_before = before is not None and before[0] == found.health and before[1] is not None

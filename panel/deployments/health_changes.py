@@ -1,4 +1,4 @@
-"""The observed health of sites and its history."""
+"""Choices for the observed health of sites, and the model of its history."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Health(models.TextChoices):
 
 
 class HealthChange(models.Model):
-    """One change of a site's observed health; the newest ones are kept (watching/services.py)."""
+    """One change of a site's observed health; only the newest changes are kept (watching/services.py)."""
 
     class Observer(models.TextChoices):
         HOST = "host", _("Host")

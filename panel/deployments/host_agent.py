@@ -1,4 +1,4 @@
-"""The only module of this app that talks to a host's agent."""
+"""All calls of this app to the agents of hosts: transactions, drift, probes, logs, and DNS."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ANSWERS_TIMEOUT_S = 120.0
 # Seconds that a page waits for a host's current files before it shows the plan without them.
 LOOK_TIMEOUT_S = 8.0
 NAMES_AT_ONCE = 1000  # as many as the agent resolves in one call
-LOGS_AT_ONCE = 50  # access logs of which one host is asked
+LOGS_AT_ONCE = 50  # access logs in one request to a host
 BUSIEST = 10  # addresses of one log
 CONNECTED_SOON = 64  # hosts; each has a thread until it is reached
 
@@ -31,7 +31,7 @@ OnEvent = Callable[[Message], None]
 
 @dataclass(frozen=True)
 class Found:
-    """Unexpected state of a path.
+    """Unexpected state of a path on a host.
 
     `sha256` is "" if nothing exists there, "link:TARGET" for a link; `content` is "" for secrets and for binary data.
     """
@@ -43,8 +43,8 @@ class Found:
 
 @dataclass(frozen=True)
 class Missing:
-    """Something that a site needs and the host does not have as needed; kinds and states as in
-    agents/host/prerequisites.py.
+    """A folder, socket, service or port that a site needs, and that is missing or unusable on the host. Kinds and
+    states are those of agents/host/prerequisites.py.
     """
 
     kind: str
@@ -55,7 +55,7 @@ class Missing:
 
 @dataclass(frozen=True)
 class Preflight:
-    """Facts of a host for a plan: `busiest` has the addresses of each access log."""
+    """Facts of a host for a plan: the most requested paths of each access log, and unmet needs of sites."""
 
     busiest: list[list[str]]
     missing: list[Missing]
@@ -67,30 +67,32 @@ def _call(host: Host, operation: str, args: Message, timeout_s: float, on_event:
 
 
 def is_ready(host: Host) -> bool:
-    """Return whether the host can be reached without waiting for a connection. Raises Conflict like target_for."""
+    """Return whether a connection to the host is open and usable now. Raises Conflict like target_for."""
     return pool.is_ready(target_for(host))
 
 
 def connect_soon(hosts: Iterable[Host]) -> None:
-    """Connect in the background to the first hosts of a list, while the caller prepares its requests."""
+    """Connect in the background to the first CONNECTED_SOON ready hosts, while the caller prepares its requests."""
     with authorities_once():
         ready = dict.fromkeys(target_for(host) for host in hosts if host.status == HostStatus.READY)
     pool.prepare(islice(ready, CONNECTED_SOON))
 
 
 def apply(host: Host, request: protocol.ApplyRequest, on_event: OnEvent) -> protocol.ApplyResult:
-    """Send one transaction. Raises RemoteError; a repeated transaction id returns the first result."""
+    """Send one transaction, wait for its end, and return the result. A repeated transaction id returns the first
+    result. Raises RemoteError.
+    """
     return result_of(_call(host, "apply", protocol.plain(request), APPLY_TIMEOUT_S, on_event))
 
 
 def apply_ask(host: Host, request: protocol.ApplyRequest, heard: Heard) -> Asked:
-    """Send one transaction without waiting; its messages go to `heard`."""
+    """Send one transaction without waiting; the agent's events and result are passed to `heard` in another thread."""
     with pool.session(target_for(host)) as session:
         return session.ask("apply", protocol.plain(request), heard)
 
 
 def outcome(host: Host, transaction: str) -> protocol.ApplyResult | None:
-    """Result of a transaction whose response was lost; None if the host never started it.
+    """Return the result of a transaction whose response was lost; None if the host never started it.
 
     The agent first finishes or rolls back a half-done transaction. Raises RemoteError.
     """
@@ -100,7 +102,7 @@ def outcome(host: Host, transaction: str) -> protocol.ApplyResult | None:
 
 
 def abandoned(host: Host, transaction: str) -> protocol.ApplyResult:
-    """Result of a transaction, which never begins if it has not begun yet (outcome "abandoned"). Raises RemoteError."""
+    """Return the result of a transaction, or forbid its start (outcome "abandoned"). Raises RemoteError."""
     return result_of(_call(host, "status", {"transaction": transaction, "abandon": True}, ASK_TIMEOUT_S))
 
 
@@ -118,8 +120,8 @@ def differing(
     roots: Collection[str],
     timeout_s: float = LOOK_TIMEOUT_S,
 ) -> dict[str, Found]:
-    """Files of `expected` (path -> value for FileChange.expect) whose state differs. The content of `secrets` stays on
-    the host. Raises ApplicationError.
+    """Return the files whose state on the host differs from `expected` (path -> value for FileChange.expect), by path.
+    The content of the paths in `secrets` stays on the host. Raises ApplicationError.
     """
     return differing_ask(host, expected, secrets=secrets, roots=roots, timeout_s=timeout_s)()
 
@@ -132,8 +134,8 @@ def differing_ask(
     roots: Collection[str],
     timeout_s: float = LOOK_TIMEOUT_S,
 ) -> Callable[[], dict[str, Found]]:
-    """Like `differing` in two steps: the request is sent now, the returned function waits for the response. Both can
-    raise.
+    """Send the request of `differing` now; return a function that waits for the response and returns the files. Both
+    can raise ApplicationError.
     """
     files = [{"path": path, "sha256": mark, "secret": path in secrets} for path, mark in sorted(expected.items())]
     with pool.session(target_for(host)) as session:
@@ -147,8 +149,8 @@ def differing_ask(
 
 
 def refused_ask(host: Host, names: Collection[str]) -> Callable[[float], dict[str, str]]:
-    """Names that resolve, on the host, to addresses that sites must not use, with the reasons. Two steps as in
-    `differing_ask`; the second takes the seconds to wait.
+    """Ask the host which names resolve to addresses that sites must not use. Return a function that waits the given
+    seconds for the response and returns {name: reason}.
     """
     with pool.session(target_for(host)) as session:
         asked = session.ask("resolve", {"names": sorted(names)})
@@ -161,7 +163,7 @@ def refused_ask(host: Host, names: Collection[str]) -> Callable[[float], dict[st
 
 
 def answers(host: Host, questions: Sequence[dict[str, object]]) -> list[dict[str, object]]:
-    """Responses of the host's own listeners to these requests (comparing.question), in the same order."""
+    """Return the responses of the host's web servers to requests (of comparing.question), in the same order."""
     found: list[dict[str, object]] = _call(host, "answers", {"requests": list(questions)}, ANSWERS_TIMEOUT_S)["answers"]
     return found
 
@@ -169,8 +171,8 @@ def answers(host: Host, questions: Sequence[dict[str, object]]) -> list[dict[str
 def preflight_ask(
     host: Host, logs: Sequence[str], *, roots: Collection[str], needs: Message | None
 ) -> Callable[[], Preflight]:
-    """The most requested addresses in each of these access logs, and `needs` (agents/host/prerequisites.py) that the
-    host does not meet. Two steps, as in `differing_ask`.
+    """Ask the host for the most requested paths in the given access logs, and for unmet `needs` of sites
+    (agents/host/prerequisites.py). Return a function that waits for the response.
     """
     rows = [{"path": path, "roots": sorted(roots), "most": BUSIEST} for path in logs[:LOGS_AT_ONCE]]
     with pool.session(target_for(host)) as session:
@@ -184,19 +186,19 @@ def preflight_ask(
 
 
 def preflight(host: Host, logs: Sequence[str], *, roots: Collection[str]) -> Preflight:
-    """The most requested addresses in each of these access logs."""
+    """Return the most requested paths in each of the given access logs of a host (`Preflight.busiest`)."""
     return preflight_ask(host, logs, roots=roots, needs=None)()
 
 
 def observed(host: Host, probes: Sequence[protocol.Probe]) -> list[Message]:
-    """Responses to these requests on the host now, in order; fewer if time runs out."""
+    """Send the probes on the host now and return the observed responses, in order; fewer if time runs out."""
     args = {"probes": protocol.plain(list(probes))}
     found: list[Message] = _call(host, "observe", args, ANSWERS_TIMEOUT_S)["rows"]
     return found
 
 
 def resolved(host: Host, names: Sequence[str]) -> dict[str, list[str]]:
-    """Addresses of each name as resolved on the host; empty if unknown. Raises ApplicationError."""
+    """Return the IP addresses of each name as resolved on the host; [] if unknown. Raises ApplicationError."""
     if host.status != HostStatus.READY:
         raise ApplicationError(host.status_detail or f"{host} is {host.get_status_display().lower()}.")
     found: dict[str, list[str]] = {}
@@ -208,7 +210,9 @@ def resolved(host: Host, names: Sequence[str]) -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class Responses:
-    """Responses in an access log during some time; `p99_ms` is None if the log has no response times."""
+    """Counts of responses in a part of an access log: all, errors, and the 99th percentile of response times in
+    milliseconds, None if the log has no times.
+    """
 
     requests: int
     errors: int
@@ -218,9 +222,9 @@ class Responses:
 def log_counts(
     host: Host, logs: Sequence[str], *, roots: Collection[str], ago_s: float
 ) -> list[tuple[Responses, Responses]]:
-    """Responses before and after a time in each of these access logs. Raises RemoteError.
+    """Return counts of responses before and after a time, for each of the given access logs. Raises RemoteError.
 
-    `ago_s` is relative because the clock of the host may be wrong.
+    The time is `ago_s` seconds ago, because the clock of the host may be wrong.
     """
     rows = [{"path": path, "roots": sorted(roots)} for path in logs[:LOGS_AT_ONCE]]
     counts = _call(host, "log_counts", {"logs": rows, "ago_s": ago_s}, ASK_TIMEOUT_S)["counts"]

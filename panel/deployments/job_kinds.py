@@ -1,4 +1,4 @@
-"""Deployments as jobs: what their pages show while they run (core/jobs.py)."""
+"""Deployments as a kind of job (core/jobs.py): find, show and cancel them on the pages of all jobs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _result(row: Deployment) -> str:
 
 
 def _error_title(row: Deployment) -> str:
-    """A site's response that stopped the deployment is shown in the agent's words instead of the server's."""
+    """Return the heading above a deployment's error: it names the site, web server or cancellation as the cause."""
     if row.steps.filter(name="probe", status=StepStatus.FAILED).exists():
         return _("A site responds worse than before")
     if row.status == DeploymentStatus.ROLLED_BACK:

@@ -1,4 +1,4 @@
-"""A fixed order of locks for all changes to a site's deployments.
+"""Row locks on sites, taken in a fixed order by everything that changes deployments.
 
 Planning, confirming, cancelling and recording the result each change rows of several tables. All of them lock the sites
 first, so two admins who act on one site are serialized and cannot deadlock.
@@ -14,10 +14,10 @@ from panel.websites.models import Site
 
 
 def sites_lock(sites: Iterable[int]) -> None:
-    """Lock these sites until the transaction ends; requires a transaction.
+    """Lock the rows of sites (ids) until the transaction ends; AssertionError outside a transaction.
 
-    The lock permits rows that only refer to a site (FOR NO KEY UPDATE, PostgreSQL 13.3). SQLite has one writer at a
-    time.
+    Other transactions can still insert rows that refer to a locked site (PostgreSQL's FOR NO KEY UPDATE). SQLite has
+    one writer at a time.
     """
     assert connection.in_atomic_block, "sites_lock outside a transaction holds nothing"
     wanted = sorted(set(sites))

@@ -40,7 +40,7 @@ class Blob(models.Model):
 
 
 class Revision(models.Model):
-    """A site as rendered for one web server; immutable.
+    """One configuration of a site, with the files rendered for one web server; never changed.
 
     `spec` is the frozen SiteSpec as JSON, `files` a list of {path, mode, sha256, secret, link}; `digest` is the SHA-256
     of that list, so equal renderings share one revision.
@@ -75,8 +75,8 @@ class DeploymentStatus(models.TextChoices):
     QUEUED = "queued", _("Queued")
     RUNNING = "running", _("Running")
     SUCCEEDED = "succeeded", _("Deployed")
-    ROLLED_BACK = "rolled_back", _("Rolled back")  # refused by the server, or a site got worse; old state proven
-    FAILED = "failed", _("Failed")  # the host could not be asked or could not be put back
+    ROLLED_BACK = "rolled_back", _("Rolled back")  # refused by the server, or a site got worse; previous state verified
+    FAILED = "failed", _("Failed")  # the host could not be reached, or its previous state not be restored
     CANCELLED = "cancelled", _("Cancelled")
 
 
@@ -131,9 +131,9 @@ class Deployment(Job):
     waits_for = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="followers")
     # deployments.comparing: responses of adopted sites before and after
     comparison = models.JSONField(null=True, default=None)
-    # may its sites answer worse than before? Decided at the confirmation
+    # whether its sites may respond worse than before; set at the confirmation
     anyway = models.BooleanField(default=False, db_default=False)
-    # what its sites were asked before and after (agents/host/checking.py), and what that says in one sentence
+    # requests to its sites before and after (agents/host/checking.py), and the problems they showed in one sentence
     checks = models.JSONField(default=list, db_default=[])
     observation = models.TextField(blank=True, default="", db_default="")
     is_verified = models.BooleanField(default=False, db_default=False)  # every site was observed to be right
@@ -142,7 +142,7 @@ class Deployment(Job):
     confirmed_at = models.DateTimeField(null=True)
     # the transaction on the host that this deployment was carried out in with others (execution/joining.py)
     joined_as = models.UUIDField(null=True, db_index=True, editable=False)
-    # such a transaction did not succeed
+    # the joined transaction did not succeed
     runs_alone = models.BooleanField(default=False, db_default=False, editable=False)
 
     class Meta:
@@ -162,12 +162,12 @@ class Deployment(Job):
 
     @property
     def kind_words(self) -> str:
-        """Purpose of the whole batch, for people: removing sites in order to delete them is called a deletion."""
+        """Name of the whole batch's purpose, for pages: "Delete" if the sites are removed in order to delete them."""
         return gettext("Delete") if self.on_success == OnSuccess.DELETE else str(DeploymentKind(self.kind).label)
 
     @property
     def part_words(self) -> str:
-        """Purpose of this deployment, for people: a move between hosts has one part per host."""
+        """Name of this deployment's purpose, for pages: a move between hosts has one part per host."""
         if self._takes_off_for_a_move:
             return gettext("Move: remove")
         if self.kind == DeploymentKind.MOVE and any(line.comes_from_elsewhere for line in self.plan.sites):
@@ -176,25 +176,27 @@ class Deployment(Job):
 
     @property
     def title(self) -> str:
-        """Purpose and host, for people: the name in lists and page headings."""
+        """Name of the deployment in lists and page headings: purpose and host."""
         if self._takes_off_for_a_move:
             return gettext("Move: remove from %(host)s") % {"host": self.host.name}
         return gettext("%(kind)s on %(host)s") % {"kind": self.part_words, "host": self.host.name}
 
     @property
     def _takes_off_for_a_move(self) -> bool:
-        """Return whether this is the second half of a move, or a whole move of disabled sites."""
+        """True if the deployment only removes sites: the second half of a move, or a whole move of disabled sites."""
         sites = self.plan.sites
         return self.kind == DeploymentKind.MOVE and bool(sites) and all(line.number is None for line in sites)
 
     @property
     def disables(self) -> bool:
-        """Return whether confirming the plan disables the sites."""
+        """True if confirming the plan disables its sites."""
         return self.on_success in (OnSuccess.DISABLE, OnSuccess.DELETE)
 
     @property
     def status_words(self) -> str:
-        """Status for people: *Replaced* if a newer plan replaced this one, *Verified* after good observations."""
+        """Status for pages: *Replaced* if a newer plan replaced this one, *Verified* if all sites responded as
+        expected.
+        """
         if self.superseded_by_id:
             return gettext("Replaced")
         if self.status == DeploymentStatus.PLANNED and self.confirmed_at is not None:
@@ -288,12 +290,12 @@ class SiteState(models.Model):
     # the version of the draft (Site.version) that is live; null: an earlier revision, which differs from the draft
     live_version = models.PositiveIntegerField(null=True)
     deployed_at = models.DateTimeField(null=True)
-    # whether it answers: another fact than what is deployed, with times of its own (deployments/health.py)
+    # whether the site responds: independent of what is deployed, with separate times (deployments/health.py)
     health = models.CharField(max_length=12, choices=Health.choices, default=Health.UNKNOWN, blank=True, db_default="")
     health_words = models.TextField(blank=True, default="", db_default="")  # what was observed last
-    health_at = models.DateTimeField(null=True)  # when
-    health_since = models.DateTimeField(null=True)  # since when it is as it is
-    # the same as observed by the panel, which asks as a visitor does (deployments/watching)
+    health_at = models.DateTimeField(null=True)  # time of the last observation
+    health_since = models.DateTimeField(null=True)  # beginning of the present health
+    # the same as observed by the panel, which sends requests as visitors do (deployments/watching)
     reach = models.CharField(max_length=12, choices=Health.choices, default=Health.UNKNOWN, blank=True, db_default="")
     reach_words = models.TextField(blank=True, default="", db_default="")
     reach_at = models.DateTimeField(null=True)
@@ -328,7 +330,7 @@ class WebServerState(models.Model):
 
 
 class PinnedFile(BaseModel):
-    """An adopted edit: every later rendering of the site keeps this text at `path`, until `pin_release`."""
+    """An adopted file: every later rendering of the site keeps the host's text at `path`, until `pin_release`."""
 
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="pinned_files")
     web_server = models.ForeignKey(WebServer, on_delete=models.CASCADE, related_name="+")
@@ -345,7 +347,7 @@ class PinnedFile(BaseModel):
 
 
 class ReplacedFile(models.Model):
-    """A file of the host's own from which sites were adopted.
+    """A file of a host's original configuration from which sites were adopted.
 
     The first deployment of each site removes its lines, and the file if nothing else is in it
     (deployments/planning/replacing.py). `parts` is [{"first", "last", "sites": [id]}]: lines that are removed once all

@@ -1,4 +1,4 @@
-"""The checks of a deployment in words: verified only if every site was observed to be right."""
+"""Store and describe the checks of a deployment: requests to its sites, and whether the sites respond as expected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HEALTH = "health"
 
 
 def observed_record(rows: Iterable[tuple[Deployment, Sequence[Check]]]) -> None:
-    """Store the requests to the sites of these deployments, and the result of the observations."""
+    """Store the checks of deployments, and derive `is_verified` and `observation` from them."""
     found = []
     for deployment, checks in rows:
         deployment.checks = list(checks)
@@ -40,7 +40,7 @@ def is_verified(checks: Sequence[Check], sites: Iterable[str]) -> bool:
 
 
 def observation(checks: Sequence[Check]) -> str:
-    """The observed problems, one sentence for each site; "" if there are none."""
+    """Return the observed problems, one sentence per site, of at most five sites; "" if there are none."""
     told: dict[str, str] = {}
     for check in sorted(checks, key=lambda item: item["kind"] != _HEALTH):
         if check["verdict"] not in WELL and check["kind"] != "other":
@@ -49,7 +49,7 @@ def observation(checks: Sequence[Check]) -> str:
 
 
 def sentence(check: Check) -> str:
-    """One sentence about a check, such as `The health page responds with 502, as before.`"""
+    """Return one sentence about a check, such as `shop: the health page https://shop.example/ responds with 502.`"""
     values = {"site": check["site"], "url": check["url"], "words": check["words"]}
     if check["kind"] == _HEALTH:
         return _("%(site)s: the health page %(url)s %(words)s.") % values
@@ -75,7 +75,7 @@ _ORDER = ("worse", "same", "waits", "changed", "right")
 
 @dataclass(frozen=True)
 class Line:
-    """One check for display. Times are those of the responses."""
+    """One check of a deployment as a page shows it; `asked_at` is the time of the response after the change."""
 
     site: str
     kind: Text
@@ -90,7 +90,7 @@ class Line:
 
 
 def lines_of(checks: Iterable[Check]) -> list[Line]:
-    """Lines of the observations for a page: failures first, then by site."""
+    """Return the checks of a deployment as lines for a page: failures first, then by site."""
     rows = sorted(checks, key=lambda row: (_ORDER.index(row["verdict"]), row["site"], row["kind"] != _HEALTH))
     return [_line(row) for row in rows]
 
@@ -113,7 +113,7 @@ def _line(row: Check) -> Line:
 
 
 def response_words(seen: Mapping[str, Any] | None) -> str:
-    """A response in words: `200`, `301 to https://shop.example/`, or why there was none; "" if nothing was sent."""
+    """Describe a response: `200`, `301 to https://shop.example/`, or the error without one; "" if nothing was sent."""
     if seen is None:
         return ""
     if not seen.get("status"):

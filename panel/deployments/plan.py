@@ -1,4 +1,4 @@
-"""Plans: typed data, and the only place that reads and writes their JSON.
+"""Typed data of deployment plans, and their conversion from and to JSON.
 
 A plan lists the changes of a deployment on one host. It is computed by `planning`, shown to the admin, and carried out
 unchanged after the confirmation. The database and the API hold it as JSON (`plan_to_json`, `plan_from_json`).
@@ -29,7 +29,7 @@ class FileRecord:
 
 
 class FileAction(StrEnum):
-    """Action on one path of a plan."""
+    """Action of a plan on one path of the host."""
 
     PUT = "put"
     LINK = "link"
@@ -60,7 +60,7 @@ class PlanSite:
 
     @property
     def comes_from_elsewhere(self) -> bool:
-        """True if the site is not live at its new place: deployed for the first time, or moved from another host."""
+        """True if the site is not live yet on the host of the plan: a first deployment, or a move from another host."""
         return self.number is not None and self.previous is None
 
 
@@ -71,7 +71,7 @@ class PlanFile:
     `site` is the site's name, "" for a file of the web server itself; `web_server` is the web server's id. `expect` is
     the required state on the host before the change: a SHA-256, "link:TARGET", or "" for nothing. `found_sha256` is the
     different state found there, "" if the file is missing, None if the host has the expected state. `keep_owner` marks
-    a file of the host's own, whose owner stays. An `if_absent` file is left alone if something exists there by then. A
+    a file that Paddock did not create: its owner stays. An `if_absent` file is skipped if the path exists by then. A
     renamed file names its other path and shows no diff.
     """
 
@@ -112,7 +112,9 @@ class PlanWarning:
 
 @dataclass(frozen=True)
 class PlanAddress:
-    """One of the busiest addresses of a site's access log, asked before and after the deployment by the name `host`."""
+    """One of the most requested paths in a site's access log, requested with the host name `host` before and after the
+    deployment.
+    """
 
     site: str
     host: str
@@ -139,23 +141,23 @@ class Plan:
 
     @property
     def checked(self) -> bool:
-        """True if the host's current files were read."""
+        """True if the current files of the host were read for this plan."""
         return not self.unchecked
 
     @property
     def changed_files(self) -> list[PlanFile]:
-        """The files that the deployment writes, links or removes."""
+        """Files that the deployment writes, links or removes."""
         return [file for file in self.files if file.action != FileAction.KEEP]
 
 
 def plan_to_json(plan: Plan) -> dict[str, object]:
-    """Convert the plan to the JSON of the database and the API."""
+    """Convert a plan to the JSON of the database and the API."""
     return {**asdict(plan), "checked": plan.checked}
 
 
 def plan_from_json(data: dict[str, Any]) -> Plan:
-    """Parse the JSON of `plan_to_json`. A missing key gets its default; a key of a newer release is left out, so that
-    pages can show its plans. TypeError or ValueError for anything that is not a plan.
+    """Parse the JSON of `plan_to_json`. Missing keys get their defaults, and unknown keys are ignored, so that pages
+    can show plans of a newer release. Raises TypeError, ValueError or KeyError for anything that is not a plan.
     """
     return Plan(
         sites=[_of(PlanSite, row) for row in data.get("sites", ())],

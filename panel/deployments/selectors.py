@@ -1,4 +1,4 @@
-"""Reads: deployments, revisions and drift that the user has access to."""
+"""Selectors for deployments, revisions and drift that a user has access to."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from panel.websites.models import Site
 
 
 def deployments_visible(user: User) -> QuerySet[Deployment]:
-    """Deployments with a site of the user's teams. A deployment with sites of several teams is
-    visible to each of them.
+    """Return the deployments that have a site of the user's teams. A deployment with sites of several teams is visible
+    to each of the teams.
     """
     rows = Deployment.objects.select_related("host", "requested_by", "superseded_by")
-    rows = rows.defer("superseded_by__plan", "superseded_by__comparison")  # as long as its own, and not needed here
+    rows = rows.defer("superseded_by__plan", "superseded_by__comparison")  # large, and not needed here
     if user.is_admin:
         return visible(rows, user)
     items = visible(DeploymentItem.objects.all(), user, team_path="site__team")
@@ -40,9 +40,9 @@ def deployments_visible(user: User) -> QuerySet[Deployment]:
 
 
 def deployments_finished(user: User, since: dt.datetime) -> QuerySet[Deployment]:
-    """Deployments with a site of the user's teams that ended after a time.
+    """Return the deployments with a site of the user's teams that ended after the time `since`.
 
-    Keys grow with time, so of the sites of all deployments those from the first such deployment on are read.
+    Primary keys grow with time, so only items from the first such deployment on are read.
     """
     rows = Deployment.objects.filter(finished_at__gt=since)
     if user.is_admin:
@@ -53,15 +53,15 @@ def deployments_finished(user: User, since: dt.datetime) -> QuerySet[Deployment]
 
 
 def deployments_on_page(user: User) -> QuerySet[Deployment]:
-    """The same rows for lists: with the names of hosts and users, without the rest of these and without the checks."""
+    """Return `deployments_visible` for lists: only the names of hosts and users, and no checks or comparisons."""
     own = [field.name for field in Deployment._meta.concrete_fields if field.name not in ("checks", "comparison")]
     others = ("host__name", "requested_by__username", "superseded_by__uuid")
     return deployments_visible(user).defer(None).only(*own, *others)
 
 
 def states_on_running_servers() -> QuerySet[SiteState]:
-    """States of live sites whose web server runs on a host that responds and is not paused: others have alerts of their
-    own.
+    """Return the states of live sites whose web server runs on a host that responds and is not paused. Stopped servers
+    and silent hosts have separate alerts.
     """
     return SiteState.objects.filter(
         status__in=DEPLOYED,
@@ -77,7 +77,7 @@ def with_items(rows: QuerySet[Deployment]) -> QuerySet[Deployment]:
 
 
 def with_own_sites(user: User, rows: Iterable[Deployment]) -> list[Deployment]:
-    """Deployments with `own_sites`, for lists: the lines of the plan about sites that the user has access to."""
+    """Return the deployments with the attribute `own_sites` set: the PlanSites of sites that the user has access to."""
     found = list(rows)
     lines = {row.pk: row.plan.sites for row in found}
     named = {line.id for part in lines.values() for line in part}
@@ -90,18 +90,18 @@ def with_own_sites(user: User, rows: Iterable[Deployment]) -> list[Deployment]:
 
 
 def of_own_sites(user: User, rows: QuerySet[Deployment], **names: Any) -> QuerySet[Deployment]:
-    """Rows with a site of the user's that matches `names` (`name__icontains=`).
+    """Return the deployments with a site that the user may see and that matches `names` (`name__icontains=`).
 
-    Other teams' sites in the same deployments cannot be found by name.
+    Users cannot find deployments by the names of other teams' sites in them.
     """
     sites = visible(Site.objects.filter(**names), user)
     return rows.filter(pk__in=DeploymentItem.objects.filter(site__in=sites).values("deployment"))
 
 
 def newest_named(user: User, rows: QuerySet[Deployment], words: str, most: int) -> list[int]:
-    """Keys of the newest of these rows that have a site of the user's or a host with the words in its name.
+    """Return the primary keys of the newest `most` deployments with `words` in the name of a visible site or host.
 
-    Both are read from the newest on. The database would read all rows with either before it sorts them.
+    Two queries, one for sites and one for hosts, each read only the newest rows; a single one would read and sort all.
     """
     hosts = list(hosts_visible(user).filter(name__icontains=words).values_list("pk", flat=True))
     found: set[tuple[dt.datetime, int]] = set()
@@ -116,7 +116,7 @@ def is_whole_visible(user: User, deployment: Deployment) -> bool:
 
 
 def shared_with_others(user: User, deployments: Collection[int]) -> set[int]:
-    """Those of these deployments, by primary key, that have sites to which the user has no access."""
+    """Return the deployments, by primary key, that also have sites to which the user has no access."""
     if user.is_admin or not deployments:
         return set()
     foreign = DeploymentItem.objects.filter(deployment__in=deployments).exclude(site__team__in=team_keys(user))
@@ -124,7 +124,7 @@ def shared_with_others(user: User, deployments: Collection[int]) -> set[int]:
 
 
 def deployments_planned(planned: Iterable[Deployment]) -> QuerySet[Deployment]:
-    """The stored rows of these deployments with what the API shows of each."""
+    """Return the stored rows of deployments with the related rows that the API shows."""
     rows = Deployment.objects.filter(pk__in=[row.pk for row in planned]).order_by("pk")
     return with_items(rows).select_related("host", "requested_by", "superseded_by")
 
@@ -139,13 +139,13 @@ def revision_numbered(site: Site, number: int) -> Revision | None:
 
 
 def revisions_of(site: Site) -> QuerySet[Revision]:
-    """Revisions of a site, with `was_live`: whether the revision was ever deployed."""
+    """Return the revisions of a site, with `was_live`: whether the revision was ever deployed."""
     taken = DeploymentItem.objects.filter(revision=OuterRef("pk"), deployment__status=DeploymentStatus.SUCCEEDED)
     return site.revisions.select_related("web_server__host", "created_by").annotate(was_live=Exists(taken))
 
 
 def history_of(site: Site, limit: int = 50) -> list[DeploymentItem]:
-    """The site's deployments, newest first, with their revisions."""
+    """Return the latest deployments of a site, newest first, with their revisions."""
     rows = DeploymentItem.objects.filter(site=site).select_related(
         "deployment__host",
         "deployment__requested_by",
@@ -162,7 +162,7 @@ def state_of(site: Site) -> SiteState | None:
 
 
 def drifts_visible(user: User, *, only_open: bool = True) -> QuerySet[Drift]:
-    """Open drift of the user's sites; only administrators see files of a web server itself."""
+    """Return drift of the sites that the user may see; only administrators see the shared files of web servers."""
     rows = visible(Drift.objects.select_related("site__team", "web_server__host"), user, team_path="site__team")
     return rows.filter(resolution=DriftResolution.OPEN) if only_open else rows
 

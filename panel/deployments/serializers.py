@@ -1,4 +1,4 @@
-"""Deployments, revisions and drift as JSON, never with the content of secret files."""
+"""Serializers for deployments, revisions and drift; content of secret files is never included."""
 
 from __future__ import annotations
 
@@ -85,7 +85,9 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
         ]
 
     def get_observation(self, deployment: Deployment) -> str:
-        """The observation, "" for a reader who may not see all sites, because the text names them."""
+        """Return the observation; "" for users who may not see all sites of the deployment, because the text names
+        them.
+        """
         seen = self.context.get("team_ids")
         whole = seen is None or all(item.site.team_id in seen for item in deployment.items.all())
         return deployment.observation if whole else ""
@@ -96,7 +98,7 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
 
 
 class ObservationSerializer(serializers.Serializer[Any]):
-    """One response, or why there was none."""
+    """One response of a site, or the error without one."""
 
     status = serializers.IntegerField(help_text="0 without a response.")
     error = serializers.CharField(required=False)
@@ -149,8 +151,8 @@ class DeploymentDetailSerializer(DeploymentSerializer):
 
 
 class PlanInput(StrictSerializer):
-    """`sites`, or `hosts` for the sites there that changed since their last deployment. `confirm` applies the plan
-    immediately without review; otherwise the plan waits.
+    """Sites to plan: `sites`, or with `hosts` the sites there that changed since their last deployment. `confirm`
+    applies the plan immediately without review; otherwise the plan waits.
     """
 
     sites = serializers.ListField(

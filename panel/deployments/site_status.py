@@ -1,4 +1,4 @@
-"""Status of a site on its host. Observations of the site are apart (health_changes.py)."""
+"""Choices for the status of a site on its host. Its observed health is stored separately (health_changes.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Thin tasks: load, call the service, nothing else."""
+"""Celery tasks of deployments; each only calls a service."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from panel.websites.services import upstreams_follow
 
 @shared_task
 def run(*uuids: str) -> None:
-    """Run deployments together. Does nothing for those that another worker owns."""
+    """Run queued deployments together, then wake workers for the next ones of the same hosts. Deployments that another
+    worker owns are skipped.
+    """
     attempts = execution.deployments_execute([UUID(uuid) for uuid in uuids])
     done = [uuid for uuid, attempt in attempts.items() if attempt == Attempt.DONE]
     deployments_wake(execution.next_in_line(done))
@@ -31,14 +33,14 @@ def run(*uuids: str) -> None:
 
 @shared_task
 def sweep() -> None:
-    """Wake workers for everything that waits, including jobs of dead workers."""
+    """Wake workers for all queued deployments, including those of dead workers, and end maintenances that are due."""
     deployments_wake(execution.orphans_queue())
     maintenance.maintenance_due_end()
 
 
 @shared_task
 def forget() -> None:
-    """Forget old deployments and revisions."""
+    """Delete old deployments and revisions."""
     retention.old_forget()
 
 
@@ -49,7 +51,7 @@ def watch() -> None:
 
 @shared_task
 def follow_hosts() -> None:
-    """Update the servers of upstreams that follow hosts by their tags."""
+    """Update the servers of upstreams that are chosen by the tags of hosts."""
     upstreams_follow()
 
 

@@ -1,4 +1,4 @@
-"""Messages about queued deployments: one for as many as a worker carries out together."""
+"""Send Celery messages that wake workers for queued deployments, one message for up to AT_ONCE deployments."""
 
 from __future__ import annotations
 

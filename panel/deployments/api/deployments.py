@@ -1,4 +1,4 @@
-"""Deployments, revisions and drift over the API."""
+"""API views of deployments, revisions, drift, and adopted files."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def job_location(uuid: object) -> str:
 
 
 def plans_answer(view: Resource, deployments: Sequence[Deployment], *, accepted: bool = False) -> Response:
-    """Response with the deployments of one batch: waiting for confirmation (201), or accepted (202, Location of the
-    job).
+    """Return a response with the deployments of one batch: 201 if they wait for confirmation, 202 if `accepted`. The
+    Location header is then the job of the first deployment.
     """
     data = DeploymentDetailSerializer(selectors.deployments_planned(deployments), many=True).data
     first = deployments[0].uuid
@@ -81,7 +81,7 @@ class Deployments(Resource):
         return selectors.with_items(selectors.deployments_visible(self.actor))
 
     def filter_queryset(self, queryset: Any) -> Any:
-        """Filter by name only among the caller's own sites."""
+        """Apply the filters of the request; a site name matches only among the caller's own sites."""
         rows = super().filter_queryset(queryset)
         for name in ("items__site__name", "items__site__name__in"):
             if wanted := self.request.query_params.get(name):
@@ -109,7 +109,7 @@ class Deployments(Resource):
 
     @extend_schema(request=PlanInput, responses={201: DeploymentDetailSerializer(many=True)})
     def create(self, request: Request) -> Response:
-        """Plan the deployment, removal or overwriting of these sites: one deployment for each host.
+        """Plan the deployment, removal or overwriting of the given sites: one deployment for each host.
 
         `hosts` instead of `sites` deploys the sites that have changed since their last deployment there; `sites_tagged`
         and `hosts_tagged` select by tag. With `confirm` the plan is applied immediately (202, Location of the job). An
@@ -159,12 +159,12 @@ class Deployments(Resource):
     @extend_schema(responses=StepSerializer(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def steps(self, request: Request, uuid: object = None) -> Response:
-        """List the host's steps, with the output of each command."""
+        """List the steps of the deployment on its host, with the output of each command."""
         return Response(StepSerializer(self.whole().steps.all(), many=True).data)
 
 
 class Revisions(Resource):
-    """Rendered versions of sites; immutable."""
+    """Immutable revisions of sites: each is one saved configuration with its rendered files."""
 
     model = Revision
     serializer_class = RevisionSerializer
@@ -179,8 +179,8 @@ class Revisions(Resource):
     @extend_schema(responses=RevisionFileSerializer(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def files(self, request: Request, pk: str = "") -> Response:
-        """List the files with their content; for private keys and password files only the digest. `path` selects one
-        file.
+        """List the revision's files with their content; for private keys and password files only the digest. `path`
+        selects one file.
         """
         records = self.get_object().files
         path = request.query_params.get("path")
@@ -214,7 +214,7 @@ class Drifts(Resource):
     @extend_schema(request=EmptySerializer, responses=PinSerializer)
     @action(detail=True, methods=["post"])
     def adopt(self, request: Request, pk: str = "") -> Response:
-        """Keep the text found on the host in all later deployments. Administrators only."""
+        """Adopt the file: all later deployments keep the text found on the host. Administrators only."""
         drift = self.get_object()
         if request.auth is None:
             require_sudo(request, "adopt raw directives")
@@ -232,7 +232,7 @@ class Drifts(Resource):
 
 
 class Pins(Resource):
-    """Adopted files, which keep the host's text. Deleting one lets Paddock write the file again."""
+    """Adopted files: deployments keep the host's text. Deleting an entry lets Paddock write the file again."""
 
     model = PinnedFile
     serializer_class = PinSerializer

@@ -1,4 +1,4 @@
-"""Maintenance of sites over the API."""
+"""API views that put sites into maintenance and end it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Sites(StrictSerializer):
 
 
 class MaintenanceEnd(_Sites):
-    """The sites to show again."""
+    """Sites whose maintenance ends."""
 
 
 class MaintenanceInput(_Sites, StrictModelSerializer):
@@ -97,7 +97,7 @@ class Maintenances(Resource):
     @extend_schema(request=MaintenanceEnd, responses=_QUEUED)
     @action(detail=False, methods=["post"], pagination_class=None, filter_backends=[])
     def end(self, request: Request) -> Response:
-        """End the maintenance: the sites respond as before. 204 if none of them is in maintenance."""
+        """End the maintenance of the given sites: they respond as before. 204 if none of them is in maintenance."""
         sites = named_sites(sites_visible(self.actor), self.body(MaintenanceEnd))
         return self._queued(services.maintenance_end(actor=self.actor, sites=sites))
 

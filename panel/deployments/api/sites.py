@@ -1,4 +1,4 @@
-"""Actions of deployments on sites: deploy, disable, delete, move, roll back."""
+"""API actions on sites that need a deployment: disable, delete, move, roll back, and previews of the draft."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ class ExplanationOutcome(serializers.Serializer[Any]):
 
 
 class ExplanationSerializer(serializers.Serializer[Any]):
-    """`block` and `location` are pointers into the site's definition. Sites of other teams are not named."""
+    """Steps by which a web server chooses the response to a URL. `block` and `location` are JSON pointers into the
+    site's definition. Sites of other teams are not named.
+    """
 
     site = serializers.CharField(allow_null=True)
     block = serializers.CharField(allow_blank=True)
@@ -105,7 +107,7 @@ class DeployableSites(Sites):
     }
 
     def _planned(self, planned: Deployment | None) -> Response:
-        """Response with the plan to confirm; 204 if the site was not deployed and the change is already done."""
+        """Return a response with the plan to confirm; 204 if the change is done already: the site was not deployed."""
         return Response(status=204) if planned is None else plans_answer(self, [planned])
 
     @extend_schema(responses=RevisionSerializer(many=True))
@@ -153,7 +155,7 @@ class DeployableSites(Sites):
     @extend_schema(request=EmptySerializer, responses=EmptiedSerializer)
     @action(detail=True, methods=["post"], url_path="empty-cache", writes=Action.DEPLOY)
     def empty_cache(self, request: Request, name: str = "") -> Response:
-        """Delete the cached responses of the site. On Apache, those of its other sites are deleted too."""
+        """Delete the cached responses of the site; on Apache, which has one cache, those of its other sites too."""
         found = caches.site_cache_empty(actor=self.actor, site=self.get_object())
         return Response(EmptiedSerializer(found).data)
 
@@ -180,7 +182,7 @@ class DeployableSites(Sites):
         return plans_answer(self, services.site_move(actor=self.actor, site=site, web_server=web_server))
 
     def _web_server_wanted(self, site: Site) -> WebServer:
-        """Web server from `?web_server=`, else the site's own."""
+        """Return the web server whose ID is in `?web_server=`, or by default the site's own. Raises ApiError."""
         raw = self.request.query_params.get("web_server")
         if raw is not None and not (raw.isascii() and raw.isdecimal() and len(raw) < 18):
             raise parameter_error("web_server", "Set the ID of the web server; /api/v1/web-servers/ lists them.")
@@ -194,8 +196,8 @@ class DeployableSites(Sites):
     @extend_schema(responses=DifferenceSerializer(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def differences(self, request: Request, name: str = "") -> Response:
-        """List settings that the web server (or `web_server`) cannot express, and the configuration rendered
-        instead."""
+        """List settings of the site that its web server (or the one with ID `web_server`) cannot express, and the
+        configuration rendered instead."""
         site = self.get_object()
         web_server = self._web_server_wanted(site)
         spec = freeze.site_spec(site, web_server)
@@ -205,7 +207,7 @@ class DeployableSites(Sites):
     @extend_schema(responses=ExplanationSerializer, parameters=[OpenApiParameter("url", str, required=True)])
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def explain(self, request: Request, name: str = "") -> Response:
-        """Explain step by step which server block and location handle `url`, based on the server's drafts."""
+        """Explain step by step which server block and location of the web server's drafts handle `url`."""
         site = self.get_object()
         web_server = self._web_server_wanted(site)
         form = ExplainForm({"url": request.query_params.get("url", "")})
@@ -222,7 +224,7 @@ class DeployableSites(Sites):
     @extend_schema(responses=PreviewFile(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def preview(self, request: Request, name: str = "") -> Response:
-        """Render the draft for its own web server or `web_server`. Nothing is stored."""
+        """Render the draft of the site for its web server, or for the one with ID `web_server`. Nothing is stored."""
         site = self.get_object()
         web_server = self._web_server_wanted(site)
         files = site_files(site, web_server, freeze.site_spec(site, web_server))

@@ -1,4 +1,4 @@
-"""Actions of deployments on web servers: manage the main file, or leave it to the distribution."""
+"""API action on web servers: manage the main file, or restore the distribution's original."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Change windows over the API."""
+"""API views of change windows and freezes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from panel.deployments.windows.selectors import change_windows
 
 @extend_schema_field({"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$", "example": "22:00"})
 class ClockField(serializers.TimeField):
-    """Hours and minutes in the window's time zone."""
+    """Time of day as `HH:MM`, in the time zone of the change window."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(format="%H:%M", input_formats=["%H:%M"], required=False, allow_null=True, **kwargs)
@@ -79,7 +79,7 @@ class ChangeWindows(Resource):
 
     @extend_schema(request=ChangeWindowInput)
     def partial_update(self, request: Request, pk: str = "") -> Response:
-        """Change a window."""
+        """Change a window or a freeze."""
         row = self.get_object()
         expected = self.expected_version(row)
         values = self.body(ChangeWindowInput, partial=True)
@@ -88,6 +88,6 @@ class ChangeWindows(Resource):
 
     @extend_schema(responses={204: None})
     def destroy(self, request: Request, pk: str = "") -> Response:
-        """Delete a window."""
+        """Delete a window or a freeze."""
         services.change_window_delete(actor=self.actor, window=self.get_object())
         return Response(status=204)

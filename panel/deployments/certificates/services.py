@@ -1,4 +1,4 @@
-"""Renewed certificates on their hosts: the live revision with other certificate files, and nothing of the draft.
+"""Deploy renewed certificates: the live revision of each site with new certificate files; drafts are not deployed.
 
 The panel itself is the actor: permission was checked when the automatic certificate was enabled.
 """
@@ -23,7 +23,7 @@ from panel.websites.models import Certificate, Site
 
 
 def revision_renewed(site: Site, live: Revision, *certificates: Certificate) -> Revision:
-    """The live revision with the current files of these certificates instead of its own."""
+    """Return a revision like the live one, but with the current files of the given certificates."""
     files = []
     for certificate in certificates:
         paths = freeze.tls_files(site, live.web_server, certificate)
@@ -37,7 +37,7 @@ def revision_renewed(site: Site, live: Revision, *certificates: Certificate) -> 
 
 
 def certificates_deploy(host: Host, renewed: Sequence[tuple[Site, Certificate]]) -> Deployment | None:
-    """Queue one deployment, with one reload, of all renewed certificates on a host; None when each of them is live.
+    """Queue one deployment, with one reload, of all renewed certificates on a host; None if all are already live.
 
     Raises Conflict when a site is being deployed, ApplicationError (code `drift`) when files were edited on the host.
     """
@@ -55,7 +55,7 @@ def certificates_deploy(host: Host, renewed: Sequence[tuple[Site, Certificate]])
 
 
 def revision_restore(site: Site, revision: Revision) -> Deployment | None:
-    """Queue the return to an earlier live revision; None if it is still live."""
+    """Queue a deployment that restores an earlier revision of a site; return None if it is live, or the site is not."""
     live = live_revision(site)
     if live is None or live.pk == revision.pk:
         return None
@@ -69,6 +69,6 @@ def _deploy(changes: Sequence[tuple[Host, Change]]) -> Deployment | None:
     try:
         deployments_confirm_themselves([plan])
     except ApplicationError:
-        plan.delete()  # nobody is to confirm it
+        plan.delete()  # otherwise users could confirm it
         raise
     return plan

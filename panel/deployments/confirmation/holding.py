@@ -1,4 +1,4 @@
-"""Confirmed deployments that wait for their wave of a rollout: `planned`, with a time of confirmation."""
+"""Confirmed deployments that wait for their wave of a rollout: status `planned`, with `confirmed_at` set."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from panel.hosts.services import refuse_paused
 
 
 def held_release(pks: Collection[int]) -> None:
-    """Queue held deployments. Raises Conflict if another revision went live meanwhile, if a site is being deployed, or
-    if a host is paused; nothing is queued then.
+    """Queue confirmed deployments that waited for their wave. Raises Conflict, and queues none, if another revision
+    went live meanwhile, if a site is being deployed, or if a host is paused.
 
     A changed draft does not matter: the deployment carries the revision that was confirmed.
     """
@@ -34,9 +34,9 @@ def held_release(pks: Collection[int]) -> None:
 
 
 def waiting_cancel(pks: Collection[int], words: str) -> int:
-    """Cancel those of these deployments that no worker has begun, with the reason; return their number.
+    """Cancel the given deployments if they wait or are queued, with `words` as their error; return the number canceled.
 
-    If the host was told of one and is silent since, its error explains that the result is unknown.
+    Deployments that were already sent to a host that has not responded get the error UNKNOWN_RESULT instead.
     """
     now = timezone.now()
     waiting = Deployment.objects.filter(

@@ -1,4 +1,4 @@
-"""Decisions about plans: confirm those that are still current, discard plans, cancel queued deployments."""
+"""Confirm plans that are still current, discard plans, and cancel queued deployments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from panel.websites.services import site_enable
 from panel.websites.versions import plans_outdate
 
 _RENDERED_NOW = (DeploymentKind.DEPLOY, DeploymentKind.MOVE)
-# Changes that people plan; what restores or renews a live state, and maintenance pages, are allowed at any time.
+# Kinds that change windows restrict. Restoring or renewing a live state, and maintenance, are allowed at any time.
 IN_WINDOWS = (DeploymentKind.DEPLOY, DeploymentKind.MOVE, DeploymentKind.DISABLE, DeploymentKind.MAIN)
 ACTIVE = (DeploymentStatus.QUEUED, DeploymentStatus.RUNNING)
 _CANCELLABLE = (DeploymentStatus.PLANNED, DeploymentStatus.QUEUED)
@@ -37,7 +37,7 @@ UNKNOWN_RESULT = (
 
 
 def _require_main(actor: User, deployments: Iterable[Deployment]) -> None:
-    """Require permission for a main file, which belongs to no site and no team."""
+    """Require an administrator if one of the deployments changes a main file, which belongs to no site and no team."""
     if any(row.kind == DeploymentKind.MAIN for row in deployments):
         require(actor, Action.ADMINISTER)
 
@@ -51,8 +51,8 @@ def deployment_confirm(
     despite_windows: bool = False,
     held: Collection[int] = (),
 ) -> list[Deployment]:
-    """Confirm a plan: queue the deployment and the others of its batch. Those in `held` (ids) wait for their wave of a
-    rollout (holding.py).
+    """Confirm a plan: queue the deployment and the others of its batch. Deployments in `held` (ids) wait for their wave
+    of a rollout (holding.py).
 
     Raises Conflict if the plan is outdated or a site is already being deployed, and ApplicationError (code `drift`) if
     files were edited on the host and `accept_drift` is false, because they would be overwritten. With `deploy_anyway`
@@ -80,7 +80,7 @@ def deployment_confirm(
 
 
 def _batch_of(deployment: Deployment) -> tuple[list[Deployment], list[DeploymentItem]]:
-    """The deployments of the batch with their hosts, and their items with sites and revisions."""
+    """Return all deployments of the deployment's batch with their hosts, and their items with sites and revisions."""
     batch = list(Deployment.objects.filter(batch=deployment.batch).select_related("host").order_by("pk"))
     rows = DeploymentItem.objects.filter(deployment__batch=deployment.batch).order_by("deployment", "pk")
     rows = rows.select_related("site__team", "revision__web_server__host")
@@ -92,7 +92,9 @@ def _batch_of(deployment: Deployment) -> tuple[list[Deployment], list[Deployment
 
 
 def deployments_confirm_themselves(deployments: Sequence[Deployment]) -> None:
-    """Queue plans that the panel made by itself, under the same conditions. Raises Conflict, ApplicationError."""
+    """Queue plans that the panel made without a user. Raises Conflict if a plan is outdated, a host paused, or a site
+    being deployed, and ApplicationError (code `drift`) if files were edited on a host.
+    """
     if not deployments:
         return
     rows = DeploymentItem.objects.filter(deployment__in=deployments).order_by("deployment", "pk")
@@ -125,13 +127,13 @@ def refuse_busy(sites: Iterable[int]) -> None:
 
 
 def _refuse_stale(items: Sequence[DeploymentItem]) -> None:
-    """Reject plans that differ from the current database state, with a constant number of queries."""
+    """Raise Conflict for plans that no longer match the database. The number of queries is constant."""
     refuse_other_live(items)
     _refuse_changed([item for item in items if item.deployment.kind in _RENDERED_NOW])
 
 
 def refuse_other_live(items: Sequence[DeploymentItem]) -> None:
-    """Reject plans that start from another live revision than the current one."""
+    """Raise Conflict if the live revision or the disabled files of a site are not those that its plan replaces."""
     sites = [item.site for item in items]
     live, disabled = live_numbers(sites), disabled_revision_ids(sites)
     for item in items:
@@ -149,7 +151,7 @@ def refuse_other_live(items: Sequence[DeploymentItem]) -> None:
 
 
 def _refuse_changed(items: Sequence[DeploymentItem]) -> None:
-    """Reject plans made for an older version of a draft or of its web server. The sites are locked."""
+    """Raise Conflict for plans of an older version of a draft or of its web server. The caller has locked the sites."""
     placed = [(item, item.revision) for item in items if item.revision]
     drafts = Site.objects.filter(pk__in=[item.site_id for item, _ in placed])
     versions = dict(drafts.values_list("pk", "version"))
@@ -184,14 +186,14 @@ def _confirm_rows(actor: User | None, batch: Sequence[Deployment], anyway: bool,
 
 
 def wake_workers(deployments: Sequence[Deployment]) -> None:
-    """Wake workers after the commit. If the message is lost, the sweep finds the queued rows later."""
+    """Wake workers for queued deployments after the commit. If the message is lost, a sweep finds the rows later."""
     uuids = [row.uuid for row in deployments]
     transaction.on_commit(lambda: deployments_wake(uuids), robust=True)
 
 
 def deployment_cancel(*, actor: User, deployment: Deployment) -> Deployment:
-    """Discard a plan, or cancel a queued deployment. A running deployment always ends by itself, complete or rolled
-    back. If the host was told of a queued one and is silent since, the deployment's error explains that.
+    """Discard a plan, or cancel a queued deployment. Raises Conflict for a running one, which ends complete or rolled
+    back. A queued one that was sent to a host which has not responded since gets the error UNKNOWN_RESULT.
     """
     items = deployment.items.select_related("site__team")
     require_each(actor, Action.DEPLOY, (item.site.team for item in items))
@@ -213,14 +215,14 @@ def deployment_cancel(*, actor: User, deployment: Deployment) -> Deployment:
 
 
 def _take_back_disabling(rows: QuerySet[Deployment]) -> None:
-    """Enable sites again that were disabled by the confirmation, because they stay on their host."""
+    """Enable the sites again that the confirmation of these deployments disabled, because they stay on their host."""
     for row in rows.filter(confirmed_at__isnull=False):
         if row.disables:
             disabling_take_back(row)
 
 
 def disabling_take_back(deployment: Deployment) -> None:
-    """Cancel the disabling of sites by a deployment that did not disable them: they stay enabled."""
+    """Enable the sites again that a deployment was to disable, because it did not succeed or was canceled."""
     sites = Site.objects.filter(deployment_items__deployment=deployment, enabled=False)
     disabled = list(sites.values_list("pk", flat=True))
     Site.objects.filter(pk__in=disabled).update(enabled=True)

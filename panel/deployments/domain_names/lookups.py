@@ -1,4 +1,4 @@
-"""Domain names in DNS, and the addresses of hosts."""
+"""Look up domain names in DNS and the IP addresses of hosts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RESERVED = ("example", "example.com", "example.net", "example.org", "invalid", 
 
 
 def names_of(blocks: Iterable[Iterable[str]]) -> list[str]:
-    """Server names that DNS can resolve: exact names, no IP addresses, and no reserved names."""
+    """Return the server names that public DNS can resolve: exact names, without IP addresses and reserved names."""
     names = [name.lower() for block in blocks for name in block if server_names.kind(name) == "exact"]
     return [name for name in dict.fromkeys(names) if "." in name and not _is_special(name)]
 
@@ -31,7 +31,7 @@ def _is_special(name: str) -> bool:
 
 
 def resolved(name: str) -> list[str] | None:
-    """Addresses of a name; None if DNS does not tell in time."""
+    """Return the IP addresses of a domain name, [] if it has none; None if DNS fails or takes longer than LOOK_S."""
     asking, until = resolver(LOOK_S), time.monotonic() + LOOK_S
     found: list[str] = []
     for kind in ("A", "AAAA"):
@@ -46,7 +46,7 @@ def resolved(name: str) -> list[str] | None:
 
 
 def addresses_of(host: Host) -> set[str]:
-    """Literal addresses of a host: those of its interfaces, and the one at which the panel reaches it."""
+    """Return the IP addresses of a host: of its interfaces, and of the address at which the panel reaches it."""
     found = {str(address) for address in host.facts.get("addresses", ())}
     try:
         found.add(str(ipaddress.ip_address(host.address)))
@@ -65,5 +65,5 @@ def _is_literal(text: str) -> bool:
 
 
 def public_of(addresses: Iterable[str]) -> list[str]:
-    """Addresses that the internet reaches."""
+    """Return the given IP addresses that are public (reachable from the internet), sorted as text."""
     return sorted(address for address in addresses if ipaddress.ip_address(address).is_global)

@@ -1,4 +1,4 @@
-"""The watched names of a site."""
+"""Model for the domain names of a live site that the panel looks up in DNS each hour."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from panel.websites.models import Site
 
 
 class NameWatch(models.Model):
-    """Names of a live site that pointed to its host, and those of them that point elsewhere now, each with a sentence.
+    """Names of a live site: `here` have pointed to its host; `gone` point elsewhere now, each with an explanation.
 
     Names that never pointed to the host are not watched: a load balancer or a proxy may be in front of it.
     """

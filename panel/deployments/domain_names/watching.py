@@ -24,7 +24,7 @@ PART = 100  # sites between two looks at the clock
 
 
 def look() -> int:
-    """Look up the names of all live sites, those that were not looked up for longest first; return their number."""
+    """Look up the names of live sites, longest unchecked first, for up to ROUND_S; return the number of sites."""
     until, count = time.monotonic() + ROUND_S, 0
     rows = SiteState.objects.filter(status__in=DEPLOYED, revision__isnull=False)
     rows = rows.order_by(F("site__name_watch__looked_at").asc(nulls_first=True), "pk")

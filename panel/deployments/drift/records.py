@@ -1,4 +1,4 @@
-"""Managed files that were edited on their hosts."""
+"""Model for managed files that were edited on their hosts."""
 
 from __future__ import annotations
 

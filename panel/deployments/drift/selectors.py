@@ -1,4 +1,4 @@
-"""Reads for checks of drift."""
+"""Selectors for the periodic drift check of hosts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from panel.hosts.models import Host, HostStatus
 
 
 def hosts_to_check() -> list[int]:
-    """Keys of the hosts that responded last and are not paused."""
+    """Return the primary keys of all hosts that are ready and not paused."""
     rows = Host.objects.filter(status=HostStatus.READY, is_paused=False)
     return list(rows.order_by("pk").values_list("pk", flat=True))
 
 
 def host_to_check(pk: int) -> Host | None:
-    """The host with what connecting to it needs; None if it was deleted."""
+    """Return a host with the related rows that a connection needs; None if it was deleted or is paused."""
     return Host.objects.select_related("authority", "bastion__authority").filter(pk=pk, is_paused=False).first()

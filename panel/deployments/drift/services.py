@@ -80,7 +80,7 @@ def _disabled_states(host: Host) -> Iterable[SiteState]:
 def drift_check(host: Host) -> list[Drift]:
     """Compare a host's managed files with the deployed ones and return the open drift. Raises RemoteError.
 
-    Hosts with a running deployment are skipped, because their files are changing.
+    While another job locks the host, return the known drift without a check, because files may be changing.
     """
     try:
         with host_lock(host, f"drift check of {host}"):
@@ -91,7 +91,7 @@ def drift_check(host: Host) -> list[Drift]:
 
 
 def drift_check_quietly(host: Host) -> None:
-    """Run the periodic check; an unreachable host is reported on its own page."""
+    """Check a host for drift, but only log a failure: an unreachable host is reported on its own page."""
     try:
         drift_check(host)
     except ApplicationError as error:
@@ -99,7 +99,7 @@ def drift_check_quietly(host: Host) -> None:
 
 
 def drift_job(job: HostJob) -> dict[str, object]:
-    """Run the host job of kind `drift`: {"open": number of edited files, "paths": the first 100}."""
+    """Run the host job of kind `drift`; return {"open": number of edited files, "paths": the first 100}."""
     found = drift_check(job.host)
     return {"open": len(found), "paths": [row.path for row in found[:100]]}
 
@@ -155,7 +155,7 @@ def _close(row: Drift, resolution: DriftResolution) -> None:
 
 
 def statuses_refresh(sites: Collection[int]) -> None:
-    """Set the status of these sites, by id, to live or drifted, depending on open drift. Other rows are not written."""
+    """Set the status of sites, given by id, to live or drifted, depending on open drift. Other rows are not written."""
     states = SiteState.objects.filter(site__in=sites)
     is_open = Exists(Drift.objects.filter(site=OuterRef("site"), resolution=DriftResolution.OPEN))
     states.filter(is_open, status=SiteStatus.LIVE).update(status=SiteStatus.DRIFTED)
@@ -173,7 +173,7 @@ class Adoptable:
 
 @transaction.atomic
 def drift_adopt(*, actor: User, drift: Drift) -> PinnedFile:
-    """Keep the text found on the host: it becomes a revision of the site and stays at this path until `pin_release`.
+    """Adopt an edited file: the host's text becomes a revision of the site and stays in the file until `pin_release`.
 
     Settings that affect this file have no effect until then; every plan mentions this. Administrators only, because the
     text consists of raw directives.
@@ -194,7 +194,9 @@ def drift_adopt(*, actor: User, drift: Drift) -> PinnedFile:
 
 
 def adopted(actor: User, drift: Drift, found: Adoptable, spec: dict[str, object]) -> Revision:
-    """Record that the site is live, or disabled, with the text found on the host; `spec` is its frozen site."""
+    """Store a revision with the text found on the host as the live or disabled one of its site, and return it.
+    `spec` is the frozen site to store with it.
+    """
     site, state = found.site, found.revision
     stored = records_of(state.files)
     (kept,) = blobs_keep({0: [RenderedFile(found.path, drift.found, mode=stored[found.path].mode)]})[0]
@@ -209,8 +211,8 @@ def adopted(actor: User, drift: Drift, found: Adoptable, spec: dict[str, object]
 
 
 def adoptable(drift: Drift) -> Adoptable:
-    """The site, the revision that holds the file, and the file's path while the site is enabled. ApplicationError for
-    files that cannot be adopted.
+    """Return the site, the revision that holds the file, and the file's path while the site is enabled. Raises
+    ApplicationError for files that cannot be adopted.
     """
     if drift.resolution != DriftResolution.OPEN:
         raise Conflict(f"{drift.path} is already {drift.get_resolution_display().lower()}.")
@@ -237,7 +239,7 @@ def adoptable(drift: Drift) -> Adoptable:
 
 
 def _refuse_other_files(drift: Drift, deployed: FileRecord) -> None:
-    """Refuse links and secrets."""
+    """Raise ApplicationError for links, other files without text, and secrets."""
     if deployed.link or sha256_of(drift.found) != drift.found_sha256:
         raise ApplicationError(f"{drift.path} is not a text file, so it cannot be adopted. Overwrite it.")
     if deployed.secret:
@@ -247,13 +249,13 @@ def _refuse_other_files(drift: Drift, deployed: FileRecord) -> None:
 
 
 def drift_overwrite(*, actor: User, site: Site) -> Deployment:
-    """Plan to restore the last deployed file; confirm with `accept_drift`."""
+    """Plan to restore the edited files of a site as last deployed; the plan must be confirmed with `accept_drift`."""
     return deployment_plan(actor=actor, sites=[site], kind=DeploymentKind.OVERWRITE)[0]
 
 
 @transaction.atomic
 def pin_release(*, actor: User, pin: PinnedFile) -> None:
-    """Let the panel render the file again, starting with the next deployment."""
+    """Delete the pin of an adopted file, so that the next deployment writes the file again. Administrators only."""
     require(actor, Action.ADMINISTER)
     audit_record(actor=actor, action="pin.release", target=pin.site, before={"path": pin.path, "sha256": pin.blob_id})
     version_count(pin.site)

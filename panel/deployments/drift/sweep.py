@@ -12,15 +12,15 @@ from panel.deployments.drift.services import drift_check_quietly
 from panel.hosts.rounds import hosts_round
 
 EVERY_S = 600.0  # between two sweeps (settings.CELERY_BEAT_SCHEDULE)
-REST_S = 30.0  # a host that was not begun by then before the next sweep waits for it
+REST_S = 30.0  # no check begins in the last REST_S before the next sweep
 AT_ONCE = 4  # hosts: deployments of the same worker need the processor too
 _SWEEP = "deployments:drift-sweep"
 
 
 def hosts_check() -> int:
-    """Check the hosts that respond once; return the number of hosts that were checked.
+    """Check every ready host for drift once; return the number of checked hosts.
 
-    Does nothing while another worker does it, or if it was done less than EVERY_S ago.
+    Return 0 at once if any worker began a round less than about EVERY_S ago.
     """
     if not cache.add(_SWEEP, True, timeout=EVERY_S - REST_S):
         return 0
@@ -33,7 +33,7 @@ def hosts_check() -> int:
 
 
 def host_check(pk: int) -> bool:
-    """Check one host; False if it was deleted or paused meanwhile."""
+    """Check one host for drift; return False if it was deleted or paused meanwhile."""
     host = host_to_check(pk)
     if host is not None:
         drift_check_quietly(host)

@@ -1,5 +1,5 @@
 """Compare responses of an adopted site before and after its first deployment, with requests derived from its locations.
-Pure.
+Pure functions. Format of a comparison:
 
 {"requests": [{"url", "before": Answer, "after": Answer | null, "differences": ["status", "body", "header X"]}],
      "same": n, "different": n, "complete": bool}
@@ -26,7 +26,7 @@ _IGNORED = ("expires",)
 
 
 def paths_of(block: ServerBlock) -> list[str]:
-    """Paths that reach every location of the block, and one path without a file."""
+    """Return sample paths for the locations of a server block, and one path without a file; at most MAX_PATHS."""
     found = ["/", _UNTESTED]
     for location in block.locations:
         found += _samples(location)
@@ -51,7 +51,7 @@ def _samples(location: Location) -> list[str]:
 
 
 def requests_of(specs: Iterable[SiteSpec]) -> list[Probe]:
-    """Requests for the comparison, at most MAX_REQUESTS, taken from the blocks in turn."""
+    """Return the requests to compare, taken from the server blocks in turn; at most MAX_REQUESTS."""
     rows = [_of_block(block) for spec in specs for block in spec.blocks]
     found: list[Probe] = []
     for number in range(max((len(row) for row in rows), default=0)):
@@ -72,7 +72,7 @@ def _of_block(block: ServerBlock) -> list[Probe]:
 
 
 def question(probe: Probe) -> dict[str, object]:
-    """One request in the format of the agent's operation `answers`."""
+    """Return a request in the format of the agent's operation `answers`."""
     usual = 443 if probe.tls else 80
     port = "" if probe.port == usual else f":{probe.port}"
     return {
@@ -92,7 +92,7 @@ def url_of(probe: Probe) -> str:
 
 
 def begun(probes: Sequence[Probe], first: Sequence[Message], again: Sequence[Message]) -> list[Message]:
-    """Rows of a comparison before the change; `first` and `again` are two rounds of the same requests."""
+    """Return the rows of a comparison before the change, from the responses to two rounds of the same requests."""
     rows = []
     for probe, answer, second in zip(probes, first, again, strict=True):
         changing = sorted(_differences(answer, second))
@@ -102,7 +102,7 @@ def begun(probes: Sequence[Probe], first: Sequence[Message], again: Sequence[Mes
 
 
 def finished(rows: Sequence[Message], after: Sequence[Message]) -> Message:
-    """The complete comparison. Requests without a response before the change are left out."""
+    """Return the complete comparison with the responses after the change, without requests that failed before it."""
     done = []
     for row, answer in zip(rows, after, strict=True):
         if "error" in row["before"]:

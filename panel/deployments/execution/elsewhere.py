@@ -1,4 +1,4 @@
-"""Responses of a site on the host that it leaves, before it is deployed on the new host."""
+"""Observe the responses of moving sites on their old hosts, before they are deployed on the new host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """The host that these sites leave, and the folders of its logs."""
+    """An old host, the sites that move away from it (`asked`), and the folders of its logs."""
 
     host: Host
     asked: tuple[Asked, ...]
@@ -26,9 +26,9 @@ class Elsewhere:
 
 
 def observed(request: ApplyRequest, places: Sequence[Elsewhere]) -> ApplyRequest:
-    """The same request with the observations of the old hosts. Makes no query.
+    """Return the request with the responses that the old hosts gave to its probes. Makes no database query.
 
-    If a host is unreachable, its sites must respond well on the new host.
+    If an old host is unreachable, its sites must respond well on the new host.
     """
     probes = list(request.probes)
     for place in places:
@@ -57,7 +57,7 @@ def _observed(probes: Sequence[Probe], place: Elsewhere) -> list[Probe]:
 
 
 def _busiest(place: Elsewhere) -> list[Probe]:
-    """Requests for the busiest addresses in the logs of that host."""
+    """Return probes of the busiest addresses in the access logs of the old host."""
     logs = [(item, host, path) for item in place.asked if item.old for host, path in logs_of(item.old)]
     if not logs:
         return []
@@ -70,7 +70,7 @@ def _busiest(place: Elsewhere) -> list[Probe]:
 
 
 def _there(probe: Probe) -> Probe:
-    """The request in the form in which the old host receives it."""
+    """Return the probe with the address and port at which the old host serves the site."""
     if not probe.was:
         return probe
     address, port = probe.was

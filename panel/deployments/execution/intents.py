@@ -13,7 +13,7 @@ NO_CERTIFICATE = 400  # of a server block that requires a client's certificate; 
 
 
 def intended(spec: SiteSpec, number: int, listen: Listen, host: str, path: str) -> tuple[int, ...]:
-    """The statuses that server block `number` asks for at this address: of a deny, a redirect, a password."""
+    """Return the statuses that server block `number` gives this address on purpose, e.g. for a denial or a password."""
     block = spec.blocks[number]
     if listen.tls and requires_certificate(block):
         return (NO_CERTIFICATE,)
@@ -36,7 +36,7 @@ def intended(spec: SiteSpec, number: int, listen: Listen, host: str, path: str) 
 
 
 def requires_certificate(block: ServerBlock) -> bool:
-    """Return whether requests over TLS without a client's certificate are refused."""
+    """Return whether a server block refuses TLS requests without a client certificate."""
     return block.client_certificates is not None and block.client_certificates.required
 
 

@@ -1,4 +1,4 @@
-"""Queued deployments of one host that are carried out as one transaction: one test, and one reload per web server.
+"""Join queued deployments of one host into one transaction, with one test, and one reload per web server.
 
 Twenty changes of one host at the same time would reload its web server twenty times. If the joined transaction does not
 succeed, nothing of it stays on the host, and each deployment is carried out alone.
@@ -21,9 +21,9 @@ Group = tuple[Deployment, ...]
 
 
 def first_groups(rows: Sequence[Deployment]) -> dict[Host, Group]:
-    """The deployments to carry out now, by host: the first of `rows` with those that join it, in this order.
+    """Return the deployments to carry out now, by host: the first of its `rows` and those that join it, in this order.
 
-    Sets `joined_as` of the rows of a group, which is stored before anything is sent.
+    Sets `joined_as` on the rows of a group; the caller must save it before anything is sent.
     """
     found: dict[Host, list[Deployment]] = defaultdict(list)
     closed: set[Host] = set()
@@ -44,7 +44,7 @@ def first_groups(rows: Sequence[Deployment]) -> dict[Host, Group]:
 
 
 def _joins(group: Sequence[Deployment], row: Deployment, joinable: Mapping[int, int]) -> bool:
-    """Return whether a row belongs to the transaction of the group."""
+    """Return whether a deployment is carried out in the same transaction as the given group of its host."""
     first = group[0]
     if first.started_at is not None or row.started_at is not None:  # the host may know the transaction already
         return first.joined_as is not None and first.joined_as == row.joined_as
@@ -54,14 +54,14 @@ def _joins(group: Sequence[Deployment], row: Deployment, joinable: Mapping[int, 
 
 
 def _places(row: Deployment) -> set[object]:
-    """Sites and paths that a deployment changes, without files of the web servers, which follow from all sites."""
+    """Return site ids and paths that a deployment changes, without the web servers' shared files."""
     return {site.id for site in row.plan.sites} | {file.path for file in row.plan.files if file.site}
 
 
 def _joinable(rows: Sequence[Deployment]) -> dict[int, int]:
-    """Ids of the deployments that can join others, with the id of the one team that has their sites.
+    """Return the ids of deployments that can join others, each with the id of the one team that owns its sites.
 
-    Those of other teams do not join: the steps of a transaction name all of its sites.
+    Deployments of different teams are not joined: the steps of a transaction name all of its sites.
     """
     hosts = [row.host_id for row in rows]
     plain = [row for row in rows if hosts.count(row.host_id) > 1 and _is_plain(row)]
@@ -82,7 +82,7 @@ def _joinable(rows: Sequence[Deployment]) -> dict[int, int]:
 
 
 def _is_plain(row: Deployment) -> bool:
-    """Return whether the deployment only puts files of sites on the host, and nothing follows from its end."""
+    """Return whether a deployment only puts files of sites on the host, and nothing else depends on its end."""
     return (
         row.kind == DeploymentKind.DEPLOY
         and row.on_success == OnSuccess.NOTHING

@@ -1,4 +1,4 @@
-"""Records written after deployments end: their rows, the sites' states, and follow-up changes."""
+"""Record the end of deployments: their rows, the states of their sites, and follow-up changes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ STATUS_OF = {
 class End:
     """Result of one deployment.
 
-    `steps` is empty if the agent sent none; `web_server_files`: each web server's own files after success.
+    `steps` is empty if the agent sent none; `web_server_files`: shared files of each web server (by id) after success.
     """
 
     deployment: Deployment
@@ -73,13 +73,13 @@ def end_of(
     web_server_files: Mapping[int, list[FileRecord]],
     comparison: dict[str, object] | None = None,
 ) -> End:
-    """Result of a deployment, from the agent's outcome."""
+    """Return the End of a deployment, from the result that the agent sent."""
     status = STATUS_OF[result.outcome]
     return End(deployment, status, result.error, result.steps, web_server_files, comparison, result.checks)
 
 
 def ends_of(group: Sequence[Deployment], end: End) -> list[End]:
-    """The same result for each deployment of a transaction, with the checks of its own sites.
+    """Return the result of a joined transaction once for each of its deployments, with the checks of its own sites.
 
     Files of the web servers and the comparison are recorded once.
     """
@@ -96,7 +96,7 @@ def ends_of(group: Sequence[Deployment], end: End) -> list[End]:
 
 @transaction.atomic
 def ends_record(claim: Claim, ends: Sequence[End]) -> None:
-    """Record all results, except for deployments that the worker no longer owns.
+    """Store the results of ended deployments, except for deployments that the worker no longer owns.
 
     The number of queries is constant, apart from failures and follow-ups.
     """
@@ -136,7 +136,7 @@ def _rows_end(claim: Claim, ends: Sequence[End]) -> None:
 
 
 def comparison_record(claim: Claim, deployment: Deployment, comparison: dict[str, object]) -> None:
-    """Record the comparison of a deployment, if the worker still owns it."""
+    """Store the compared responses of a deployment's adopted sites, if the worker still owns the deployment."""
     claim.rows.filter(pk=deployment.pk).update(comparison=comparison)
     deployment.comparison = comparison
 
@@ -183,7 +183,7 @@ def _succeeded(ends: Sequence[End]) -> None:
 
 
 def _follow(deployment: Deployment) -> None:
-    """Apply the change named by `on_success`."""
+    """Make the database change that `on_success` of a successful deployment names."""
     target = deployment.target
     match deployment.on_success:
         case OnSuccess.MAIN if target:
@@ -196,7 +196,7 @@ def _follow(deployment: Deployment) -> None:
 
 
 def _followers_queue(deployments: Iterable[int]) -> None:
-    """Queue the deployments that waited for these."""
+    """Queue planned deployments that waited for the given deployments (ids)."""
     waiting = Deployment.objects.filter(waits_for__in=deployments, status=DeploymentStatus.PLANNED)
     followers = list(waiting.only("pk", "uuid"))
     if followers and waiting.update(status=DeploymentStatus.QUEUED):
@@ -204,7 +204,7 @@ def _followers_queue(deployments: Iterable[int]) -> None:
 
 
 def _hand_over(deployment: Deployment, web_server: WebServer) -> None:
-    """Mark the drafts as equal to the configuration that the deployment made live."""
+    """Assign the sites of a finished move to their new web server, with the paths of their logs on it."""
     sites = list(Site.objects.filter(deployment_items__deployment=deployment).select_related("web_server"))
     for site in sites:
         logs_follow(site, web_server)
@@ -213,7 +213,7 @@ def _hand_over(deployment: Deployment, web_server: WebServer) -> None:
 
 
 def _site_forget(deployment: Deployment, site: Site) -> None:
-    """Delete the site; permission was checked when the deletion was planned and confirmed."""
+    """Delete a site that its deployment removed from the host. The plan and its confirmation checked the permission."""
     audit_record(actor=deployment.requested_by, action="site.delete", target=site, before=snapshot(site))
     history_forget(site)
     site.delete()
@@ -222,7 +222,7 @@ def _site_forget(deployment: Deployment, site: Site) -> None:
 def _states_set(
     items: Sequence[DeploymentItem], deployments: Mapping[int, Deployment], seen: Mapping[tuple[int, int], Observed]
 ) -> None:
-    """Set the states of the sites. `seen`: observations, by deployment and site."""
+    """Write the states of sites after successful deployments. `seen`: observations, by ids of deployment and site."""
     now = timezone.now()
     states = []
     known = SiteState.objects.filter(site__in=[item.site_id for item in items])
@@ -247,7 +247,7 @@ def _states_set(
 
 
 def _status(item: DeploymentItem, kind: str) -> SiteStatus:
-    """Status of a site after its deployment: a draft if its first deployment was rolled back."""
+    """Return the status of a site after its deployment; draft if its first deployment was undone by a rollback."""
     if item.revision_id:
         return SiteStatus.LIVE
     is_undone = kind == DeploymentKind.ROLLBACK and not item.disabled_after_id
@@ -255,7 +255,7 @@ def _status(item: DeploymentItem, kind: str) -> SiteStatus:
 
 
 def _drift_close(items: Sequence[DeploymentItem], deployments: Mapping[int, Deployment]) -> None:
-    """Close drift at every planned path, which now has the planned content."""
+    """Close the open drift of all files that the deployments wrote or removed."""
     planned = {(item.site_id, file.path) for item in items for file in deployments[item.deployment_id].plan.files}
     open_rows = Drift.objects.filter(resolution=DriftResolution.OPEN, site__in=[item.site_id for item in items])
     gone = [pk for pk, site, path in open_rows.values_list("pk", "site_id", "path") if (site, path) in planned]

@@ -40,9 +40,9 @@ class Health:
 
 @dataclass(frozen=True)
 class Asked:
-    """One site of a deployment. `old` is its live revision, None when nothing of it was served; `is_moved`: that is on
-    another host, where somebody else has to ask. `busiest`: addresses by the name that a server block is asked by.
-    `certificates`: SHA-256 by the certificate's name."""
+    """One site of a deployment, with all that its probes depend on. `old`: the live revision, None if nothing is live;
+    `is_moved`: `old` is on another host. `busiest`: paths by host name. `certificates`: SHA-256 by certificate name.
+    """
 
     new: SiteSpec
     health: Health = field(default_factory=Health)
@@ -54,7 +54,7 @@ class Asked:
 
 
 def host_for(block: ServerBlock) -> str | None:
-    """A name that this block handles; None if it has only regular expressions."""
+    """Return a host name that a server block handles; None if it has only regular expressions."""
     for name in block.names:
         if name.startswith("~"):
             continue
@@ -63,7 +63,7 @@ def host_for(block: ServerBlock) -> str | None:
 
 
 def _plain(name: str) -> str:
-    """A name that fits this server name."""
+    """Return a host name that matches a server name, which may have a wildcard."""
     if name.startswith("*."):
         return "probe" + name[1:]
     if name.startswith("."):
@@ -78,13 +78,13 @@ def connect_to(listen: Listen) -> str:
 
 
 def probes_of(asked: Asked) -> list[Probe]:
-    """The health page by every listen of every block, then the addresses of its locations and of its log."""
+    """Return all probes of a site: its health page on every listen, then addresses of its locations and its log."""
     health = [probe for _listen, probe in health_probes(asked)]
     return list(dict.fromkeys([*health, *extras_of(asked)]))
 
 
 def health_probes(asked: Asked) -> Iterator[tuple[Listen, Probe]]:
-    """The health page by every listen of every block."""
+    """Yield a probe of the health page for every listen of every server block, with that listen."""
     for number, listen, host in _listens(asked.new):
         yield listen, _health(asked, number, listen, host)
 
@@ -101,10 +101,10 @@ def _health(asked: Asked, number: int, listen: Listen, host: str) -> Probe:
     health = asked.health
     made = _probe(asked, number, listen, host, health.path)
     redirects = asked.new.blocks[number].redirect_to_https and not listen.tls
-    if redirects:  # what is expected is expected behind the redirect
+    if redirects:  # the expected health page is behind the redirect
         return made
     if listen.tls and requires_certificate(asked.new.blocks[number]):
-        # The request has no certificate. A check that does not hold is undone, even if there was none before.
+        # Probes send no certificate. Another status rolls the deployment back, even if none was observed before.
         return replace(made, status=NO_CERTIFICATE, fresh=True, required=True)
     if asked.new.maintenance is not None:
         shows_page = not maintenance.excepts(asked.new, made.address)
@@ -134,7 +134,7 @@ def _probe(asked: Asked, number: int, listen: Listen, host: str, path: str) -> P
 
 
 def _was(old: SiteSpec | None, listen: Listen, host: str) -> tuple[str, int] | None:
-    """Address and port of the live revision for this name and scheme, or None."""
+    """Return the address and port at which the live revision serves this host name and scheme; None if it does not."""
     if old is None:
         return None
     places = [
@@ -149,7 +149,7 @@ def _was(old: SiteSpec | None, listen: Listen, host: str) -> tuple[str, int] | N
 
 
 def extras_of(asked: Asked) -> list[Probe]:
-    """One address of each location, and the busiest of the log, each by one listen of its block."""
+    """Return probes of one path of each location and of the busiest paths, on one listen of each server block."""
     found = []
     for number, block in enumerate(asked.new.blocks):
         host = host_for(block)
@@ -167,7 +167,7 @@ def extras_of(asked: Asked) -> list[Probe]:
 
 
 def _paths(block: ServerBlock, number: int) -> Iterator[tuple[str, tuple[str, str]]]:
-    """An address of each location, with what the location matches."""
+    """Yield a path for each location of a server block, with the location's match type and pattern."""
     try:
         found = locations_of(block, f"/blocks/{number}")
     except NotExpressible:
@@ -178,7 +178,7 @@ def _paths(block: ServerBlock, number: int) -> Iterator[tuple[str, tuple[str, st
 
 
 def _known(old: SiteSpec | None, host: str) -> set[tuple[str, str]] | None:
-    """Match and pattern of each location of the live server block with this name."""
+    """Return match type and pattern of each location of live server blocks with a host name; None without `old`."""
     if old is None:
         return None
     blocks = [block for block in old.blocks if host in {*map(_plain, block.names), host_for(block)}]
@@ -186,13 +186,13 @@ def _known(old: SiteSpec | None, host: str) -> set[tuple[str, str]] | None:
 
 
 def logs_of(spec: SiteSpec) -> list[tuple[str, str]]:
-    """The site's own access logs, each with a host name of its server block."""
+    """Return the site's own access logs as pairs: a host name of the server block, and the log's path."""
     pairs = [(host_for(block), block.access_log) for block in spec.blocks]
     return [(host, path) for host, path in pairs if host and path.startswith("/")]
 
 
 def guards_of(sites: Iterable[tuple[SiteSpec, Health]]) -> list[Probe]:
-    """One request for each of the other sites, the first MAX_GUARDS of them."""
+    """Return one health page probe for each of the given other sites, for at most MAX_GUARDS sites."""
     guards: list[Probe] = []
     for spec, health in sites:
         if len(guards) == MAX_GUARDS:
@@ -205,7 +205,7 @@ def guards_of(sites: Iterable[tuple[SiteSpec, Health]]) -> list[Probe]:
 
 
 def limited(probes: Iterable[Probe]) -> list[Probe]:
-    """The health pages, and of the other addresses the first of every site before the second of any."""
+    """Return all probes of health pages, then at most MAX_EXTRAS others, taken from the sites in turn."""
     health: list[Probe] = []
     extras: dict[str, list[Probe]] = {}
     for probe in dict.fromkeys(probes):

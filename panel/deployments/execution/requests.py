@@ -1,4 +1,4 @@
-"""Requests to agents: transactions of many deployments, built with a constant number of queries."""
+"""Build the transactions of many deployments for the agents, with a constant number of database queries."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def jobs_make(groups: Sequence[Group]) -> list[Dispatch]:
 
 @dataclass(frozen=True)
 class _Facts:
-    """Current data of the database beside the deployments themselves."""
+    """Database rows that transactions need in addition to their deployments; `moves` as `_moves` returns them."""
 
     live: dict[int, list[SiteState]]
     taking: Collection[int]
@@ -99,7 +99,7 @@ class _Draft:
             self.files += [entry.as_file(shown.get(entry.path)) for entry in wanted]
 
     def _compared(self, taking: Collection[int]) -> list[Probe]:
-        """Requests to sites that replace parts of the host's own files, before and after."""
+        """Return probes of sites that replace parts of the host's own files; their responses are compared."""
         return comparing.requests_of(
             spec_of(item.revision) for item in self.items if item.revision and item.site_id in taking
         )
@@ -126,7 +126,7 @@ class _Draft:
         return found
 
     def _elsewhere(self, asked: Sequence[Asked], facts: _Facts) -> tuple[Elsewhere, ...]:
-        """The hosts that sites of this deployment move from."""
+        """Return the old hosts of sites that this deployment moves."""
         places: dict[Host, list[Revision]] = defaultdict(list)
         for revision in facts.moves.get(self.deployment.pk, {}).values():
             places[revision.web_server.host].append(revision)
@@ -166,7 +166,7 @@ def health_of(site: Site) -> Health:
 
 
 def busiest_of(plan: Plan) -> dict[str, dict[str, list[str]]]:
-    """The addresses that the plan found in access logs, by site and the name of the server block."""
+    """Return the busiest paths that a plan found in access logs, by site name and host name of the server block."""
     found: dict[str, dict[str, list[str]]] = {}
     for row in plan.busiest:
         found.setdefault(row.site, {}).setdefault(row.host, []).append(row.path)
@@ -174,7 +174,7 @@ def busiest_of(plan: Plan) -> dict[str, dict[str, list[str]]]:
 
 
 def _moves(deployments: Sequence[Deployment]) -> dict[int, dict[int, Revision]]:
-    """Live revision, on the old host, of each site that moves to the host of a deployment; by deployment."""
+    """Return the revisions that moving sites have on their old hosts, by ids of deployment and site."""
     if not any(deployment.kind == DeploymentKind.MOVE for deployment in deployments):
         return {}
     rows = DeploymentItem.objects.filter(deployment__waits_for__in=deployments, previous__isnull=False)
@@ -186,7 +186,7 @@ def _moves(deployments: Sequence[Deployment]) -> dict[int, dict[int, Revision]]:
 
 
 def _certificates(drafts: Sequence[_Draft]) -> dict[str, str]:
-    """The SHA-256 of the certificates that the sites present, by their names."""
+    """Return the SHA-256 fingerprints of the certificates that the sites present, by certificate name."""
     specs = [spec_of(item.revision) for draft in drafts for item in draft.items if item.revision]
     names = {block.tls.name for spec in specs for block in spec.blocks if block.tls}
     rows = Certificate.objects.filter(name__in=names, host=None)  # those of a host are renewed there at any time

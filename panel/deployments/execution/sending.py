@@ -1,5 +1,5 @@
-"""One deployment and its host's agent: send the transaction, or request its result. Makes no query, so any number can
-wait for hosts at the same time.
+"""Send the transaction of a deployment to its host's agent, or request its result. Makes no database query, so any
+number of deployments can wait for hosts at the same time.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Dispatch:
 
     @property
     def deployment(self) -> Deployment:
-        """The first deployment, which represents all of them."""
+        """The first deployment of the transaction, which represents all of them."""
         return self.group[0]
 
     @property
@@ -127,12 +127,12 @@ def _concluded(job: Dispatch, message: dict[str, object] | None) -> Verdict | Lo
 
 
 def ask_again(job: Dispatch, lost: Lost) -> Verdict:
-    """Wait until the host reports the result."""
+    """Request the result of a transaction whose response was lost; return it, or the reason to ask again later."""
     return _ask_again(job, lost.cause, None)
 
 
 def deliver(job: Dispatch, tell: Tell) -> Verdict:
-    """Carry out one transaction and wait for its end."""
+    """Carry out one transaction on its host and wait for its end; return the result, or the reason to try again."""
     if job.attempted:
         try:
             known = host_agent.outcome(job.deployment.host, job.request.transaction)
@@ -153,10 +153,10 @@ def deliver(job: Dispatch, tell: Tell) -> Verdict:
 
 
 def _refused_names(job: Dispatch) -> str:
-    """Names that now resolve, on the host, to a cloud's metadata service.
+    """Return why upstream servers' names are refused: on the host, they now resolve to a cloud's metadata service.
 
-    They may have resolved differently at planning time, or could not be resolved. Names that do not resolve in time are
-    rejected, because their DNS server could delay on purpose.
+    They may have resolved differently when the plan was made. Names that do not resolve in time are refused as well,
+    because their DNS server could delay on purpose. "" if there is no reason.
     """
     if not job.names:
         return ""
@@ -169,8 +169,8 @@ def _refused_names(job: Dispatch) -> str:
 
 
 def _ask_before(job: Dispatch) -> Before | None:
-    """Two rounds of requests, to detect content that changes by itself. If the host cannot respond now, the deployment
-    continues.
+    """Request the compared addresses twice before the change, to detect content that changes by itself. Return None if
+    nothing is compared, or if the host does not respond: the deployment continues.
     """
     if not job.compared:
         return None
@@ -184,7 +184,7 @@ def _ask_before(job: Dispatch) -> Before | None:
 
 
 def _ask_after(job: Dispatch, before: Before | None) -> Message | None:
-    """The complete comparison, if its first half exists: now, or later by the worker that sent the transaction."""
+    """Request the compared addresses after the change; return the complete comparison, None without a first half."""
     begun = before.comparison if before is not None else job.deployment.comparison
     if not begun or begun["complete"]:
         return None
@@ -214,7 +214,7 @@ def _refused(job: Dispatch, error: OperationRefused) -> Verdict:
 
 
 def _ask_again(job: Dispatch, cause: ApplicationError, before: Before | None) -> Verdict:
-    """Request the result after a lost response, until the host reports it."""
+    """Request the result every ASK_EVERY_S, at most five times. `cause`: the error that lost the first response."""
     error = cause
     deadline = time.monotonic() + ASK_EVERY_S * 5
     while time.monotonic() < deadline:
@@ -233,7 +233,7 @@ def _ask_again(job: Dispatch, cause: ApplicationError, before: Before | None) ->
 
 
 def _ask_later(job: Dispatch, error: ApplicationError) -> Verdict:
-    """Leave the question to the next sweep, for as long as the host is silent: only its journal knows the outcome."""
+    """Return a Verdict that requeues the deployment: only the journal of the silent host has the result."""
     return Verdict(waits=f"{error.message} The result of the deployment is unknown until the host responds.")
 
 
@@ -243,9 +243,9 @@ def _is_too_late(job: Dispatch) -> bool:
 
 
 def _abandon(job: Dispatch) -> Verdict:
-    """End a transaction whose time has passed, or a joined one, whose deployments the host then begins one by one.
+    """End a transaction that its host has not begun: one that is too old, or a joined one, to be sent one by one.
 
-    The host remembers it, so that a late request changes nothing.
+    The host remembers the end, so that a late request changes nothing.
     """
     try:
         result = host_agent.abandoned(job.deployment.host, job.request.transaction)

@@ -1,7 +1,7 @@
 """Run confirmed deployments: claim them, send them to the hosts' agents, record the result.
 
-The row holds the truth (core/claims.py). The transaction id on the host is the deployment's uuid, so a repeated
-request returns the first result instead of a second attempt.
+A deployment's row names the worker that owns it (core/claims.py). The transaction id on the host is the deployment's
+uuid or its `joined_as`, so a repeated request returns the first result instead of a second attempt.
 
 Deployments run in batches: connected agents get their requests at once. Each host that requires waiting has a thread
 (sending.py) that does not touch the database, while the worker's own thread writes all reports a few times per second.
@@ -47,12 +47,12 @@ _News = tuple[Dispatch, dict[str, Any] | Before | Verdict | Lost]
 
 
 def orphans_queue() -> list[UUID]:
-    """Requeue deployments of dead workers; return all queued deployments, oldest first."""
+    """Requeue deployments of dead workers; return the uuids of all queued deployments, oldest first."""
     return claims.orphans_queue(Deployment, "confirmed_at", "pk")
 
 
 def next_in_line(uuids: Sequence[UUID]) -> list[UUID]:
-    """The queued deployments of the hosts that these deployments are of, oldest first, and as many of each host as one
+    """Return uuids of queued deployments on the hosts of the given ones, oldest first; of each host, as many as one
     transaction can hold.
     """
     hosts = Deployment.objects.filter(uuid__in=uuids).values("host")
@@ -64,12 +64,12 @@ def next_in_line(uuids: Sequence[UUID]) -> list[UUID]:
 
 
 def deployment_execute(uuid: UUID) -> Attempt:
-    """Claim and run one queued deployment."""
+    """Claim and run one queued deployment; return whether it ran, its host was busy, or there was nothing to do."""
     return deployments_execute([uuid])[uuid]
 
 
 def deployments_execute(uuids: Sequence[UUID]) -> dict[UUID, Attempt]:
-    """Claim queued deployments, at most AT_ONCE, and run them together."""
+    """Claim queued deployments, at most AT_ONCE, and run them together; return the Attempt of each, by uuid."""
     assert len(uuids) <= AT_ONCE
     attempts = dict.fromkeys(uuids, Attempt.NOTHING)
     claim = Claim(Deployment)
@@ -90,7 +90,7 @@ def deployments_execute(uuids: Sequence[UUID]) -> dict[UUID, Attempt]:
 
 
 def _lock(claim: Claim, locks: HeldLocks, rows: Sequence[Deployment]) -> list[Group]:
-    """Lock the hosts; return the deployments to carry out now, and release those that have to wait for their host."""
+    """Lock the hosts of claimed deployments; return the groups to carry out now, and release the other deployments."""
     first = first_groups(rows)
     refused = locks.take({host: f"deployment {group[0].uuid}" for host, group in first.items()})
     holders = {host: busy.holder for host, busy in refused.items()}
@@ -104,7 +104,7 @@ def _lock(claim: Claim, locks: HeldLocks, rows: Sequence[Deployment]) -> list[Gr
 
 
 def _release(claim: Claim, waits: Mapping[Deployment, str]) -> None:
-    """Requeue the deployments, each with the reason for waiting; the next sweep tries them again."""
+    """Requeue claimed deployments, each with its reason for waiting; the next sweep tries them again."""
     for row, progress in waits.items():
         if row.progress != progress:
             logger.info("deployment %s waits: %s", row.uuid, progress)
@@ -114,7 +114,7 @@ def _release(claim: Claim, waits: Mapping[Deployment, str]) -> None:
 
 
 class _Batch:
-    """One claimed batch, from the first query to the last written row."""
+    """The run of one batch of claimed deployments, from the first query to the last written row."""
 
     def __init__(self, claim: Claim, locks: HeldLocks) -> None:
         self._claim = claim
@@ -139,7 +139,7 @@ class _Batch:
     # --- before anything is sent ---
 
     def _prepared(self, groups: Sequence[Group]) -> list[Dispatch]:
-        """Requests of the batch. A deployment that cannot be prepared ends alone and does not delay the others."""
+        """Build the requests of the batch. A group that cannot be prepared ends alone and does not delay the others."""
         return _each_or_all(groups, jobs_make, self._unprepared)
 
     def _unprepared(self, group: Group, error: Exception) -> None:
@@ -150,7 +150,7 @@ class _Batch:
             self._separate(group, "the panel could not prepare it")
 
     def _begun(self, jobs: Sequence[Dispatch]) -> list[Dispatch]:
-        """Set `started_at`, after which an attempt may have reached the host; return the jobs that are still owned."""
+        """Set `started_at`, because from now on a request may reach the host; return the jobs that are still owned."""
         now = timezone.now()
         rows = [row for job in jobs for row in job.group]
         for job in jobs:
@@ -168,7 +168,7 @@ class _Batch:
         return left
 
     def _is_whole(self, job: Dispatch, kept: Collection[int]) -> bool:
-        """Return whether all deployments of a transaction are still owned. The others wait for the next attempt."""
+        """Return whether all deployments of a transaction are still owned; if only some are, requeue these."""
         own = tuple(row for row in job.group if row.pk in kept)
         if own and len(own) < len(job.group):
             self._separate(own, "one of its deployments was given up")
@@ -177,7 +177,7 @@ class _Batch:
     # --- in flight ---
 
     def _send(self, job: Dispatch, threads: ThreadPoolExecutor) -> None:
-        """Send to a connected agent at once, otherwise in a thread that may wait."""
+        """Send a transaction to a connected agent at once, otherwise in a thread that may wait."""
         asked = hand_over(job, lambda said: self._news.put((job, said)))
         if asked is None:
             threads.submit(self._wait, job, lambda: deliver(job, lambda said: self._news.put((job, said))))
@@ -197,7 +197,9 @@ class _Batch:
                 self._lost(job, Lost(error), threads)
 
     def _wait(self, job: Dispatch, work: Callable[[], Verdict]) -> None:
-        """Run `work`, and hand its result to the thread that writes to the database. Called in a thread of its own."""
+        """Run `work` in a thread that waits for one host, and pass its result to the thread that writes the
+        database.
+        """
         try:
             verdict = work()
         except Exception as error:  # noqa: BLE001 - told to the thread that writes, which logs it
@@ -205,15 +207,15 @@ class _Batch:
         self._news.put((job, verdict))
 
     def _write_until_ended(self, jobs: Sequence[Dispatch], threads: ThreadPoolExecutor) -> None:
-        """Write reports until all jobs have ended: immediately if nothing else is running, otherwise collected for
-        WRITE_EVERY_S.
+        """Write the agents' reports to the database until all jobs have ended: every WRITE_EVERY_S, and at once when
+        the last job has ended.
         """
         open_jobs = {job.deployment.pk for job in jobs}
         while open_jobs:
             ended = []
             until = time.monotonic() + WRITE_EVERY_S
             for job, said in self._heard(until):
-                if job.deployment.pk not in open_jobs:  # given up just before its response arrived
+                if job.deployment.pk not in open_jobs:  # its end was recorded before this message arrived
                     continue
                 if isinstance(said, Verdict):
                     ended.append((job, said))
@@ -262,7 +264,9 @@ class _Batch:
         return list(ends)
 
     def _separate(self, group: Group, why: str) -> None:
-        """Requeue the deployments of a joined transaction that changed nothing: each is carried out alone."""
+        """Requeue the deployments of a joined transaction that changed nothing on the host: each is then carried out
+        alone.
+        """
         self._recorder.forget(group)
         pks = [row.pk for row in group]
         Step.objects.filter(deployment__in=self._claim.rows.filter(pk__in=pks)).delete()
@@ -270,8 +274,8 @@ class _Batch:
         _release(self._claim, dict.fromkeys(group, f"Deployed alone, because together with others it failed: {why}"))
 
     def _broke(self, group: Group, error: Exception) -> None:
-        """Record an error of the panel itself. If the request may have reached the host, its result is requested later;
-        otherwise the deployment failed.
+        """Handle an exception in the panel: requeue deployments whose request may have reached the host, to ask for
+        their result later; record the others as failed.
         """
         logger.error("deployment %s broke", group[0].uuid, exc_info=error)
         if group[0].started_at is None:
@@ -304,5 +308,5 @@ def _each_or_all(
 
 
 def look_for_drift(host: Host) -> None:
-    """Schedule a drift check for files that blocked a deployment."""
+    """Schedule a drift check of a host on which edited files blocked a deployment."""
     task_send_on_commit(Task.DRIFT_CHECK, host.pk)

@@ -1,4 +1,4 @@
-"""Agent events as Step rows, written during the deployment and again when the result is known."""
+"""Store the steps that agents report as Step rows, during a deployment and again when its result is known."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def _store(rows: Iterable[Step]) -> None:
 
 @dataclass
 class _Heard:
-    """Events of one deployment since the last write."""
+    """Steps of one deployment that were reported since the last write, and the position of the next step."""
 
     position: int = 0
     running: str = ""
     unwritten: dict[int, StepEvent] = field(default_factory=dict)
 
     def add(self, event: StepEvent) -> None:
-        """Add an event: the end of a running step replaces the step; everything else is a new step."""
+        """Add an event: the end of the running step replaces that step; any other event is a new step."""
         if self.running != event.name:
             self.position += 1
         self.unwritten[self.position - 1] = event
@@ -59,17 +59,17 @@ class _Heard:
 
 
 class Recorder:
-    """Collect events of deployments and write new ones with one statement.
+    """Collect the step events of deployments, and write new ones with one statement.
 
-    Never raises: an incomplete page is better than a transaction left alone; `steps_replace` corrects the rows
-    afterwards.
+    Logs database errors instead of raising them: a page without some steps is better than a transaction that nobody
+    watches. `steps_replace` corrects the rows afterwards.
     """
 
     def __init__(self) -> None:
         self._heard: dict[int, _Heard] = {}
 
     def resume(self, deployments: Iterable[Deployment]) -> None:
-        """Keep the steps of an earlier attempt; new ones follow them."""
+        """Number new steps of the deployments after the steps that an earlier attempt has stored."""
         counts = Step.objects.filter(deployment__in=list(deployments)).order_by().values("deployment")
         for row in counts.annotate(count=Count("pk")):
             self._heard[row["deployment"]] = _Heard(row["count"])
@@ -83,7 +83,7 @@ class Recorder:
         self._heard.setdefault(deployment.pk, _Heard()).add(event)
 
     def forget(self, deployments: Iterable[Deployment]) -> None:
-        """Drop deployments whose result and steps are complete."""
+        """Discard collected events of deployments that have ended or were released."""
         for deployment in deployments:
             self._heard.pop(deployment.pk, None)
 

@@ -1,4 +1,4 @@
-"""The main file of a distribution's nginx: left alone, or managed by the panel if an administrator chooses so.
+"""Manage the main file (nginx.conf) of a distribution's nginx, if an administrator chooses so, or restore it.
 
 The original is kept next to the panel's file and is restored byte for byte when management ends. Both changes are
 ordinary plans: tested before the switch, journaled, and rolled back if a site stops responding.
@@ -33,7 +33,7 @@ _UNDER_WAY = (DeploymentStatus.QUEUED, DeploymentStatus.RUNNING)
 
 
 def main_records(web_server: WebServer) -> dict[str, FileRecord]:
-    """The panel's main file and the kept original, by path; empty while the distribution's file is in use."""
+    """Return the panel's main file and the kept original, by path; empty while the distribution's file is in use."""
     state = WebServerState.objects.filter(web_server=web_server).first()
     return records_of(state.main_files) if state else {}
 
@@ -88,7 +88,7 @@ def _paths(web_server: WebServer) -> tuple[str, str]:
 
 
 def _original(web_server: WebServer, deployed: dict[str, FileRecord]) -> tuple[str, FileRecord]:
-    """The distribution's text and its record, under the file's own name."""
+    """Return the text of the distribution's main file and its record, with the path that nginx reads."""
     path, kept = _paths(web_server)
     if deployed:
         record = deployed[kept]
@@ -158,7 +158,7 @@ def _plan(
 
 
 def main_done(web_server: WebServer, files: list[FileRecord]) -> None:
-    """Record the main files that a successful deployment left on the host."""
+    """Store the records of the main files that a successful deployment left on the host; empty if it restored them."""
     WebServerState.objects.update_or_create(
         web_server=web_server, defaults={"main_files": [vars(file) for file in files]}
     )

@@ -1,4 +1,4 @@
-"""Rows of maintenance follow the live revisions: a row stays only while a live revision shows the page."""
+"""Delete maintenance rows whose page is no longer live: a row stays only while a live revision shows the page."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ UNFINISHED = (DeploymentStatus.QUEUED, DeploymentStatus.RUNNING)
 
 
 def sites_busy() -> QuerySet[DeploymentItem, int]:
-    """Ids of sites with an unfinished deployment."""
+    """Return the ids of sites with a queued or running deployment, as a query set."""
     return DeploymentItem.objects.filter(deployment__status__in=UNFINISHED).values_list("site", flat=True)
 
 
 def rows_settle(sites: Iterable[int]) -> None:
-    """Delete rows of these sites (ids) that have neither a live page nor an unfinished deployment."""
+    """Delete the maintenance rows of sites (ids) that have neither a live page nor an unfinished deployment."""
     rows = list(Maintenance.objects.filter(site__in=list(sites)).select_related("site"))
     if not rows:
         return

@@ -1,4 +1,4 @@
-"""Reads: sites in maintenance."""
+"""Selector for sites in maintenance."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from panel.websites.models import Maintenance
 
 
 def maintenance_visible(user: User) -> QuerySet[Maintenance]:
-    """Maintenance of sites of the user's teams."""
+    """Return the maintenance rows of sites that the user may see."""
     return visible(Maintenance.objects.select_related("site", "started_by"), user, team_path="site__team")

@@ -1,7 +1,7 @@
-"""Maintenance: deploy the live revision with a page instead of the site, and later without it, never the draft.
+"""Put sites into maintenance and end it: deploy the live revision with a maintenance page, and later without it.
 
-Both directions are one deployment per host that is confirmed at once. It is rolled back like any other if a web server
-refuses it, or if a site responds neither with the page nor as before.
+Drafts are not deployed. Each change is one deployment per host that is confirmed at once. It is rolled back like any
+other if a web server refuses it, or if a site responds neither with the page nor as before.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from panel.websites.web_server_specs import web_server_spec_for
 
 logger = logging.getLogger(__name__)
 
-AGAIN_S = 60
+AGAIN_S = 60  # before another attempt to end a maintenance
 TEXT = "This site is being maintained. Please try again later."
 
 
@@ -60,10 +60,10 @@ class Settings:
 
 
 def maintenance_start(*, actor: User, sites: Iterable[Site], settings: Settings) -> list[Deployment]:
-    """Put live sites into maintenance, or change the settings of those that are; returns the queued deployments.
+    """Put live sites into maintenance, or change the settings of a running one; return the queued deployments.
 
-    Raises PermissionDenied, ValidationError (settings), ApplicationError if a site is not live or its web server cannot
-    do it, Conflict while a site is deployed; nothing is changed then.
+    Raises PermissionDenied, ValidationError (settings), ApplicationError if a site is not live or its web server has no
+    maintenance page, Conflict while a site is being deployed; nothing is changed then.
     """
     chosen = _allowed(actor, sites)
     if settings.ends_at is not None and settings.ends_at <= timezone.now():
@@ -84,7 +84,7 @@ def maintenance_start(*, actor: User, sites: Iterable[Site], settings: Settings)
 
 
 def maintenance_end(*, actor: User | None, sites: Iterable[Site]) -> list[Deployment]:
-    """Show the sites again, as they were live; returns the queued deployments. `actor` None is the panel itself.
+    """End the maintenance of sites: they respond as before. Return the queued deployments. `actor` None is the panel.
 
     Sites that are not in maintenance are skipped. Raises the errors of `maintenance_start`.
     """
@@ -103,9 +103,9 @@ def maintenance_end(*, actor: User | None, sites: Iterable[Site]) -> list[Deploy
 
 
 def maintenance_due_end() -> None:
-    """End maintenances that are due, and forget rows whose deployment was cancelled.
+    """End maintenances whose `ends_at` has passed, and delete rows whose deployment was canceled.
 
-    A site that is being deployed waits, and so does one whose last attempt failed, for AGAIN_S.
+    Sites that are being deployed are left for a later call, and so are sites of which an attempt failed, for AGAIN_S.
     """
     rows_settle(Maintenance.objects.values_list("site", flat=True))
     now = timezone.now()
@@ -135,7 +135,7 @@ def _row(actor: User, site: Site, settings: Settings) -> Maintenance:
 
 
 def _planned(actor: User | None, sites: Sequence[Site], wanted: spec.Maintenance | None) -> list[Deployment]:
-    """Plans for sites whose files change; the host is asked, so no transaction may be open."""
+    """Return plans for the sites whose files change. Hosts are asked over SSH, so no transaction may be open."""
     live = live_revisions(sites)
     changes: list[tuple[Host, Change]] = []
     for site in sites:
@@ -150,7 +150,7 @@ def _planned(actor: User | None, sites: Sequence[Site], wanted: spec.Maintenance
 
 @contextmanager
 def _or_discarded(plans: Sequence[Deployment]) -> Iterator[None]:
-    """Discard the plans if they cannot be confirmed."""
+    """Context manager that cancels the plans if its block, which confirms them, raises."""
     try:
         yield
     except Exception:
@@ -169,7 +169,7 @@ def _confirm(actor: User | None, plans: Sequence[Deployment]) -> None:
 
 
 def _revision_with(actor: User | None, site: Site, live: Revision, wanted: spec.Maintenance | None) -> Revision:
-    """The live revision with this maintenance page, or none; certificates and other files stay as they are."""
+    """Return the live revision with the wanted maintenance page, or without one (None); other files stay the same."""
     if PinnedFile.objects.filter(site=site, web_server=live.web_server).exists():
         raise Conflict(
             _("%s has adopted files. Let Paddock manage them again first (Deployments, Drift, Manage again).") % site

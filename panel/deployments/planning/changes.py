@@ -1,4 +1,4 @@
-"""Effect of a deployment on one site."""
+"""The change that a deployment makes to one site, as data for planning and execution."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from panel.websites.models import Site
 
 @dataclass(frozen=True)
 class Change:
-    """Change of one site from its live revision (`old`) to a new one (`new`); None: not deployed.
+    """Change of one site on a host from its live revision (`old`) to a new one (`new`); None: not deployed.
 
     `version` is the version of the draft that `new` was rendered from, None without a draft.
     `disabled_before` and `disabled_after`: the revision whose files stay on the host while the site is disabled, before

@@ -1,4 +1,4 @@
-"""Checks of the sites of a plan: their drafts, and revisions of them that a rollback would deploy."""
+"""Validate the sites of a plan before it is made: their drafts, or the old revisions that a rollback would deploy."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ from panel.websites.problems import Problem
 def sites_check(
     actor: User, sites: Sequence[Site], web_server: WebServer | None = None, beside: Sequence[Site] = ()
 ) -> list[Site]:
-    """Load and check the sites with their parts, on their own web servers or all on `web_server`, assuming the state of
-    sites `beside` them.
+    """Load the sites with all related rows and validate them, on their own web servers or all on `web_server`, to which
+    the sites in `beside` are moved together with them. Return the loaded sites.
 
-    A draft may be invalid, a plan may not: raises ValidationError keyed by place, prefixed with the site's name if
-    there are several.
+    Raises ValidationError keyed by place, prefixed with the site's name if there are several sites.
     """
     sites = list(freeze.with_parts(Site.objects.filter(pk__in=[site.pk for site in sites])))
     faults: dict[str, list[str]] = {}
@@ -52,7 +51,7 @@ def sites_check(
 
 
 def clashes_when_moved(actor: User, sites: Sequence[Site], web_server: WebServer) -> dict[int, list[Problem]]:
-    """Conflicts that the sites would have on `web_server`, by site id: for example a port that another site uses.
+    """Return the conflicts that sites would have on `web_server`, by site id: for example a port of another site.
 
     The sites are moved in the database, checked, and moved back by rolling the transaction back.
     """

@@ -1,4 +1,4 @@
-"""Differences between the files on a host and the planned files, as text. Pure."""
+"""Text diff between the file on a host and the planned file. Pure function."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import difflib
 
 
 def unified(old: str, new: str, path: str, *, old_label: str = "on the host", new_label: str = "planned") -> str:
-    """Unified diff of one file; empty if nothing differs."""
+    """Return the unified diff of two texts of one file; "" if they are equal."""
     lines = difflib.unified_diff(
         old.splitlines(), new.splitlines(), f"{path} ({old_label})", f"{path} ({new_label})", lineterm=""
     )

@@ -23,7 +23,7 @@ def can_stay_disabled(revision: Revision) -> bool:
 
 
 def disabled_records(revision: Revision) -> dict[str, FileRecord]:
-    """Files of this revision on the host while it is disabled, by path."""
+    """Return the files of a revision that stay on the host while the site is disabled, by their paths there."""
     web_server = web_server_specs.web_server_spec(revision.web_server)
     found = {}
     for record in records_of(revision.files).values():
@@ -33,13 +33,13 @@ def disabled_records(revision: Revision) -> dict[str, FileRecord]:
 
 
 def served_path(revision: Revision, path: str) -> str:
-    """Path of a disabled site's file while the site is enabled."""
+    """Return the path that a disabled site's file has while the site is enabled. StopIteration for another file."""
     web_server = web_server_specs.web_server_spec(revision.web_server)
     return next(record for record in records_of(revision.files) if disabled_path(record, web_server) == path)
 
 
 def disabled_revisions(sites: Iterable[Site]) -> dict[int, Revision]:
-    """Revision of each disabled site with files on a host, by site id."""
+    """Return the revisions of disabled sites whose files are still on a host, by site id."""
     states = SiteState.objects.filter(
         site__in=[site.pk for site in sites], status=SiteStatus.DISABLED, disabled_revision__isnull=False
     )
@@ -48,6 +48,6 @@ def disabled_revisions(sites: Iterable[Site]) -> dict[int, Revision]:
 
 
 def disabled_revision_ids(sites: Iterable[Site]) -> dict[int, int]:
-    """Ids of the revisions whose files are kept on the host while their sites are disabled, by site id."""
+    """Return the ids of the revisions whose files are kept on a host while the sites are disabled, by site id."""
     states = SiteState.objects.filter(site__in=[site.pk for site in sites], disabled_revision__isnull=False)
     return dict(states.values_list("site_id", "disabled_revision_id"))

@@ -1,4 +1,4 @@
-"""Domain names of a plan that DNS does not point to the host: a warning before visitors miss the site."""
+"""Warn in a plan about new domain names that DNS does not point to the host."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_NAMES = 20  # of one plan
 
 
 def new_names(changes: Iterable[Change]) -> list[tuple[str, str]]:
-    """Site and name of each exact domain name that these changes bring, the first MOST_NAMES of them."""
+    """Return (site name, domain name) for exact domain names that the changes add; at most MOST_NAMES."""
     found: list[tuple[str, str]] = []
     for change in changes:
         if change.new is None:
@@ -31,10 +31,10 @@ def _names(spec: SiteSpec) -> list[str]:
 
 
 def names_elsewhere(host: Host, names: Sequence[tuple[str, str]]) -> list[PlanWarning]:
-    """Warnings about names that do not exist, or that lead to other addresses than the host's. Makes no query.
+    """Return warnings about domain names without an address or with none of the host's. Makes no database query.
 
-    Names whose lookup fails are left out, and so are addresses if the host has no public one that Paddock knows: it may
-    be behind a NAT.
+    Names whose lookup fails cause no warning. Nor do other addresses if Paddock knows no public address of the host: it
+    may be behind a NAT.
     """
     if not names:
         return []

@@ -1,4 +1,4 @@
-"""One path of a plan: its state before and after, and the file as the plan stores and shows it. Pure."""
+"""Compute the PlanFile of one path of a plan from its state before and after. Pure functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from panel.deployments.planning import diffs
 
 @dataclass
 class Entry:
-    """One path of a plan."""
+    """One path of a plan: its deployed record before (`old`) and after (`new`), and another state that was `found` on
+    the host.
+    """
 
     path: str
     site: str
@@ -19,7 +21,7 @@ class Entry:
     old: FileRecord | None
     new: FileRecord | None
     found: Found | None = None
-    keeps_owner: bool = False  # a file of the host's own
+    keeps_owner: bool = False  # a file that Paddock did not create
 
     @property
     def record(self) -> FileRecord:
@@ -35,7 +37,7 @@ class Entry:
 
     @property
     def expect(self) -> str:
-        """Expected state of the path: a SHA-256, "link:TARGET", or "" for nothing."""
+        """State that the path must have on the host before the change: a SHA-256, "link:TARGET", or "" for nothing."""
         if self.found is not None:
             return self.found.sha256
         if self.old is None:
@@ -43,8 +45,8 @@ class Entry:
         return signature(self.old)
 
     def as_file(self, shown: PlanFile | None = None) -> PlanFile:
-        """Change of this path, without its diff. `shown` is the same path in the confirmed plan, with the host state
-        that the admin accepted.
+        """Return the PlanFile of this path, without its diff. `shown` is the path's PlanFile in the confirmed plan,
+        with the state on the host that the admin accepted.
         """
         if shown and shown.found_sha256 is not None:
             self.found = Found(self.path, shown.found_sha256, "")
@@ -66,12 +68,12 @@ class Entry:
 
 
 def signature(record: FileRecord) -> str:
-    """The agent's notation for a file's state: its SHA-256, or "link:TARGET"."""
+    """Return the state of a file in the agent's notation: its SHA-256, or "link:TARGET"."""
     return f"link:{record.link}" if record.link else record.sha256
 
 
 def plan_file(entry: Entry, texts: dict[str, str]) -> PlanFile:
-    """One path as a plan stores and shows it, with its diff."""
+    """Return the PlanFile of a path with its diff; `texts` are file contents by SHA-256."""
     record = entry.record
     before, after = shown(entry.old, texts), shown(entry.new, texts)
     if entry.found is not None:
@@ -81,12 +83,12 @@ def plan_file(entry: Entry, texts: dict[str, str]) -> PlanFile:
 
 
 def secret_words(digest: str) -> str:
-    """Text shown instead of a private key or a password file."""
+    """Return the text that a diff shows instead of a private key or a password file; "" for an empty digest."""
     return f"(secret, sha256 {digest})" if digest else ""
 
 
 def link_words(mark: str) -> str:
-    """A link as a line of a diff; "" for other marks."""
+    """Return the state `link:TARGET` as a line of a diff; "" for other states."""
     return f"-> {mark.removeprefix('link:')}" if mark.startswith("link:") else ""
 
 

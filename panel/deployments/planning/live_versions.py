@@ -1,4 +1,4 @@
-"""Live version of each draft: recorded by deployments, and updated by changes that leave a site's files unchanged.
+"""Keep `SiteState.live_version` up to date when a site's version changes but its files do not.
 
 `websites.versions` counts the changes; a draft whose version is the live one has no changes to deploy.
 """
@@ -15,8 +15,8 @@ from panel.websites.models import Site
 
 
 def live_versions_follow(sites: Collection[int]) -> None:
-    """Keep sites without changes unchanged when their versions are about to be counted up without a change of their
-    files.
+    """Increment the live version of sites without changes to deploy. Call it before their versions are incremented for
+    a change that leaves their files the same.
     """
     rows = SiteState.objects.filter(site__in=sites, live_version=F("site__version"))
     rows.update(live_version=F("live_version") + 1)
@@ -29,9 +29,7 @@ def live_version_is_draft(site: Site, revision: int) -> bool:
 
 
 def live_versions_recognize(changes: Iterable[Change]) -> None:
-    """Record that drafts equal their live revisions, as found by a plan, for example after a change
-    was undone by hand.
-    """
+    """Record that drafts equal their live revisions, if a plan found so, for example after a change was reversed."""
     for change in changes:
         if change.new and change.old and change.new.pk == change.old.pk and change.version:
             site = Site(pk=change.site.pk, version=change.version)

@@ -1,4 +1,4 @@
-"""Close unconfirmed plans that a later deployment made outdated, because they could only be rejected."""
+"""Cancel unconfirmed plans that another deployment made outdated, because their confirmation would be rejected."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ WORDS = "Outdated: another plan has deployed {site}. Plan again."
 
 
 def outdated_plans_cancel(done: Sequence[DeploymentItem]) -> None:
-    """Cancel the unconfirmed plans made for an earlier live revision of these sites, and the rest of their batches.
+    """Cancel unconfirmed plans for an earlier live revision of sites just deployed, with the rest of their batches.
 
-    A plan made for the revision that is live now stays, for example one made before drift was overwritten.
+    Plans for the revision that is live now stay, for example those made before drift was overwritten.
     """
     stands = {item.site_id: item.revision_id for item in done}
     waiting = DeploymentItem.objects.filter(

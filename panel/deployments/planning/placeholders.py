@@ -28,7 +28,7 @@ PAGE = """<!doctype html>
 
 
 def new_sites(changes: Sequence[Change]) -> set[int]:
-    """Ids of the sites that are deployed for the first time, neither moved nor adopted from their host."""
+    """Return the ids of sites that are deployed for the first time, and neither moved nor adopted from a host."""
     pks = {change.site.pk for change in changes if change.new and not change.old and not change.disabled_before}
     known = SiteState.objects.filter(site__in=pks).exclude(revision=None, disabled_revision=None)
     return pks - set(known.values_list("site", flat=True)) - is_taking_over(changes)
@@ -37,7 +37,7 @@ def new_sites(changes: Sequence[Change]) -> set[int]:
 def placeholders(
     host: Host, changes: Iterable[Change], missing: Iterable[Missing], new: Collection[int]
 ) -> list[PlanFile]:
-    """The pages that the plan creates, their contents stored. `new` is from `new_sites`."""
+    """Return the placeholder pages that a plan creates, and store their contents. `new` are ids from `new_sites`."""
     own = {item.name for item in missing if (item.kind, item.state, item.detail) == ("folder", "missing", "own")}
     found: dict[str, PlanFile] = {}
     for change in changes:
@@ -68,17 +68,17 @@ def _file(path: str, change: Change) -> PlanFile:
 
 
 def placeholder_roots(files: Iterable[PlanFile], host: Host) -> set[str]:
-    """Site folders of the host in which the agent may create these placeholder pages."""
+    """Return the site folders of the host that contain the placeholder pages among the files of a plan."""
     return {root for file in files if file.if_absent and (root := _root_of(file.path, host))}
 
 
 def _root_of(path: str, host: Host) -> str:
-    """The site folder of the host that contains the path; "" if there is none."""
+    """Return the site folder of the host that contains the path; "" if there is none."""
     return next((root for root in host.site_roots if path.startswith(root.rstrip("/") + "/")), "")
 
 
 def placed_words(warnings: Iterable[PlanWarning], files: Sequence[PlanFile]) -> list[PlanWarning]:
-    """The warnings, with those about folders that the plan creates in other words."""
+    """Return the warnings of a plan, with other text for missing folders that the plan creates with a placeholder."""
     made = {(file.site, file.path.rpartition("/")[0]) for file in files}
     found = []
     for warning in warnings:

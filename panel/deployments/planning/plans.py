@@ -36,8 +36,8 @@ LOOKS_AT_ONCE = 64  # hosts; nearly all of the time is waiting
 
 
 def plans_make(hosts: Mapping[Host, Sequence[Change]], *, only_changes: bool = False) -> list[Plan]:
-    """Plans for the hosts, in order, with a constant number of queries. All reachable hosts are queried at the same
-    time. With `only_changes`, files that stay the same are left out, and so are their edits on the host.
+    """Return one plan per host, in order, with a constant number of database queries. All reachable hosts are asked at
+    the same time. With `only_changes`, files that stay the same are omitted, and so are their edits on the host.
     """
     drafts = [_Draft(host, changes) for host, changes in hosts.items()]
     groups = {web_server: draft.changes for draft in drafts for web_server in draft.web_servers}
@@ -72,7 +72,7 @@ def _texts(entries: Iterable[Entry]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Notes:
-    """Rows that warnings are made of: adopted texts by site and web server, expired certificates by site."""
+    """Rows for warnings: adopted files by (site id, web server id), and expired certificates by site id."""
 
     pins: Mapping[tuple[int, int], Sequence[PinnedFile]]
     expired: Mapping[int, Sequence[Certificate]]
@@ -87,14 +87,14 @@ def _notes(groups: Iterable[Sequence[Change]]) -> _Notes:
 
 
 class _Draft:
-    """A plan before the host's files are known."""
+    """The plan of one host under construction, before the host's files are known."""
 
     def __init__(self, host: Host, changes: Sequence[Change]) -> None:
         self.host = host
         self.changes = changes
         self.web_servers = _web_servers(changes)
         self.entries = [entry for change in changes for entry in _site_entries(change)]
-        self.refused: dict[str, str] = {}  # names of upstream servers that lead where no site may lead
+        self.refused: dict[str, str] = {}  # names of upstream servers that no site may use, with the reason
         self.busiest: list[PlanAddress] = []
         self.needs = prerequisites.needs_of(changes)
         self.observed: list[PlanWarning] = []
@@ -102,19 +102,19 @@ class _Draft:
         self.placeholders: list[PlanFile] = []
 
     def logs(self) -> list[Log]:
-        """(site, name, path) of the access logs of sites that are live here and stay."""
+        """Return the access logs of sites that are live on the host and stay there, as (site, host name, path)."""
         changes = [change for change in self.changes if change.old and change.new]
         return [(change.site.name, *log) for change in changes if change.new for log in logs_of(spec_of(change.new))]
 
     def add_placeholders(self) -> None:
-        """Pages for new sites whose document root is missing."""
+        """Add placeholder pages to the plan for new sites whose document root is missing."""
         if any(item.kind == "folder" and item.state == "missing" for item in self.missing):
             new = placeholders.new_sites(self.changes)
             self.placeholders = placeholders.placeholders(self.host, self.changes, self.missing, new)
             self.observed = placeholders.placed_words(self.observed, self.placeholders)
 
     def take(self, rows: Iterable[Taken]) -> None:
-        """Add the lines that adopted sites replace in the host's own files."""
+        """Add entries for the lines that adopted sites replace in the host's original files."""
         known = {entry.path: entry for entry in self.entries}
         for row in rows:
             if row.path in known:
@@ -139,12 +139,12 @@ def _plan(draft: _Draft, unchecked: str, texts: dict[str, str], notes: _Notes) -
 
 
 def roots_of(web_servers: Iterable[WebServer]) -> list[str]:
-    """Folders that the agent may change for these web servers: their configuration folders."""
+    """Return the folders that the agent may change for the web servers: their configuration folders."""
     return sorted({web_server.paths["config_root"] for web_server in web_servers})
 
 
 def log_roots(web_servers: Iterable[WebServer]) -> set[str]:
-    """Folders that may contain access logs."""
+    """Return the folders that may contain access logs of the web servers: site folders and log folders."""
     found: set[str] = set()
     for web_server in web_servers:
         found |= {*web_server.host.site_roots, web_server.paths.get("log_dir", "")}
@@ -152,7 +152,7 @@ def log_roots(web_servers: Iterable[WebServer]) -> set[str]:
 
 
 def _web_servers(changes: Sequence[Change]) -> list[WebServer]:
-    """Web servers of the changes; those that lose sites come first, to free ports before another server uses them."""
+    """Return the web servers of the changes. Servers that lose sites come first and free ports for the others."""
     found: dict[int, WebServer] = {}
     for change in changes:
         before = change.old or change.disabled_before
@@ -181,7 +181,7 @@ def _plan_site(change: Change) -> PlanSite:
 
 def _site_entries(change: Change) -> list[Entry]:
     old, new = _records(change.old, change.disabled_before), _records(change.new, change.disabled_after)
-    # The files from which a server would load a disabled site must be absent, whoever created them.
+    # Files from which a server would load a disabled site must be absent, even if Paddock did not create them.
     gone = records_of(change.disabled_after.files).keys() if change.disabled_after else set()
     entries = []
     for path in sorted(old.keys() | new.keys() | gone):
@@ -198,7 +198,7 @@ def _records(serving: Revision | None, disabled: Revision | None) -> dict[str, F
 
 
 def _renames(files: list[PlanFile]) -> list[PlanFile]:
-    """Mark a file as renamed if another path of the same site gives up the same text; show the text once."""
+    """Mark a new file as renamed if the plan removes another file of the site with the same text; drop their diffs."""
     plain = [file for file in files if file.found_sha256 is None]
     leaving = {(file.site, file.old_sha256): file for file in plain if file.action == FileAction.REMOVE}
     for file in plain:
@@ -212,7 +212,8 @@ def _renames(files: list[PlanFile]) -> list[PlanFile]:
 def web_server_records(
     groups: Mapping[WebServer, Sequence[Change]], live: Mapping[int, Sequence[SiteState]]
 ) -> dict[int, list[FileRecord]]:
-    """Shared files of each web server for all sites live after its changes, stored. `live`: unchanged sites.
+    """Render and store the shared files of web servers for all sites that are live after the changes, by web server id.
+    `live`: sites that stay unchanged.
 
     Managed main configurations are not included; they change with the server (hosts.native), not with sites.
     """
@@ -234,7 +235,7 @@ def web_server_records(
 def web_server_entries(
     groups: Mapping[WebServer, Sequence[Change]], live: Mapping[int, Sequence[SiteState]]
 ) -> dict[int, list[Entry]]:
-    """Changes of each web server's shared files, by its id. `live` is from `live_states`."""
+    """Return the entries of a plan for each web server's shared files, by its id. `live` is from `live_states`."""
     states = WebServerState.objects.filter(web_server__in=list(groups))
     stand = {state.web_server_id: records_of(state.files) for state in states}
     entries: dict[int, list[Entry]] = {}
@@ -245,10 +246,10 @@ def web_server_entries(
 
 
 def _ask_all(drafts: Sequence[_Draft], threads: ThreadPoolExecutor) -> list[Callable[[], str]]:
-    """Query all hosts; the returned functions record the differences in each draft and return the reason for a failure,
+    """Ask the hosts of all drafts; the returned functions record the answers in the draft and return why that failed,
     or "".
 
-    Hosts without a connection wait in a thread each; all others have been queried when this returns.
+    Each host without an open connection is asked in a thread; all others have been asked when this returns.
     """
     answers: list[Callable[[], str]] = []
     for draft in drafts:
@@ -264,8 +265,8 @@ def _is_ready(host: Host) -> bool:
 
 
 def _ask(draft: _Draft) -> Callable[[], str]:
-    """Query one host; the returned function waits for the response. Makes no query (`authorities_once`), because each
-    thread would open its own database connection.
+    """Ask one host about the files of a draft; the returned function waits for the response, as in `_ask_all`. Makes no
+    database query (`authorities_once`), because each thread would open its own connection.
     """
     host, entries = draft.host, draft.entries
     if host.status != HostStatus.READY:
@@ -294,7 +295,7 @@ def _preflight_ask(draft: _Draft, logs: Sequence[Log]) -> Callable[[], host_agen
 
 
 def _note_preflight(draft: _Draft, logs: Sequence[Log], preflight: Callable[[], host_agent.Preflight] | None) -> str:
-    """Add facts from the host as hints; a plan is made without them if the host does not respond in time."""
+    """Add busy addresses and unmet needs that the host reports; the plan lacks them if it does not respond in time."""
     if preflight is not None:
         with contextlib.suppress(ApplicationError):
             found = preflight()
@@ -340,7 +341,7 @@ def _warnings(change: Change, notes: _Notes) -> list[PlanWarning]:
 
 
 def _expiry_warning(site: Site, certificate: Certificate) -> PlanWarning:
-    """An expired certificate never blocks a plan: the plan may be the one that replaces it elsewhere."""
+    """Return a warning about an expired certificate, which never blocks a plan: the plan may replace it elsewhere."""
     text = f"The certificate {certificate} expired on {certificate.not_after:%Y-%m-%d}, so browsers show a warning."
     return PlanWarning(site.name, "", text, "Renew the certificate, or choose another one.")
 

@@ -1,5 +1,5 @@
-"""Folders, sockets, services and ports that the sites of a plan need on their host, and the warnings if they are not
-there. Pure: the host is asked by `plans`.
+"""Folders, sockets, services and ports that the sites of a plan need on their host, and warnings about missing ones.
+Pure functions: plans.py asks the host.
 
 These are warnings, because an application may start after its site, and files may follow.
 """
@@ -22,8 +22,8 @@ MAX_NEEDS = 500  # of each kind, as many as the agent takes
 
 @dataclass(frozen=True)
 class SiteNeeds:
-    """Needs of one site: absolute paths of `folders` and `sockets`, `services` as "host:port", `ports` as (address,
-    port). `is_new`: the site is not live on this host yet.
+    """Prerequisites of one site on its host: absolute paths of `folders` and `sockets`, `services` as "host:port",
+    `ports` as (address, port). `is_new`: the site is not live on the host yet.
     """
 
     site: str
@@ -43,7 +43,7 @@ class SiteNeeds:
 
 
 def needs_of(changes: Iterable[Change]) -> list[SiteNeeds]:
-    """Needs of the sites that the plan deploys."""
+    """Return the prerequisites of each site that the changes deploy."""
     return [_site_needs(change) for change in changes if change.new]
 
 
@@ -63,7 +63,7 @@ def _site_needs(change: Change) -> SiteNeeds:
 
 
 def _folders(spec: SiteSpec) -> Iterator[str]:
-    """Document roots of server blocks and locations, and aliases of locations whose prefix ends in a slash."""
+    """Yield document roots of server blocks and locations, and aliases of locations whose prefix ends in a slash."""
     for block in spec.blocks:
         yield block.root
         for location in block.locations:
@@ -79,7 +79,9 @@ def _targets(spec: SiteSpec) -> Iterator[Target]:
 
 
 def as_request(needs: Sequence[SiteNeeds], servers: Iterable[WebServer]) -> dict[str, object] | None:
-    """The agent's form of the needs, each once; None if there are none. `servers` may exchange ports in the plan."""
+    """Return the prerequisites as a request to the agent, without duplicates; None if there are none. Ports that
+    `servers` of the plan occupy are not reported.
+    """
     if not needs:
         return None
     ports = sorted({port for item in needs for port in item.ports})
@@ -106,7 +108,7 @@ def _socket_name(address: str, port: int) -> str:
 
 
 def warnings_of(needs: Iterable[SiteNeeds], missing: Sequence[Missing]) -> list[PlanWarning]:
-    """A warning for each site and each thing that it lacks."""
+    """Return one warning for each site and each prerequisite of the site that is missing on the host."""
     return [
         PlanWarning(item.site, "", *words, is_observed=True)
         for item in needs
@@ -116,7 +118,7 @@ def warnings_of(needs: Iterable[SiteNeeds], missing: Sequence[Missing]) -> list[
 
 
 def _words(needs: SiteNeeds, missing: Missing) -> tuple[str, str] | None:
-    """Fact and advice; None for an empty folder of a site that is live already."""
+    """Describe a missing prerequisite as (fact, advice); None for an empty folder of a site that is live already."""
     if missing.kind == "folder":
         return _folder_words(needs, missing)
     if missing.kind == "socket":

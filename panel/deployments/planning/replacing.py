@@ -1,4 +1,4 @@
-"""Files of the host's own that adopted sites replace.
+"""Remove the lines of adopted sites from the host's original configuration files.
 
 Adopting changes nothing on the host. The first deployment of an adopted site removes the site's lines from the original
 file in the same transaction: journaled, and rolled back if the site's responses change. A file without remaining
@@ -26,8 +26,8 @@ from panel.rendering.spec import RenderedFile
 
 @dataclass(frozen=True)
 class Taken:
-    """A path that a plan changes besides the sites' own files. Without `always` it only tells the current state, for a
-    site that writes a file of the same name.
+    """An original file of the host that a plan changes. Without `always` the plan lists it only if a site writes a file
+    of the same name; `old` is then the current state of that file.
     """
 
     path: str
@@ -39,14 +39,14 @@ class Taken:
 
 
 def without(text: str, parts: Iterable[Mapping[str, Any]]) -> str:
-    """`text` without the lines of `parts`. A part from 0 to -1 is empty."""
+    """Return `text` without the lines of `parts`: [{"first", "last"}], counted from 1. A part from 0 to -1 is empty."""
     gone = {number for part in parts for number in range(part["first"], part["last"] + 1)}
     kept = [line for number, line in enumerate(text.split("\n"), 1) if number not in gone]
     return "\n".join(kept)
 
 
 def says_nothing(text: str, engine: str) -> bool:
-    """Return whether the text contains only comments."""
+    """Return whether a configuration text contains no directives; False if it cannot be parsed."""
     try:
         return not READERS[engine](text)
     except Unreadable:
@@ -54,19 +54,19 @@ def says_nothing(text: str, engine: str) -> bool:
 
 
 def _going(row: ReplacedFile, sites: Collection[int]) -> list[dict[str, object]]:
-    """Parts of the file to remove: those whose sites are all in `sites`."""
+    """Return the parts of an original file to remove: those whose sites are all in `sites` (ids)."""
     return [part for part in row.parts if set(part["sites"]) <= set(sites)]
 
 
 def _said(row: ReplacedFile, text: str, sites: Collection[int]) -> str:
-    """Content of the file once these sites are deployed."""
+    """Return the content of an original file once the sites with these ids are deployed."""
     rest = without(text, _going(row, sites))
     named = {pk for part in row.parts for pk in part["sites"]}
     return f"{rest.rstrip()}\n\n{row.appends}\n" if row.appends and named & set(sites) else rest
 
 
 def _open_rows(changes: Sequence[Change]) -> list[tuple[ReplacedFile, list[Change]]]:
-    """Files from which these changes remove lines, with the changes."""
+    """Return the original files from which first deployments of adopted sites remove lines, each with these changes."""
     starting = [change for change in changes if change.new and not change.old]
     web_servers = {change.new.web_server_id for change in starting if change.new}
     found = []
@@ -83,7 +83,7 @@ def _open_rows(changes: Sequence[Change]) -> list[tuple[ReplacedFile, list[Chang
 
 
 def replaced(changes: Sequence[Change]) -> dict[int, list[Taken]]:
-    """Effect of these changes on the hosts' own files, by web server."""
+    """Return what the changes do to the hosts' original files, by web server id."""
     rows = _open_rows(changes)
     texts = contents(row.original_id for row, _own in rows)
     found: dict[int, list[Taken]] = {}
@@ -113,12 +113,12 @@ def _kept(path: str, text: str, mode: int) -> FileRecord:
 
 
 def is_taking_over(changes: Sequence[Change]) -> set[int]:
-    """Ids of the sites with their first deployment after adoption."""
+    """Return the ids of the adopted sites among the changes that are deployed for the first time."""
     return {change.site.pk for _row, own in _open_rows(changes) for change in own}
 
 
 def replaced_done(revisions: Iterable[int]) -> None:
-    """Record that these revisions are live and their lines are removed from the host's own files."""
+    """Record that the sites of these revisions (ids) are live, without their lines in the host's original files."""
     deployed: dict[int, set[int]] = {}
     for web_server, site in (
         Revision.objects.filter(pk__in=list(revisions)).order_by().values_list("web_server", "site")
@@ -133,10 +133,10 @@ def replaced_done(revisions: Iterable[int]) -> None:
 
 @dataclass(frozen=True)
 class Original:
-    """An original file on the host.
+    """An original configuration file on the host, from which sites are adopted.
 
-    Maps its lines (first, last) to the ids of the sites that they define; `appends` is a line to add at the end from
-    then on.
+    `parts` are lines as (first, last, ids of the sites that they define); `appends` is a line that the first deployment
+    adds at the end.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""Proxy targets with names: the host itself resolves them and reports the result."""
+"""Refuse plans with upstream servers whose names resolve, on the host, to addresses that no site may use."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from panel.rendering.claims import spec_claims
 
 
 def names_of(changes: Iterable[Change]) -> set[str]:
-    """Names of the upstream servers and PHP pools of sites that will be served."""
+    """Return the host names in upstream servers and PHP pools of all sites that the changes deploy."""
     return {name for change in changes for name, _where in _named(change)}
 
 
 def _named(change: Change) -> Iterator[tuple[str, str]]:
-    """Each name with its upstream or pool; addresses only if they are rejected."""
+    """Yield each host name with its upstream or pool, and each IP address that sites must not use."""
     if change.new is None:
         return
     spec = spec_of(change.new)

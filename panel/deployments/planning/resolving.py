@@ -1,4 +1,4 @@
-"""Host names of upstreams and PHP pools that resolve to the host itself."""
+"""Validate upstreams and PHP pools whose names resolve to the host itself: may the site's team use that service?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _Named = dict[Host, dict[Site, list[Claim]]]
 
 
 def resolved_problems(sites: Sequence[Site], web_server: WebServer | None = None) -> dict[int, list[Problem]]:
-    """Problems by site id, on `web_server` or on each site's own web server. Hosts are queried only for names."""
+    """Return problems of targets given by name, by site id, on `web_server` or on each site's own web server. Hosts
+    resolve the names.
+    """
     found: dict[int, list[Problem]] = {}
     for host, named in _named(sites, web_server).items():
         names = {claim.value.rpartition(":")[0] for claims in named.values() for claim in claims}
@@ -34,7 +36,7 @@ def resolved_problems(sites: Sequence[Site], web_server: WebServer | None = None
 
 
 def _named(sites: Sequence[Site], web_server: WebServer | None) -> _Named:
-    """Targets that are names, by host and site; deployed targets were checked at their deployment."""
+    """Return proxy targets given by name, by host and site, without deployed targets, which have been checked."""
     found: _Named = {}
     for site in sites:
         place = web_server or site.web_server

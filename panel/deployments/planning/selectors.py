@@ -1,4 +1,4 @@
-"""Reads: the revisions that are live, of sites and of web servers."""
+"""Selectors for the live revisions of sites and web servers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def live_revision(site: Site) -> Revision | None:
 
 
 def live_revisions(sites: Iterable[Site], read: Iterable[WebServer] = ()) -> dict[int, Revision]:
-    """Live revision of each site, by site id; undeployed sites are left out.
+    """Return the live revision of each site, by site id; undeployed sites are omitted.
 
     Specs are loaded on first use. `read`: web servers already loaded with their hosts, which are attached to the
     revisions.
@@ -35,7 +35,7 @@ def live_revisions(sites: Iterable[Site], read: Iterable[WebServer] = ()) -> dic
 
 
 def live_numbers(sites: Iterable[Site]) -> dict[int, int]:
-    """Id of the live revision of each site, by site id."""
+    """Return the id of the live revision of each deployed site, by site id."""
     return dict(_live(sites).filter(revision__isnull=False).values_list("site_id", "revision_id"))
 
 
@@ -46,12 +46,12 @@ def _live(sites: Iterable[Site]) -> QuerySet[SiteState]:
 def live_states(
     web_servers: Iterable[WebServer], changes: Mapping[WebServer, Sequence[Change]] | None = None
 ) -> dict[int, list[SiteState]]:
-    """Sites that are live on each web server, by its id, ordered by name, except those that `changes` covers."""
+    """Return the states of sites live on each web server, by its id, in order of name, without sites in `changes`."""
     found: dict[int, list[SiteState]] = {web_server.pk: [] for web_server in web_servers}
     rows = SiteState.objects.filter(status__in=DEPLOYED, revision__web_server__in=found)
     left_out = {(web_server.pk, change.site.pk) for web_server, part in (changes or {}).items() for change in part}
     if left_out and left_out.issuperset(rows.values_list("revision__web_server", "site")):
-        return found  # for example hosts with one site each: nothing else to read
+        return found  # `changes` covers all live sites, for example on hosts with one site
     for state in rows.select_related("site", "revision").order_by("site__name"):
         assert state.revision is not None
         if (state.revision.web_server_id, state.site_id) not in left_out:

@@ -1,4 +1,4 @@
-"""Services that plan: deploy, roll back, disable, delete, move, overwrite.
+"""Plan deployments: deploy, roll back, disable, delete, move, overwrite.
 
 Nothing reaches a host before `deployment_confirm`, which applies exactly the plan that was shown. If the site, the
 files on the host, or the server changed since, the plan is rejected as outdated.
@@ -64,7 +64,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Then:
-    """Conditions for starting a deployment, and changes after its success; the names are those of `Deployment`."""
+    """Deployment to wait for before a deployment starts, and changes after its success; fields as in `Deployment`."""
 
     on_success: OnSuccess = OnSuccess.NOTHING
     target: WebServer | None = None
@@ -75,8 +75,8 @@ NOTHING_ELSE = Then()
 
 
 def _allowed(actor: User, sites: Iterable[Site], *actions: Action) -> list[Site]:
-    """Unique sites, if the actor has the permission (default: deploy) for all of them. Raises PermissionDenied
-    otherwise; ApplicationError if none is named.
+    """Return the sites without duplicates. Raises PermissionDenied if the actor lacks a permission (default: deploy)
+    for one of them, ApplicationError if there are none.
     """
     found = list({site.pk: site for site in sites}.values())
     if not found:
@@ -120,7 +120,7 @@ def _plan_and_store(
 def _by_host(
     actor: User | None, kind: DeploymentKind, changes: Iterable[tuple[Host, Change]], then: Then = NOTHING_ELSE
 ) -> list[Deployment]:
-    """One deployment for every host, all in one batch."""
+    """Plan the changes: one deployment for every host, all in one batch."""
     hosts: dict[Host, list[Change]] = {}
     for host, change in changes:
         hosts.setdefault(host, []).append(change)
@@ -130,7 +130,7 @@ def _by_host(
 def changes_plan(
     kind: DeploymentKind, changes: Iterable[tuple[Host, Change]], actor: User | None = None
 ) -> list[Deployment]:
-    """Plan changes that another service made: it has checked the permission, or the panel acts by itself."""
+    """Plan changes on behalf of another service, without a check of permissions; `actor` None is the panel itself."""
     return _by_host(actor, kind, changes)
 
 
@@ -157,8 +157,8 @@ def deployment_plan(
 
 
 def hosts_plan(*, actor: User, hosts: Iterable[Host]) -> list[Deployment]:
-    """Plan all changes on these hosts since the last deployment, for sites that the actor has access to. Raises
-    ApplicationError if there are none.
+    """Plan the deployment of all sites on the hosts that changed since their last deployment and that the actor may
+    see. Raises ApplicationError if there are none.
     """
     chosen = list(hosts)
     sites = list(sites_changed(actor, chosen))
@@ -197,7 +197,7 @@ def _live_or_refuse(site: Site) -> Revision:
 
 
 def _disable_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
-    """Changes that disable sites; their files stay on the host where no server loads them."""
+    """Return the changes that disable sites; their files stay on the host where no server loads them."""
     live = [(site, _live_or_refuse(site)) for site in sites]
     return [
         (old.web_server.host, Change(site, old, None, disabled_after=old if can_stay_disabled(old) else None))
@@ -206,7 +206,7 @@ def _disable_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Cha
 
 
 def _leaving_changes(sites: Sequence[Site]) -> list[tuple[Host, Change]]:
-    """Changes that remove deployed or disabled sites completely from their hosts."""
+    """Return the changes that remove deployed or disabled sites completely from their hosts."""
     live, disabled = live_revisions(sites), disabled_revisions(sites)
     changes = [Change(site, live.get(site.pk), None, disabled_before=disabled.get(site.pk)) for site in sites]
     return [(before.web_server.host, item) for item in changes if (before := item.old or item.disabled_before)]
@@ -256,7 +256,9 @@ def site_rollback(*, actor: User, site: Site, revision: Revision) -> Deployment:
 
 
 def _deployed_or_not(chosen: Sequence[Site], *, with_disabled: bool = True) -> tuple[list[Site], list[Site]]:
-    """Split sites into those on a host (deployed, or disabled there) and those neither there nor being deployed."""
+    """Split sites into (sites on a host: deployed, or disabled there; other sites). Raises Conflict if a deployment of
+    one of the others runs.
+    """
     there = live_revisions(chosen).keys() | (disabled_revisions(chosen).keys() if with_disabled else set())
     nowhere = [site for site in chosen if site.pk not in there]
     refuse_busy(site.pk for site in nowhere)
@@ -277,7 +279,7 @@ def sites_disable(*, actor: User, sites: Iterable[Site]) -> list[Deployment]:
 
 
 def site_disable(*, actor: User, site: Site) -> Deployment | None:
-    """Disable one site; None if it was not deployed."""
+    """Plan to disable one site; return None if it was not deployed and is disabled at once."""
     return next(iter(sites_disable(actor=actor, sites=[site])), None)
 
 
@@ -297,7 +299,7 @@ def sites_delete(*, actor: User, sites: Iterable[Site]) -> list[Deployment]:
 
 
 def site_delete(*, actor: User, site: Site) -> Deployment | None:
-    """Delete one site; None if it was not deployed."""
+    """Plan to remove and delete one site; return None if it was not deployed and is deleted at once."""
     return next(iter(sites_delete(actor=actor, sites=[site])), None)
 
 
@@ -340,10 +342,9 @@ def sites_move(*, actor: User, sites: Iterable[Site], web_server: WebServer) -> 
 def _move_drafts(
     actor: User, drafts: Sequence[Site], beside: Sequence[Site], web_server: WebServer, *, is_comparison: bool = False
 ) -> None:
-    """Assign the new web server to the drafts and to the sites `beside` them, whose old places become free.
+    """Assign the new web server to drafts. Raises ValidationError if they clash there, with sites `beside` moved too.
 
-    `is_comparison`: only check, in a separate transaction, so that no transaction is open while the plan queries the
-    host.
+    `is_comparison`: only check, in a transaction that is rolled back before the plan asks the host.
     """
     clashes = clashes_when_moved(actor, [*drafts, *beside], web_server)
     faults = {

@@ -1,4 +1,4 @@
-"""Unconfirmed plans that a newer plan of the same kind and sites replaces."""
+"""Cancel unconfirmed plans that a newer plan of the same kind and sites replaces."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ def _waiting(kind: str) -> QuerySet[Deployment]:
 
 
 def supersede(actor: User | None, rows: Sequence[Deployment], sites: set[int]) -> None:
-    """Close waiting plans, with their batches, whose sites are all in `sites`, those of the new plan `rows`.
+    """Cancel waiting plans, with their batches, whose sites are all in `sites`, the ids of the sites of the new `rows`.
 
-    Runs while the new plan is made: a plan may be replaced if its sites can be planned again. A plan that names other
-    sites keeps waiting.
+    Runs while the new plan is stored. A plan with other sites keeps waiting.
     """
     new = rows[0]
     items = DeploymentItem.objects.filter(deployment__in=_waiting(new.kind).exclude(batch=new.batch))
@@ -34,7 +33,7 @@ def supersede(actor: User | None, rows: Sequence[Deployment], sites: set[int]) -
 
 
 def main_supersede(actor: User, new: Deployment) -> None:
-    """Close waiting plans for the same main file, which belongs to no site."""
+    """Cancel waiting plans for the main file of the new plan's web server; such plans have no sites."""
     rows = _waiting(DeploymentKind.MAIN).filter(host=new.host_id).exclude(pk=new.pk)
     _close(actor, new, {row.batch for row in rows if row.target_id == new.target_id})
 

@@ -1,4 +1,4 @@
-"""Forget old deployments and revisions, a few at a time.
+"""Delete old deployments and revisions, a few at a time.
 
 Kept are the newest deployments and revisions of each site, all that a live or disabled site needs, and everything that
 a kept deployment names. `PADDOCK_KEEP_DEPLOYMENTS_DAYS` sets the time; 0 keeps everything.
@@ -42,7 +42,7 @@ def _deployments_forget(before: dt.datetime) -> int:
 
 
 def _limits(sites: Iterable[int]) -> dict[int, int]:
-    """Id of the oldest of the newest deployments of each site, which are kept; 0 if the site has fewer."""
+    """Return the id of the oldest deployment to keep for each site, 0 if it has fewer than KEPT_OF_SITE; by site id."""
     found = {}
     for site in sites:
         newest = DeploymentItem.objects.filter(site=site).order_by("-deployment").values_list("deployment", flat=True)

@@ -14,12 +14,12 @@ _ENDED = {DeploymentStatus.ROLLED_BACK, DeploymentStatus.FAILED, DeploymentStatu
 
 
 def _sites(deployment: Deployment) -> list[Site]:
-    """Sites of the deployment that still exist."""
+    """Return the sites of a deployment that still exist."""
     return [item.site for item in deployment.items.select_related("site__team", "site__web_server__host")]
 
 
 def can_replan(deployment: Deployment) -> bool:
-    """Return whether a new plan is possible: the deployment did not succeed, or still waits for confirmation.
+    """Return whether a new plan can be made for a deployment: it did not succeed, or still waits for confirmation.
 
     The second half of a move cannot be planned without the first.
     """
@@ -41,7 +41,7 @@ def may_replan(user: User, deployment: Deployment) -> bool:
 def deployment_replan(*, actor: User, deployment: Deployment) -> list[Deployment]:
     """Make a new plan of the same kind for the sites of `deployment`, from their current state.
 
-    Empty if the remaining sites needed no plan and are done. Raises the same errors as the planning of each kind.
+    Returns [] if the remaining sites needed no plan and are done. Raises the same errors as the planning of each kind.
     """
     if not can_replan(deployment):
         raise Conflict(f"{deployment} has nothing left to plan.")

@@ -1,4 +1,4 @@
-"""From a frozen site to stored files: rendering, certificates, adopted texts, blobs and revisions."""
+"""Render frozen sites and store the files: certificates, adopted texts, blobs and revisions."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def sha256_of(text: str) -> str:
 
 
 def records_of(files: Iterable[dict[str, Any]]) -> dict[str, FileRecord]:
-    """Records of Revision.files or WebServerState.files, by path."""
+    """Return the file records of Revision.files or WebServerState.files, by path."""
     return {item["path"]: FileRecord(**item) for item in files}
 
 
 def blobs_keep(groups: Mapping[int, Iterable[RenderedFile]]) -> dict[int, list[FileRecord]]:
-    """Store missing contents; return for each group the records of its files, by path."""
+    """Store the contents of files that are not stored yet; return for each group its file records, sorted by path."""
     records: dict[int, dict[str, FileRecord]] = {}
     wanted: dict[str, RenderedFile] = {}
     for key, files in groups.items():
@@ -72,14 +72,14 @@ def _blobs(digests: Iterable[str]) -> QuerySet[Blob]:
 
 
 def _parts(digests: Iterable[str]) -> Iterator[list[str]]:
-    """Digests in parts that fit in one query."""
+    """Yield the digests, without duplicates, in lists short enough for one query."""
     left = [digest for digest in dict.fromkeys(digests) if digest]
     for start in range(0, len(left), QUERY_SIZE):
         yield left[start : start + QUERY_SIZE]
 
 
 def contents(digests: Iterable[str]) -> dict[str, str]:
-    """Texts of blobs by their SHA-256."""
+    """Return the stored texts of blobs, by their SHA-256; unknown digests are omitted."""
     return {blob.sha256: blob.content for part in _parts(digests) for blob in _blobs(part)}
 
 
@@ -99,7 +99,7 @@ Pins = dict[tuple[int, int], dict[str, str]]
 
 
 def _pins_of(sites: Iterable[Site]) -> Pins:
-    """Adopted texts by path, for each site on each web server."""
+    """Return the adopted texts of sites: {(site id, web server id): {path: text}}."""
     pins: Pins = {}
     for row in PinnedFile.objects.filter(site__in=[site.pk for site in sites]).select_related("blob"):
         pins.setdefault((row.site_id, row.web_server_id), {})[row.path] = row.blob.content
@@ -107,7 +107,9 @@ def _pins_of(sites: Iterable[Site]) -> Pins:
 
 
 def site_files(site: Site, web_server: WebServer, spec: SiteSpec, pins: Pins | None = None) -> list[RenderedFile]:
-    """The exact files of this site on the host. Raises ValidationError keyed by the place in the site."""
+    """Render the exact files of a site on its host, with certificates and adopted texts. Raises ValidationError keyed
+    by the place in the site.
+    """
     try:
         files = rendering.render(spec, web_server_specs.web_server_spec_for(site, web_server, spec))
     except NotExpressible as error:
@@ -135,14 +137,14 @@ class Frozen:
 
 
 def frozen_now(sites: Sequence[tuple[Site, WebServer]]) -> list[Frozen]:
-    """Freeze sites just loaded by freeze.with_parts, with one query for all."""
+    """Freeze sites, just loaded by freeze.with_parts, for their web servers, with one query for all."""
     pins = _pins_of(site for site, _ in sites)
     return [Frozen(site, web_server, freeze.spec_of_fetched(site, web_server), pins) for site, web_server in sites]
 
 
 def revisions_keep(*, actor: User | None, sites: Sequence[Frozen]) -> dict[int, Revision]:
-    """Render each site and return, by site id, the revision with exactly these files, new if needed. The number of
-    queries is constant.
+    """Render frozen sites and return, by site id, the revision with exactly the rendered files; new ones are stored.
+    The number of queries is constant.
     """
     files = {item.site.pk: site_files(item.site, item.web_server, item.spec, item.pins) for item in sites}
     records = blobs_keep(files)
@@ -155,7 +157,7 @@ def revisions_keep(*, actor: User | None, sites: Sequence[Frozen]) -> dict[int, 
 def _draft(
     actor: User | None, site: Site, web_server: WebServer, spec: dict[str, object], records: Sequence[FileRecord]
 ) -> Revision:
-    """An unsaved revision without a number."""
+    """Return an unsaved revision without a number."""
     files = [asdict(record) for record in sorted(records, key=lambda record: record.path)]
     digest = sha256_of(json.dumps(files, sort_keys=True))
     return Revision(site=site, web_server=web_server, spec=spec, files=files, digest=digest, created_by=actor)
@@ -164,12 +166,12 @@ def _draft(
 def revision_of_records(
     actor: User | None, site: Site, web_server: WebServer, spec: dict[str, object], records: Sequence[FileRecord]
 ) -> Revision:
-    """The revision of these stored files: equal files share one revision."""
+    """Return the revision of a site with these stored files, new if there is none: equal files share one revision."""
     return _revisions_stored([_draft(actor, site, web_server, spec, records)])[0]
 
 
 def _revisions_stored(drafts: Sequence[Revision]) -> list[Revision]:
-    """For each draft the stored revision with its files, or the draft itself once saved."""
+    """Return for each unsaved revision the stored one with the same files, or save and return the given one."""
     for _attempt in range(5):
         found = _revisions_found(drafts)
         new = [draft for draft in drafts if _key(draft) not in found]
@@ -209,7 +211,7 @@ def _numbers_give(drafts: Sequence[Revision]) -> None:
 
 
 def _ends_set(drafts: Sequence[Revision]) -> None:
-    """Note the end of the first certificate to expire among the files of each new revision."""
+    """Set the expiry times of new revisions: of the first certificate and the first revocation list to expire."""
     named = {record["sha256"] for draft in drafts for record in draft.files if not record["secret"]}
     rows = Blob.objects.filter(ends_at__isnull=False, sha256__in=[digest for digest in named if digest])
     ends = dict(rows.values_list("sha256", "ends_at")) if any(_has_tls(draft) for draft in drafts) else {}
@@ -220,7 +222,7 @@ def _ends_set(drafts: Sequence[Revision]) -> None:
 
 
 def _revocations_end(revision: Revision) -> dt.datetime | None:
-    """End of the first revocation list of clients' certificates that a server block checks."""
+    """Return when the first revocation list expires that a server block checks client certificates against, or None."""
     checks = (block.client_certificates for block in spec_of(revision).blocks)
     ends = (revocations_end(check.crl) for check in checks if check is not None and check.crl)
     return min((end for end in ends if end is not None), default=None)
@@ -231,8 +233,8 @@ def _has_tls(revision: Revision) -> bool:
 
 
 def is_unchecked(revision: Revision) -> bool:
-    """Return whether its files let a visitor leave the site's folders: they predate the checks at request time, or were
-    edited by hand.
+    """Return whether the files of a revision may let visitors leave the site's folders: they lack the request-time
+    checks, because they are from an older release or were edited.
     """
     spec = spec_of(revision)
     if not confinement.needs_checks(spec):
@@ -246,7 +248,7 @@ def is_unchecked(revision: Revision) -> bool:
 
 
 def spec_of(revision: Revision) -> SiteSpec:
-    """SiteSpec of the revision, parsed once per object because it is immutable."""
+    """Return the SiteSpec of a revision, parsed once per object because a revision never changes."""
     spec = getattr(revision, _SPEC, None)
     if spec is None:
         spec = from_json(SiteSpec, revision.spec)

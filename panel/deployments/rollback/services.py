@@ -35,7 +35,7 @@ from panel.websites.services.definition import changes_snippets
 
 @dataclass(frozen=True)
 class DraftRestore:
-    """Result. `kept`: the revision with the previous draft; None if the draft could not be rendered."""
+    """Result of restoring a draft. `kept`: the revision with the previous draft; None if it could not be rendered."""
 
     is_changed: bool
     kept: Revision | None = None
@@ -94,7 +94,9 @@ def _kept(actor: User, site: Site) -> Revision | None:
 
 
 def draft_differences(site: Site, revision: Revision) -> list[dict[str, str]]:
-    """Changed files of the draft, each with its `diff`. Raises ValidationError if the draft cannot be rendered."""
+    """Return the files in which the draft differs from a revision: [{"path", "diff", "state"}]. Raises ValidationError
+    if the draft cannot be rendered.
+    """
     fetched = freeze.fetched(site)
     now = {
         file.path: file

@@ -1,4 +1,4 @@
-"""Undo deployments: plan to restore the revisions that were live before them."""
+"""Plan to undo deployments: restore the revisions that were live before them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Undo:
 
 
 def undo_plan(deployments: Sequence[Deployment]) -> Undo:
-    """Plan to restore what these successful deployments replaced. A site that was deployed for the first time is
-    removed from its host. Raises ApplicationError.
+    """Plan to restore the revisions that successful deployments replaced. A site that was deployed for the first time
+    is removed from its host. Raises ApplicationError.
     """
     rows = DeploymentItem.objects.filter(deployment__in=deployments).select_related(
         "site__team", "revision__web_server__host", "previous__web_server__host", "disabled_before"

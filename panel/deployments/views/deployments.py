@@ -1,4 +1,4 @@
-"""Pages of deployments: list, plan, progress, and the part of a site's history page."""
+"""Pages of deployments: list, plan, and progress; context of a part of a site's history page."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def site_or_404(request: Request, name: str) -> Site:
 
 
 def place_words(place: str) -> str:
-    """Place of an error, shop/blocks/0/locations/1/root, in words for people; the error names the field."""
+    """Return the place of an error, shop/blocks/0/locations/1/root, in words: "shop, server block 1, location 2"."""
     parts = {"blocks": _("server block"), "locations": _("location"), "upstreams": _("upstream")}
     parts["php_pools"] = _("PHP pool")
     words: list[str] = []
@@ -75,7 +75,7 @@ def place_words(place: str) -> str:
 
 
 def refused(request: Request, error: Exception, back: str) -> HttpResponse:
-    """Show a service's errors as messages on the page `back`; nothing was changed."""
+    """Show the errors of a service as messages, and redirect to the page `back`."""
     if isinstance(error, ValidationError):
         words = error.message_dict if hasattr(error, "error_dict") else {"": error.messages}
         for place, texts in words.items():
@@ -90,7 +90,7 @@ def refused(request: Request, error: Exception, back: str) -> HttpResponse:
 def planned(
     request: Request, work: Callable[[], list[Deployment]], back: str, nothing: str = "", then: str = ""
 ) -> HttpResponse:
-    """Make a plan and show it.
+    """Make a plan with `work` and redirect to its page.
 
     On an error, show it on the page `back`. If no plan was needed, show the message `nothing` on the page `then`.
     """
@@ -182,7 +182,7 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
 
 
 def _open_urls(deployment: Deployment) -> list[tuple[str, str]]:
-    """Name and URL of the first sites that a successful deployment has put on the host."""
+    """Return name and URL of sites that a successful deployment has put on the host; at most MOST_OPEN_URLS."""
     if deployment.status != DeploymentStatus.SUCCEEDED:
         return []
     placed = [(item.site.name, item.revision) for item in deployment.items.all() if item.revision][:MOST_OPEN_URLS]
@@ -190,7 +190,7 @@ def _open_urls(deployment: Deployment) -> list[tuple[str, str]]:
 
 
 def _joined(request: Request, deployment: Deployment) -> list[Deployment]:
-    """Other deployments of the same transaction."""
+    """Return the other deployments that were carried out in the same transaction and that the user may see."""
     if deployment.joined_as is None:
         return []
     rows = selectors.deployments_visible(request.user).select_related("host").filter(joined_as=deployment.joined_as)
@@ -198,7 +198,7 @@ def _joined(request: Request, deployment: Deployment) -> list[Deployment]:
 
 
 def _draft_stays(deployment: Deployment) -> tuple[Site, Revision] | None:
-    """A site whose draft still has the change that a rollback reversed, and its live revision."""
+    """Return a site whose draft still has the change that a rollback reversed, with its live revision; None if none."""
     by_hand = deployment.kind == DeploymentKind.ROLLBACK and deployment.status == DeploymentStatus.SUCCEEDED
     by_itself = deployment.kind == DeploymentKind.DEPLOY and deployment.status == DeploymentStatus.ROLLED_BACK
     if not by_hand and not by_itself:
@@ -213,13 +213,13 @@ def _draft_stays(deployment: Deployment) -> tuple[Site, Revision] | None:
 
 
 def _newer(request: Request, deployment: Deployment) -> Deployment | None:
-    """The plan that replaced this one, if the user has access to it."""
+    """Return the plan that replaced a plan, if the user has access to all of its sites."""
     newer = deployment.superseded_by
     return newer if newer and selectors.is_whole_visible(request.user, newer) else None
 
 
 def _also_edited(request: Request, batch: list[Deployment]) -> list[Drift]:
-    """Other edited files of the same web servers that this plan keeps.
+    """Return other edited files of the same web servers, which a plan keeps.
 
     The reload activates them, and if a site then responds differently, the deployment stops.
     """
@@ -230,7 +230,7 @@ def _also_edited(request: Request, batch: list[Deployment]) -> list[Drift]:
 
 
 def history_context(site: Site) -> dict[str, object]:
-    """Context of templates/deployments/history_part.html, which the site's history page (websites) includes."""
+    """Return the context of templates/deployments/history_part.html, a part of the site's history page (websites)."""
     state = selectors.state_of(site)
     return {
         "site": site,
@@ -246,7 +246,7 @@ def history_context(site: Site) -> dict[str, object]:
 
 @require_POST
 def plan(request: Request) -> HttpResponse:
-    """Plan one or many sites (`site`: their names), or all changes on one or many hosts (`host`)."""
+    """Plan the deployment of sites (names in `site`), or of all changed sites on hosts (names in `host`)."""
     if "host" in request.POST:
         return _plan_hosts(request, request.POST.getlist("host"))
     names = request.POST.getlist("site")

@@ -1,4 +1,4 @@
-"""Pages of drift: edited files on hosts, and the choice between adopting and overwriting them."""
+"""Pages of drift: list the edited files on hosts, adopt or overwrite them, and check hosts for drift."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def drift_detail(request: Request, pk: int) -> HttpResponse:
 
 @require_safe
 def checks(request: Request) -> HttpResponse:
-    """Partial with the results of the latest checks, refreshed while they run."""
+    """Render a partial with the results of the latest drift checks, which the page refreshes while they run."""
     return render(request, "deployments/drift_checks.html", _checks_context(request))
 
 
 def _checks_context(request: Request) -> dict[str, object]:
-    """The last check of each host, for users who can start one."""
+    """Return the context of the partial: the last drift check of each host, for users who can start one."""
     if not may(request.user, Action.ADMINISTER):
         return {"jobs": [], "is_checking": False}
     rows = host_jobs_visible(request.user).filter(kind=HostJobKind.DRIFT).order_by("-pk")[:200]
@@ -64,7 +64,7 @@ def _checks_context(request: Request) -> dict[str, object]:
 
 @require_POST
 def check(request: Request) -> HttpResponse:
-    """Queue a check of one host, or of all hosts."""
+    """Queue a drift check of one host, or of all hosts."""
     name, shown = request.POST.get("host", ""), hosts_visible(request.user)
     hosts = [get_object_or_404(shown, name=name)] if name else list(shown)
     back = reverse("deployments:drift")

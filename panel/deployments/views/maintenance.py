@@ -25,18 +25,18 @@ from panel.websites.selectors import sites_visible
 
 
 def _sites(request: Request, names: list[str]) -> list[Site]:
-    """The named sites that the user may see."""
+    """Return the named sites that the user may see."""
     return list(sites_visible(request.user).filter(name__in=names).select_related("maintenance").order_by("name"))
 
 
 def _shown(plans: list[Deployment]) -> HttpResponse:
-    """The page of the first deployment, which lists the others of its batch."""
+    """Redirect to the page of the first deployment, which lists the others of its batch; without plans to the sites."""
     return redirect("deployments:detail", plans[0].uuid) if plans else redirect("websites:list")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def start(request: Request) -> HttpResponse:
-    """Settings of the maintenance of the sites in the query; starts it."""
+    """Show the form for the maintenance of the sites in the query; on POST, start the maintenance."""
     require(request.user, Action.DEPLOY)
     sites = _sites(request, ticked(request, "site"))
     if not sites:
@@ -66,7 +66,7 @@ def start(request: Request) -> HttpResponse:
 
 @require_POST
 def end(request: Request) -> HttpResponse:
-    """Show the sites again."""
+    """End the maintenance of the posted sites."""
     sites = _sites(request, request.POST.getlist("site"))
     try:
         plans = services.maintenance_end(actor=request.user, sites=sites)

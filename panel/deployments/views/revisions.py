@@ -1,4 +1,4 @@
-"""Page of one revision of a site: the difference to its draft, and the button that restores the draft."""
+"""Page of one revision of a site: its difference from the draft, and the button that restores it as draft."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def revision(request: Request, name: str, number: int) -> HttpResponse:
 @login_required
 @require_POST
 def set_back(request: Request, name: str, number: int) -> HttpResponse:
-    """Restore the draft. `version`: the draft's version when its difference was shown. Raw directives require the
-    password first.
+    """Restore the draft of a site to a revision. `version`: the draft's version when the difference was shown. If raw
+    directives change, the user has to enter the password first.
     """
     site = site_or_404(request, name)
     row = get_object_or_404(selectors.revisions_of(site), number=number)
@@ -79,7 +79,7 @@ def _set_back(request: Request, site: Site, row: Revision) -> HttpResponse:
 
 
 def _tell(request: Request, site: Site, row: Revision, done: rollback.DraftRestore) -> None:
-    """Show a message with an undo button if the previous draft was kept."""
+    """Show a message about the restored draft, with an undo button if the previous draft was kept."""
     words = {"n": row.number, "kept": done.kept.number if done.kept else 0}
     if not done.is_changed:
         messages.info(request, _("The draft already matches #%(n)s. Nothing was changed.") % words)

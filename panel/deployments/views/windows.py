@@ -29,7 +29,7 @@ def window_list(request: Request) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def window_edit(request: Request, pk: int | None = None) -> HttpResponse:
-    """A new window, or the settings of one."""
+    """Show the form for a new change window or freeze, or for the one with the id `pk`; on POST, save it."""
     require(request.user, Action.ADMINISTER)
     row = None if pk is None else get_object_or_404(change_windows(), pk=pk)
     form = ChangeWindowForm(request.POST or None, current=row)

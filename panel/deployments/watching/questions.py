@@ -1,4 +1,4 @@
-"""Requests to live sites: their health pages, from their host and from the panel. Pure."""
+"""Requests to the health pages of live sites, from their host and from the panel, and how to judge the responses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ class Questions:
 
 
 def questions_of(spec: SiteSpec, health: Health, host_address: str) -> Questions:
-    """Questions for a live site on a host that the panel reaches at `host_address` ("" for its own machine)."""
+    """Return the requests that check a live site on a host which the panel reaches at `host_address` ("": the panel's
+    own machine).
+    """
     found = list(health_probes(Asked(new=spec, health=health)))[:MOST_PER_SITE]
     inside = tuple(dict.fromkeys(probe for _listen, probe in found))
     open_to_all = (probe for listen, probe in found if listen.address in (*_EVERY_ADDRESS, host_address))
@@ -40,7 +42,7 @@ def questions_of(spec: SiteSpec, health: Health, host_address: str) -> Questions
 
 
 def judged(probes: Sequence[Probe], rows: Sequence[Message]) -> Observed | None:
-    """The worst of these responses; None without any."""
+    """Return the worst of the responses to the probes; None without any."""
     worst: Observed | None = None
     for probe, seen in zip(probes, rows, strict=False):
         check = request.check_probe(plain(probe))
@@ -54,9 +56,9 @@ def judged(probes: Sequence[Probe], rows: Sequence[Message]) -> Observed | None:
 
 
 def expired(seen: Message) -> str:
-    """Words about a certificate that browsers refuse by now; "" for one that is valid or unknown.
+    """Describe an expired certificate in a response to a probe; "" if it is valid or unknown.
 
-    Deployments do not judge this: an expired certificate must not block its own renewal.
+    Deployments do not check this: an expired certificate must not block its own renewal.
     """
     ends, at = seen.get("certificate_ends"), seen.get("at")
     if not isinstance(ends, int) or not isinstance(at, int | float) or ends >= at:
@@ -69,5 +71,5 @@ def expired(seen: Message) -> str:
 
 
 def asked(probe: Probe) -> Message:
-    """Send the request from this process; the response is in the format of the agent's `observe`."""
+    """Send a probe from this process; return the response in the format of the agent's `observe`."""
     return asking.observe(request.check_probe(plain(probe)))

@@ -1,4 +1,4 @@
-"""Reads for the watch of live sites."""
+"""Selectors for the periodic health checks of live sites."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ MOST_SITES = 2000  # of one host in one round; each has up to four requests
 
 
 def live_states(host: Host, sites: Collection[int] | None = None) -> list[SiteState]:
-    """The states of the sites that are live on this host, without the specifications of their revisions; with `sites`,
-    of those with these keys.
+    """Return the states of sites live on a host (only those with ids in `sites`, if given), without loading the specs
+    and files of their revisions.
     """
     rows = SiteState.objects.filter(status__in=DEPLOYED, revision__web_server__host=host).select_related(
         "site", "revision"
@@ -30,8 +30,8 @@ def spec_of(revision: int) -> dict[str, Any]:
 
 
 def same_revision(states: list[SiteState]) -> list[SiteState]:
-    """States whose live revision is still the same. Others are left out, because a deployment observes its sites
-    itself.
+    """Return the states whose live revision has not changed in the database since they were loaded. A deployment that
+    changed the others has observed them itself.
     """
     rows = SiteState.objects.filter(pk__in=[state.pk for state in states]).values_list("pk", "revision")
     now = dict(rows)
@@ -39,6 +39,6 @@ def same_revision(states: list[SiteState]) -> list[SiteState]:
 
 
 def sites_changing(host: Host) -> set[int]:
-    """Primary keys of the sites of running deployments on this host, which may be between two states."""
+    """Return the ids of sites with a running deployment on the host, which may be between two states."""
     running = Deployment.objects.filter(host=host, status=JobStatus.RUNNING)
     return {pk for pk in running.values_list("items__site", flat=True) if pk is not None}

@@ -34,9 +34,9 @@ from panel.rendering.spec import SiteSpec, from_json
 
 logger = logging.getLogger(__name__)
 
-EVERY_S, MANY_EVERY_S = 30, 60  # a page's word follows a change within a minute, however slowly a host fails
+EVERY_S, MANY_EVERY_S = 30, 60  # pages show a change within a minute, even if a host fails slowly
 MANY_HOSTS = 200  # above it, rounds twice a minute would need a tenth of a processor
-REST_S = 5.0  # a host that was not begun by then before the end of the round waits for the next one
+REST_S = 5.0  # no check begins in the last REST_S of a round; hosts that are left wait for the next one
 AT_ONCE = 16  # hosts; each takes a thread until it responds
 AGAIN_AFTER_S = 2.0  # a single failure may be a reload
 KEPT_CHANGES = 200  # of one site
@@ -44,9 +44,9 @@ _ROUND = "deployments:watch-round"
 
 
 def round_run(pause: Callable[[float], None] = time.sleep) -> int:
-    """Ask every watched host and its live sites once; return the number of hosts that were asked.
+    """Check every watched host and its live sites once; return the number of checked hosts.
 
-    Does nothing while another worker runs a round, or so soon after the last one that it is not time yet.
+    Returns 0 at once if any worker began a round less than about EVERY_S ago (MANY_EVERY_S with many hosts).
     """
     healthy, silent = watching.hosts_watched()
     every = EVERY_S if len(healthy) + len(silent) <= MANY_HOSTS else MANY_EVERY_S
@@ -63,7 +63,7 @@ def round_run(pause: Callable[[float], None] = time.sleep) -> int:
 
 
 def host_watch(pk: int, *, pause: Callable[[float], None] = time.sleep) -> bool:
-    """Ask one host and its live sites, record the observations, and return whether the host was asked."""
+    """Check one host and its live sites, and record the observations; return False if the host is not watched."""
     host = watching.host_look(pk, pause=pause)
     if host is None:
         return False
@@ -74,8 +74,8 @@ def host_watch(pk: int, *, pause: Callable[[float], None] = time.sleep) -> bool:
 def sites_watch(
     host: Host, *, sites: Collection[int] | None = None, pause: Callable[[float], None] = time.sleep
 ) -> None:
-    """Ask the live sites of a host, or those of them with the keys `sites`, and record the observations."""
-    changing = selectors.sites_changing(host)  # their deployments ask them themselves
+    """Check the live sites of a host (only those with ids in `sites`, if given), and record the observations."""
+    changing = selectors.sites_changing(host)  # their deployments check them
     states = [state for state in selectors.live_states(host, sites) if state.site_id not in changing]
     asked = {state.pk: _questions(state, host) for state in states}
     inside = _inside(host, states, asked) if host.status == HostStatus.READY else {}
@@ -99,12 +99,12 @@ def _questions(state: SiteState, host: Host) -> Questions:
 
 @lru_cache(maxsize=20_000)
 def _spec(revision: int) -> SiteSpec:
-    """The site of a revision, which never changes."""
+    """Return the SiteSpec of a revision (id), cached because a revision never changes."""
     return from_json(SiteSpec, selectors.spec_of(revision))
 
 
 def _address(name: str) -> str:
-    """The literal address of a host; "" if its name cannot be resolved now."""
+    """Resolve the name of a host to an IP address; "" if that fails now."""
     try:
         return str(socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)[0][4][0])
     except OSError:
@@ -112,7 +112,7 @@ def _address(name: str) -> str:
 
 
 def _inside(host: Host, states: Sequence[SiteState], asked: dict[int, Questions]) -> dict[int, Observed]:
-    """Observations of the host's agent, by state; empty if it stopped responding meanwhile."""
+    """Check sites from their host, with its agent; return the results by state id, {} if the agent does not respond."""
     probes = [probe for state in states for probe in asked[state.pk].inside]
     try:
         rows: list[Message] = list(host_agent.observed(host, probes)) if probes else []
@@ -129,7 +129,7 @@ def _inside(host: Host, states: Sequence[SiteState], asked: dict[int, Questions]
 
 
 def _outside(states: Sequence[SiteState], asked: dict[int, Questions]) -> dict[int, Observed]:
-    """Observations of the panel, by state. A port that does not accept connections is tried once only."""
+    """Check sites from the panel; return the results by state id. A port without a listener is tried only once."""
     found: dict[int, Observed] = {}
     closed: dict[tuple[str, int], Message] = {}
     for state in states:
@@ -178,13 +178,17 @@ def _unknown(host: Host) -> Observed:
 
 
 def _reach(state: SiteState, seen: Observed) -> Observed:
-    """Ignore failures of a site that the panel never reached: its network may not be open to the panel."""
+    """Return the panel's observation, as unknown if it failed and the panel never reached the site: a network between
+    them may be closed.
+    """
     was_reached = state.reach != Health.UNKNOWN
     return seen if seen.is_well or was_reached else Observed(None, f"Never reached from the panel: {seen.words}")
 
 
 def _noted(state: SiteState, name: str, seen: Observed, now: dt.datetime) -> list[HealthChange]:
-    """Set the columns of one observer. Returns the change, if there is one."""
+    """Set the columns `name` (health: host, reach: panel) of a state to an observation; return [change], or [] if the
+    health is the same.
+    """
     before = getattr(state, name)
     setattr(state, f"{name}_words", seen.words)
     if before == seen.health and getattr(state, f"{name}_since") is not None:

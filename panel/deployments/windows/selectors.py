@@ -1,4 +1,4 @@
-"""Reads: the windows of hosts, and hosts that cannot be changed now."""
+"""Selectors for change windows, and for hosts that they now close to changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from panel.hosts.models import Host
 
 @dataclass(frozen=True)
 class Closed:
-    """A host that cannot be changed now: the names of the freezes or windows, and the next allowed time."""
+    """A host that cannot be changed now, with the freezes or windows that forbid it, and the next allowed time; None if
+    there is none within about a year.
+    """
 
     host: Host
     windows: list[ChangeWindow]
@@ -36,18 +38,18 @@ class Closed:
 
 
 def change_windows() -> QuerySet[ChangeWindow]:
-    """All windows and freezes, by name; every user can read them."""
+    """Return all change windows and freezes, in order of name; every user can read them."""
     return ChangeWindow.objects.all()
 
 
 def windows_of(host: Host, rows: Iterable[ChangeWindow]) -> list[ChangeWindow]:
-    """The windows whose tags the host has."""
+    """Return the change windows and freezes among `rows` that apply to the host: it has all of their tags."""
     own = set(host.tags)
     return [row for row in rows if own.issuperset(row.tags)]
 
 
 def closed_hosts(hosts: Iterable[Host], at: dt.datetime | None = None) -> list[Closed]:
-    """Hosts that cannot be changed at this moment (default: now), one query for all."""
+    """Return the hosts that cannot be changed at the moment `at` (default: now), with one query for all."""
     rows, moment, found = list(change_windows()), at or timezone.now(), []
     for host in dict.fromkeys(hosts) if rows else ():
         windows = windows_of(host, rows)

@@ -1,4 +1,4 @@
-"""Services: create, change and delete windows, and refuse changes outside of them. Administrators only."""
+"""Create, change and delete change windows (administrators only), and refuse changes of hosts outside of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ FIELDS = ("name", "kind", "tags", "weekdays", "opens_at", "closes_at", "zone", "
 def change_window_set(
     *, actor: User, window: ChangeWindow | None = None, expected_version: int | None = None, **values: Any
 ) -> ChangeWindow:
-    """Create a window, or change `window`; `values` are FIELDS. Raises PermissionDenied, ValidationError, Conflict."""
+    """Create a change window, or change `window`; `values` are FIELDS. Raises PermissionDenied, ValidationError,
+    Conflict.
+    """
     row = window or ChangeWindow()
     store(
         actor=actor,
@@ -38,14 +40,16 @@ def change_window_set(
 
 @transaction.atomic
 def change_window_delete(*, actor: User, window: ChangeWindow) -> None:
-    """Delete a window or a freeze, which then no longer limits changes."""
+    """Delete a change window or a freeze, which then no longer limits changes."""
     require(actor, Action.ADMINISTER)
     audit_record(actor=actor, action="change_window.delete", target=window, before=snapshot(window))
     window.delete()
 
 
 def refuse_closed(actor: User, hosts: Iterable[Host], *, despite_windows: bool) -> None:
-    """Raise Conflict if a host cannot be changed now. Administrators may go on with `despite_windows`."""
+    """Raise Conflict if change windows forbid changes of a host now. With `despite_windows`, raise only
+    PermissionDenied: the actor must be an administrator.
+    """
     if despite_windows:
         require(actor, Action.ADMINISTER)
         return

@@ -1,4 +1,4 @@
-"""Weekly windows and freezes as times: whether changes are allowed at a moment, and when they are next. Pure."""
+"""Times of weekly windows and freezes: whether changes are allowed at a moment, and the next such moment. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DAY = dt.timedelta(days=1)
 
 
 def zone_named(name: str) -> ZoneInfo | None:
-    """The time zone of that IANA name; None if there is none."""
+    """Return the time zone with an IANA name; None if there is none."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -45,13 +45,15 @@ class Weekly:
         return any(begins <= at < ends for begins, ends in self._around(at, 1))
 
     def openings(self, after: dt.datetime) -> Iterator[dt.datetime]:
-        """Times at which the window opens, from `after` on, for the period AHEAD."""
+        """Yield the times at which the window opens, from `after` on, for the period AHEAD."""
         for begins, _ends in self._around(after, AHEAD.days):
             if begins >= after:
                 yield begins
 
     def _around(self, at: dt.datetime, days: int) -> Iterator[tuple[dt.datetime, dt.datetime]]:
-        """Windows that begin from a day before `at` on. Local times follow the zone's daylight saving time."""
+        """Yield beginning and end (UTC) of each window that begins between a day before `at` and `days` days after.
+        Local times follow the zone's daylight saving time.
+        """
         zone = zone_named(self.zone) or dt.UTC
         today = at.astimezone(zone).date()
         for number in range(-1, days + 1):
@@ -71,7 +73,7 @@ def is_open(times: Sequence[Weekly | Freeze], at: dt.datetime) -> bool:
 
 
 def next_open(times: Sequence[Weekly | Freeze], at: dt.datetime) -> dt.datetime | None:
-    """The first moment from `at` on at which changes are allowed; None if there is none within AHEAD."""
+    """Return the first moment from `at` on at which changes are allowed; None if there is none within AHEAD."""
     moments = {at, *(item.ends for item in times if isinstance(item, Freeze))}
     for item in times:
         if isinstance(item, Weekly):
