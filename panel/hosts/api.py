@@ -1,4 +1,4 @@
-"""Hosts, their web servers, and jobs over the API. All users can read; administrators change."""
+"""API views of hosts, their web servers, and jobs. All users can read; administrators change."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ from panel.hosts.traffic import host_traffic
 
 
 def queued(job: HostJob) -> Response:
-    """Response for a queued job: 202 with its URL."""
+    """Return the response for a queued job: status 202, with the job's URL in the Location header."""
     location = f"/api/v1/jobs/{job.uuid}/"
     return Response(HostJobSerializer(job).data, status=202, headers={"Location": location})
 
 
 def named_hosts(rows: QuerySet[Host], values: dict[str, Any]) -> list[Host]:
-    """Hosts that a request body names in `hosts`, or by tag in `hosts_tagged`."""
+    """Return the hosts that a request body names in `hosts`, or selects by tag in `hosts_tagged`."""
     if "hosts_tagged" in values:
         return all_tagged(rows, values["hosts_tagged"], "/hosts_tagged")
     return all_or_none(rows, "name", values["hosts"], "/hosts")
@@ -120,14 +120,14 @@ class Hosts(Resource):
     @extend_schema(responses=SignInSerializer)
     @action(detail=True, url_path="sign-in")
     def sign_in(self, request: Request, name: str = "") -> Response:
-        """Public key of the stored private key, and the commands that allow it on the host. Administrators only."""
+        """Return Paddock's public key for the host, and the commands that allow it there. Administrators only."""
         require(self.actor, Action.ADMINISTER)
         return Response(SignInSerializer(self.get_object()).data)
 
     @extend_schema(request=TrustInput, responses=HostSerializer)
     @action(detail=True, methods=["post"], url_path="trust-key")
     def trust_key(self, request: Request, name: str = "") -> Response:
-        """Trust the host's offered key if it equals the given one: compare it with the host's own output first.
+        """Trust the host key that the host offers, if it equals `fingerprint`: compare it on the host first.
 
         Replacing a trusted key needs a session with a recently confirmed password. It deletes the stored private key
         and passwords: send them again with PATCH.
@@ -165,19 +165,19 @@ class Hosts(Resource):
     @extend_schema(request=EmptySerializer, responses={202: HostJobSerializer})
     @action(detail=True, methods=["post"])
     def check(self, request: Request, name: str = "") -> Response:
-        """Connect, read the facts and find the installed web servers."""
+        """Check the host: connect, read its facts, and find the installed web servers."""
         return self._queue_job(HostJobKind.CHECK)
 
     @extend_schema(request=EmptySerializer, responses={202: HostJobSerializer})
     @action(detail=True, methods=["post"], url_path="install-gallop")
     def install_native(self, request: Request, name: str = "") -> Response:
-        """Install the bundled web server on the host."""
+        """Install gallop, the bundled web server, on the host."""
         return self._queue_job(HostJobKind.INSTALL_NATIVE)
 
     @extend_schema(request=EmptySerializer, responses={202: HostJobSerializer})
     @action(detail=True, methods=["post"], url_path="replace-key")
     def replace_key(self, request: Request, name: str = "") -> Response:
-        """Replace the SSH key: the new one is allowed on the host and tried before the old one is removed."""
+        """Replace the SSH key of the host: the new key is allowed and tried before the old key is removed."""
         return self._queue_job(HostJobKind.ROTATE_KEY)
 
     @extend_schema(request=EmptySerializer, responses={202: HostJobSerializer})
@@ -189,8 +189,8 @@ class Hosts(Resource):
     @extend_schema(request=PrepareInput, responses={202: HostJobSerializer})
     @action(detail=True, methods=["post"])
     def prepare(self, request: Request, name: str = "") -> Response:
-        """List the packages that an application of suites needs: the job's result. With `plan`, that job's uuid,
-        install exactly these packages, or nothing.
+        """List the packages that a benchmark application needs; the job's result has them. With `plan`, the uuid of
+        such a job, install exactly its packages, or nothing.
         """
         values = {key: str(value) for key, value in self.body(PrepareInput).items()}
         kind = HostJobKind.PREPARE
@@ -207,7 +207,7 @@ class Hosts(Resource):
     @extend_schema(responses=ResourcesSerializer)
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def resources(self, request: Request, name: str = "") -> Response:
-        """Return the last reading of the host's resources, its problems, and the history of the last 14 days."""
+        """Return the last reading of the host's resources, the problems it shows, and a history of 14 days."""
         host = self.get_object()
         return Response(ResourcesSerializer(resources_of(host)).data)
 

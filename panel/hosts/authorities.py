@@ -1,4 +1,4 @@
-"""Reads: SSH certificate authorities, and the lines with which hosts let their certificates in."""
+"""Selectors for SSH certificate authorities, and the lines of authorized_keys that accept their certificates."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from panel.remote.keys import authority_line
 
 
 def authorities_visible(user: User) -> QuerySet[SshAuthority]:
-    """SSH certificate authorities: all for administrators, none for other users."""
+    """Return all SSH certificate authorities for administrators, none for other users."""
     rows = SshAuthority.objects.defer("private_key").prefetch_related("sign_ins")
     return rows if user.is_admin else rows.none()
 
 
 def user_authorities() -> QuerySet[SshAuthority]:
-    """Authorities that sign the panel's keys."""
+    """Return the SSH certificate authorities that sign the panel's keys."""
     return SshAuthority.objects.filter(kind=AuthorityKind.USER)
 
 
@@ -33,10 +33,10 @@ _once: ContextVar[list[tuple[str, ...]] | None] = ContextVar("authorities of a l
 
 @contextmanager
 def authorities_once() -> Iterator[None]:
-    """Read the authorities at most once in this block, for a loop over many hosts.
+    """Context manager in which `host_authorities` reads the database at most once, for a loop over many hosts.
 
-    Changes of the authorities take effect after the block. Threads read for themselves, unless they run in a copy of
-    this context or a function of `with_authorities`.
+    Changes of the authorities take effect after the block. Threads read separately, unless they run in a copy of the
+    context or a function of `with_authorities`.
     """
     if _once.get() is not None:
         yield
@@ -49,7 +49,9 @@ def authorities_once() -> Iterator[None]:
 
 
 def with_authorities(work: Callable[[T], R]) -> Callable[[T], R]:
-    """`work` for threads that each handle some of many hosts. The authorities are read now, and not by the threads."""
+    """Wrap `work` for threads that handle many hosts: the SSH authorities are read once, now, and not
+    by the threads.
+    """
     known = [host_authorities()]
 
     def knowing(item: T) -> R:
@@ -63,7 +65,7 @@ def with_authorities(work: Callable[[T], R]) -> Callable[[T], R]:
 
 
 def host_authorities() -> tuple[str, ...]:
-    """Public keys of the authorities that sign host keys, in a fixed order."""
+    """Return the public keys of the SSH authorities that sign host keys, in a fixed order."""
     known = _once.get()
     if known is None:
         return _host_authorities()
@@ -73,8 +75,8 @@ def host_authorities() -> tuple[str, ...]:
 
 
 def _host_authorities() -> tuple[str, ...]:
-    """Read the public keys. Close a database connection that was opened for this, because threads without other queries
-    call it.
+    """Read the public keys from the database. Close the connection if it was opened for that, because threads that make
+    no other query call this function.
     """
     was_closed = connection.connection is None
     rows = SshAuthority.objects.filter(kind=AuthorityKind.HOST).order_by("pk")
@@ -85,7 +87,7 @@ def _host_authorities() -> tuple[str, ...]:
 
 
 def sign_in_line(host: Host) -> str:
-    """Line of authorized_keys with which the host lets in what its authority signs; "" without an authority."""
+    """Return the line of authorized_keys with which a host accepts keys that its authority signs; "" without one."""
     if host.authority is None:
         return ""
     return authority_line(host.authority.public_key, forwards=host.hosts_behind.exists())

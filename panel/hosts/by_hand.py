@@ -1,6 +1,6 @@
-"""Shell lines that an administrator pastes on a host that cannot reach the panel. Pure.
+"""Shell lines that an administrator pastes on a host to let Paddock sign in. Pure functions.
 
-They are POSIX sh. A line that is pasted again changes nothing.
+The lines are POSIX sh. A line that is pasted again changes nothing.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _SUDO_RULE = (
 
 
 def prepare_line(account: str, keys: Sequence[str], *, with_sudo: bool) -> str:
-    """Line for root: creates the account if it is missing, adds the lines `keys` to its authorized_keys, allows it to
-    use sudo without a password if `with_sudo`, and prints the fingerprints of the host's SSH keys.
+    """Return a shell line for root that creates the account if it is missing, adds the lines `keys` to its
+    authorized_keys, allows sudo without a password if `with_sudo`, and prints the fingerprints of the host's SSH keys.
     """
     quoted = " ".join(shlex.quote(key) for key in keys)
     if account == "root":
         steps = [f"printf '%s\\n' {quoted} | sh -c {shlex.quote(_ADD_KEYS)}"]
     else:
         user = shlex.quote(account)
-        # As the account itself, so that nothing of root is written to a folder of somebody else.
+        # Run as the account, so that root writes nothing to the account's folder.
         add = f"printf '%s\\n' {quoted} | su -s /bin/sh {user} -c {shlex.quote(f'umask 077; {_ADD_KEYS}')}"
         steps = [_ACCOUNT.format(account=user, home=shlex.quote(f"/var/lib/{account}")), add]
         if with_sudo:
@@ -47,12 +47,14 @@ def sudo_rule(account: str) -> str:
 
 
 def forwarding_line(keys: Sequence[str]) -> str:
-    """Line for the account of a bastion: lets these lines of its authorized_keys pass connections on."""
+    """Return a shell line for a bastion's account that allows port forwarding to the given keys of authorized_keys; ""
+    without a key.
+    """
     found = [word for line in keys for word in line.split() if re.fullmatch(r"AAAA[A-Za-z0-9+/=]+", word)]
     edits = " ".join(f"-e '\\|{key}| s/restrict /restrict,port-forwarding /'" for key in found)
     return f"sed -i {edits} ~/.ssh/authorized_keys" if edits else ""
 
 
 def fingerprints_in(text: str) -> list[str]:
-    """Fingerprints (SHA256:...) in a text, such as the output of `ssh-keygen -l`."""
+    """Return the fingerprints (SHA256:...) in a text, such as the output of `ssh-keygen -l`."""
     return re.findall(r"SHA256:[A-Za-z0-9+/]{43}", text)

@@ -1,7 +1,7 @@
-"""Execution of host jobs: claim the row, run the job through the agent, record the result.
+"""Run host jobs: claim the row, run the job through the agent, record the result.
 
-The row holds the truth (claims.py). All of these jobs can be repeated safely, so jobs of a dead worker are queued
-again.
+A job's row names the worker that owns it (core/claims.py). All host jobs can be repeated safely, so jobs of a dead
+worker are queued again.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ HANDLERS: dict[str, Handler] = {
     HostJobKind.PREPARE: jobs.prepare,
     HostJobKind.ROTATE_KEY: key_rotation.rotate,
 }
-# The first two only read, the third locks all of its hosts itself; all others exclude deployments and benchmarks.
+# The first two only read; the third locks all of its hosts itself. Other jobs never run with deployments or benchmarks.
 WITHOUT_LOCK = {HostJobKind.CHECK, HostJobKind.DRIFT, HostJobKind.VIRTUAL_ADDRESS}
 
 
 def host_job_execute(uuid: UUID) -> Attempt:
-    """Run one job to its end; errors of the host or its admin are recorded, not raised."""
+    """Claim and run one host job to its end; return an Attempt. Exceptions of the job are recorded, not raised."""
     claim = Claim(HostJob)
     if not claim.take([uuid], started_at=timezone.now()):
         return Attempt.NOTHING
@@ -65,7 +65,7 @@ def host_job_execute(uuid: UUID) -> Attempt:
 
 
 def orphans_queue() -> list[UUID]:
-    """Requeue jobs of dead workers; return all queued jobs."""
+    """Requeue host jobs of dead workers; return the uuids of all queued jobs, oldest first."""
     return claims.orphans_queue(HostJob, "created_at", "pk")
 
 

@@ -1,4 +1,4 @@
-"""Forms of hosts."""
+"""Forms of hosts, SSH certificate authorities, and searches in logs; choice of a web server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SECRET = {"autocomplete": "new-password", "spellcheck": "false"}
 
 
 class LogSearchForm(Form):
-    """Search in a log. `log` is the key of the log; `day` is a day in the user's time zone."""
+    """Form for a search in a log. `log` is the key of the log; `day` is a day in the user's time zone."""
 
     log = forms.CharField(required=False, widget=forms.HiddenInput)
     text = forms.CharField(
@@ -42,7 +42,7 @@ class LogSearchForm(Form):
 
     @property
     def search(self) -> Search:
-        """The search of a valid form."""
+        """Search that a valid form describes."""
         return Search(self.cleaned_data["day"], self.cleaned_data["text"])
 
 
@@ -67,7 +67,7 @@ class HostFilterForm(Form):
 class ServerChoiceField(forms.ModelChoiceField):  # type: ignore[type-arg] # not subscriptable when it runs
     """Choice of a web server, with its host's tags; long lists can be filtered by text or tag.
 
-    `offer` sets the choices: without it there is none.
+    `offer` sets the choices; without it the field has none.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -93,7 +93,7 @@ def offer_web_servers(form: forms.BaseForm, user: User) -> None:
 
 
 class AuthorityForm(Form):
-    """Form of an SSH certificate authority."""
+    """Form to add an SSH certificate authority."""
 
     name = forms.CharField(
         label=_("Name"),
@@ -113,7 +113,7 @@ class AuthorityForm(Form):
 
 
 class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscriptable when it runs
-    """Form of a host. Secrets are write-only; an empty secret keeps the stored one."""
+    """Form to add or edit a host. Stored secrets are never shown; an empty secret keeps the stored one."""
 
     SECRETS = ("private_key", "password", "sudo_password")
 
@@ -243,12 +243,12 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
         return self._kept("password")
 
     def clean_use_sudo(self) -> bool:
-        """Root needs no sudo, and the form of a new host selects it. The setting of a stored host is kept."""
+        """Turn sudo off for a new host with the user root: the form selects it by default, but root needs no sudo."""
         is_superfluous = self.instance.pk is None and self.cleaned_data.get("username") == "root"
         return bool(self.cleaned_data["use_sudo"]) and not is_superfluous
 
     def clean_sudo_password(self) -> str:
-        """Delete the stored password if sudo is turned off."""
+        """Return the entered or stored sudo password; "" if sudo is turned off."""
         return self._kept("sudo_password") if self.cleaned_data.get("use_sudo") else ""
 
     @property
@@ -256,6 +256,6 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
         return self.cleaned_data.get("version")
 
     def values(self) -> dict[str, Any]:
-        """Field values for the services, without unchanged secrets."""
+        """Return the field values for the services, without unchanged secrets."""
         kept = {name for name, value in self.stored.items() if value and self.cleaned_data.get(name) == value}
         return {name: value for name, value in self.cleaned_data.items() if name not in kept | {"version"}}

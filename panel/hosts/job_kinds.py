@@ -1,4 +1,4 @@
-"""Host jobs: checks, installations and service actions as their page shows them (core/jobs.py)."""
+"""Host jobs (checks, installations, service actions) as a kind of job: find, show and cancel them (core/jobs.py)."""
 
 from __future__ import annotations
 

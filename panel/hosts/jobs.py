@@ -1,4 +1,6 @@
-"""Jobs on a host: check, control a web server, install gallop. Each returns the data of the job's page."""
+"""Functions that carry out host jobs: check, control a web server, install gallop, prepare an application.
+Each takes a HostJob and returns its result for the job's page.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +22,16 @@ from panel.remote.pool import Session
 
 FACTS_TIMEOUT_S = 60.0
 SERVICE_TIMEOUT_S = 60.0
-# Other apps register what else they read from a host at each look (failover: virtual addresses).
+# Other apps register functions that read more from a host at each look (failover: virtual addresses).
 OBSERVERS: list[Callable[[Host, Session], None]] = []
-# And what they read when a host is checked.
+# The same, for functions that read more when a host is checked.
 CHECKERS: list[Callable[[Host, Session], None]] = []
 LOOK_TIMEOUT_S = 8.0  # a host that is slower is tried again on a new connection
 PLAN_TIMEOUT_S, INSTALL_TIMEOUT_S = 400.0, 2000.0
 
 
 def check(job: HostJob) -> dict[str, object]:
-    """Read the host's facts and web servers; for an untrusted host, the offered key."""
+    """Read and store facts and web servers of the job's host; for an untrusted host, only the offered key."""
     host = job.host
     if host.connection == Connection.SSH and (not host.host_key or host.status == HostStatus.KEY_CHANGED):
         try:
@@ -57,8 +59,8 @@ def check(job: HostJob) -> dict[str, object]:
 
 
 def look(host: Host) -> None:
-    """Check that the host responds and its web servers run, for its page and the dashboard. Raises RemoteError, which
-    the caller records with `lost`.
+    """Record whether the web servers of a host run, and its resources. Raises RemoteError if the host does not respond;
+    the caller records that with `lost`.
     """
     try:
         _look(host)
@@ -82,7 +84,7 @@ def _observed(host: Host, agent: Session) -> None:
 
 
 def lost(host: Host, error: RemoteError) -> None:
-    """Record the reason why the host did not respond."""
+    """Record why a host did not respond: the status key_changed or unreachable, with the error as detail."""
     if isinstance(error, HostKeyChanged):
         Host.objects.filter(pk=host.pk).update(offered_host_key=error.offered)
         _seen(host, HostStatus.KEY_CHANGED, error.message)
@@ -91,14 +93,14 @@ def lost(host: Host, error: RemoteError) -> None:
 
 
 def service(job: HostJob) -> dict[str, object]:
-    """Start, stop or reload one web server and return its output."""
+    """Start, stop or reload the job's web server; return the agent's result."""
     web_server = WebServer.objects.select_related("host").get(pk=job.params["web_server"])
     return server_told(web_server, job.params["action"])
 
 
 def server_told(web_server: WebServer, action: str) -> dict[str, object]:
-    """Response of the agent to start, stop, reload or status; the running state is recorded. Raises RemoteError. For
-    changes, the caller must hold the host's lock.
+    """Start, stop, reload or ask for the status of a web server; record whether it runs, and return the agent's result.
+    Raises RemoteError. For changes, the caller must hold the host's lock.
     """
     args = {"engine": plain(engine_control(web_server)), "action": action}
     with pool.session(target_for(web_server.host)) as agent:
@@ -108,7 +110,7 @@ def server_told(web_server: WebServer, action: str) -> dict[str, object]:
 
 
 def install_native(job: HostJob) -> dict[str, object]:
-    """Install and start gallop with its own main configuration; repeated calls change nothing."""
+    """Install and start gallop with its own main configuration on the job's host; repeated calls change nothing."""
     with pool.session(target_for(job.host)) as agent:
         web_server, result = native.install_gallop(job.host, agent)
         running_set(web_server, True)
@@ -116,8 +118,8 @@ def install_native(job: HostJob) -> dict[str, object]:
 
 
 def prepare(job: HostJob) -> dict[str, object]:
-    """Packages to install, or installed ones (agents/host/applications.py, run). The host is
-    checked again afterwards.
+    """List the packages that an application needs, or install those of a plan (agents/host/applications.py, run). Check
+    the host again if packages were installed or none are missing.
     """
     asked = {"name": job.params["application"], "action": "plan"}
     timeout = PLAN_TIMEOUT_S
@@ -133,8 +135,8 @@ def prepare(job: HostJob) -> dict[str, object]:
 
 
 def _observe(agent: Session, web_server: WebServer) -> str:
-    """Record whether a web server runs; one that the agent cannot check counts as stopped and does not affect the
-    others. Raises RemoteError if the host does not respond, because nothing is known about its web servers then.
+    """Record whether a web server runs; return its name if so, else "". A server that the agent cannot check counts as
+    stopped. Raises RemoteError if the host does not respond, because the state of its web servers is unknown then.
     """
     try:
         args = {"engine": plain(engine_control(web_server)), "action": "status"}

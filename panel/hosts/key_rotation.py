@@ -1,7 +1,7 @@
-"""Replace the SSH key of a host: the new key is allowed, tried, stored, and only then is the old one removed.
+"""Replace the SSH key of a host: allow the new key, sign in with it, store it, and only then remove the old key.
 
-The new key is stored before the host learns it, so a worker that dies in between is followed by one that continues with
-the same key. Until the new key has signed in, the old one stays in use.
+The new key is stored before it is sent to the host: if a worker dies, the next one continues with the same key. The old
+key stays in use until the new one has signed in.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from panel.remote.keys import new_private_key, public_lines
 
 
 def rotate(job: HostJob) -> dict[str, object]:
-    """Replace the key of the job's host; return the new public key. ApplicationError, and the old key stays in use."""
+    """Replace the SSH key of the job's host; return {"public_key": the new one}. ApplicationError if
+    the old one stays.
+    """
     host = job.host
     if host.connection != Connection.SSH or not host.private_key:
         raise ApplicationError(_("Paddock does not sign in to %s with an SSH key.") % host.name)
@@ -54,7 +56,7 @@ def _replace_key(job: HostJob, host: Host) -> None:
 
 @transaction.atomic
 def _store(job: HostJob, host: Host, old: str, new: str) -> None:
-    """Use the new key from now on. Conflict if the host was edited meanwhile."""
+    """Store the new key of a host for all later connections. Raises Conflict if the host was edited meanwhile."""
     row = Host.objects.select_for_update().get(pk=host.pk)
     if row.private_key != old:
         raise Conflict(_("The host was edited meanwhile; its key stays as it was entered."))
@@ -66,7 +68,7 @@ def _store(job: HostJob, host: Host, old: str, new: str) -> None:
 
 @transaction.atomic
 def _prepared(host: Host) -> str:
-    """The host's next private key. A new one is stored before its first use."""
+    """Return the host's next private key; a new key is stored before its first use."""
     row = Host.objects.select_for_update().get(pk=host.pk)
     row.next_private_key = row.next_private_key or new_private_key()
     row.save(update_fields=["next_private_key"])
@@ -74,7 +76,7 @@ def _prepared(host: Host) -> str:
 
 
 def _remove_former(host: Host) -> None:
-    """Remove the old key from the host, with the new one."""
+    """Remove the old public key from authorized_keys on the host; the new key signs in for that."""
     for line in host.former_public_key.splitlines():
         authorized_keys.key_remove(target_for(host), line)
     Host.objects.filter(pk=host.pk).update(former_public_key="")

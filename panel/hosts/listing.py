@@ -1,4 +1,4 @@
-"""Hosts for lists, in a constant number of queries."""
+"""Selectors for lists of hosts, with a constant number of queries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ORDERINGS = {
 
 
 def hosts_listed(user: User) -> QuerySet[Host]:
-    """Hosts that the user can see, with web servers and `site_count`. Secrets are not loaded."""
+    """Return the hosts that the user can see, with web servers and `site_count`. Secrets are not loaded."""
     if not may(user, Action.VIEW):
         return Host.objects.none()
     counted = WebServer.objects.filter(host=OuterRef("pk")).order_by().values("host")
@@ -38,7 +38,7 @@ def hosts_listed(user: User) -> QuerySet[Host]:
 
 
 def hosts_filtered(hosts: QuerySet[Host], wanted: dict[str, Any]) -> QuerySet[Host]:
-    """Filter hosts. `wanted` is HostFilterForm's cleaned data; empty values do not filter."""
+    """Filter hosts by HostFilterForm's cleaned data; empty values do not filter."""
     if wanted.get("q"):
         hosts = hosts.filter(Q(name__icontains=wanted["q"]) | Q(address__icontains=wanted["q"]))
     if wanted.get("status"):

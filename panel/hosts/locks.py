@@ -22,14 +22,14 @@ from panel.core.owners import is_gone, owner_name
 from panel.hosts.models import Host, HostLock
 
 LEASE = timedelta(seconds=120)
-# Of a lock that a heartbeat extends: it expires together with its job's row, for workers of other machines too.
+# For locks that a heartbeat extends: they expire together with the claim on the job's row.
 BEATING_LEASE = ORPHANED_AFTER
 POLL_S = 0.2
 _HELD = ("holder", "owner", "expires_at")
 
 
 class HostBusy(ApplicationError):
-    """Another job holds the host's lock; nothing was done."""
+    """Error: another job (`holder`) has the lock of the host. Nothing was done."""
 
     def __init__(self, host: Host, holder: str) -> None:
         super().__init__(
@@ -41,7 +41,7 @@ class HostBusy(ApplicationError):
 
 
 class HeldLocks:
-    """Locks on some hosts, each with its own holder: a text for people, unique to the job ("deployment 4f1c...").
+    """Locks on several hosts. Each has a holder, a text that names the job uniquely ("deployment 4f1c...").
 
     The number of queries is independent of the number of locks. Rows are locked in the order of their keys, so workers
     with common hosts cannot deadlock.
@@ -50,12 +50,12 @@ class HeldLocks:
     def __init__(self, lease: timedelta = LEASE) -> None:
         self._lease = lease
         self._hosts: set[Host] = set()
-        # A release can come late, when this process has taken the lock again for the same job.
+        # Unique: a delayed release must not free a lock that this process has taken again for the same job.
         self._owner = f"{owner_name()}:{uuid4().hex[:8]}"
 
     def take(self, wanted: Mapping[Host, str]) -> dict[Host, HostBusy]:
-        """Take the free locks; return the current holders of the others. The same holder may take its own lock again
-        after a crash.
+        """Take the free locks of the `wanted` hosts (host -> holder); return a HostBusy for each of the others. A
+        holder can take its own lock again after a crash.
         """
         now = timezone.now()
         with transaction.atomic():
@@ -75,7 +75,7 @@ class HeldLocks:
         return {host: HostBusy(host, holder) for host, holder in busy.items()}
 
     def extend(self) -> None:
-        """Renew the locks for another lease. HostBusy if one expired and was taken by another holder."""
+        """Renew all held locks for another lease. Raises HostBusy if one expired and was taken by another holder."""
         hosts = list(self._hosts)
         with transaction.atomic():
             rows, mine = self._own(hosts)
@@ -85,7 +85,7 @@ class HeldLocks:
                 raise HostBusy(host, rows[host.pk].holder if host.pk in rows else "")
 
     def release(self, hosts: Collection[Host] | None = None) -> None:
-        """Release the locks on `hosts`, by default all; once the database is back if it is unavailable."""
+        """Release the locks on `hosts`, by default all; if the database is unavailable, as soon as it responds."""
         given = list(self._hosts if hosts is None else hosts)
         self._hosts.difference_update(given)
         if given:
@@ -97,21 +97,27 @@ class HeldLocks:
             HostLock.objects.filter(host__in=mine).update(holder="", owner="", expires_at=None)
 
     def _own(self, hosts: Collection[Host]) -> tuple[dict[int, HostLock], list[Host]]:
-        """Rows of `hosts`, locked until the transaction ends, and the hosts whose lock is still held."""
+        """Return the lock rows of `hosts` by host id, locked until the transaction ends, and the hosts that are still
+        held.
+        """
         rows = _locked(hosts)
         return rows, [host for host in hosts if host.pk in rows and rows[host.pk].owner == self._owner]
 
 
 @contextmanager
 def host_lock(host: Host, holder: str, *, wait_s: float = 0.0, lease: timedelta = LEASE) -> Iterator[HeldLocks]:
-    """Hold the lock on `host` for `holder`, waiting at most `wait_s` seconds. HostBusy names the current holder."""
+    """Context manager that holds the lock on `host` for `holder`. Raises HostBusy, with the current holder, if the lock
+    is not free within `wait_s` seconds.
+    """
     with host_locks({host: holder}, wait_s=wait_s, lease=lease) as locks:
         yield locks
 
 
 @contextmanager
 def host_locks(wanted: Mapping[Host, str], *, wait_s: float = 0.0, lease: timedelta = LEASE) -> Iterator[HeldLocks]:
-    """Hold the locks on all of these hosts, or none: HostBusy names the holder of the first unavailable one."""
+    """Context manager that holds the locks on all `wanted` hosts (host -> holder), or none. Raises HostBusy, with the
+    holder of the first unavailable lock, if they are not free within `wait_s` seconds.
+    """
     locks = HeldLocks(lease)
     deadline = time.monotonic() + wait_s
     while busy := locks.take(wanted):
@@ -126,7 +132,7 @@ def host_locks(wanted: Mapping[Host, str], *, wait_s: float = 0.0, lease: timede
 
 
 def _locked(hosts: Collection[Host]) -> dict[int, HostLock]:
-    """Rows by their host's id, locked until the transaction ends."""
+    """Return the HostLock rows of hosts by host id, locked in the database until the transaction ends."""
     rows = HostLock.objects.select_for_update(no_key=True).filter(host__in=list(hosts)).order_by("pk")
     return {row.host_id: row for row in rows}
 

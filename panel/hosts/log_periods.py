@@ -1,4 +1,4 @@
-"""The lines of a log on a host during some time, and the requests of each hour; found and counted by its agent."""
+"""Lines of a log on a host in a period, and requests per hour. The host's agent searches and counts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLASSES = "12345"
 
 @dataclass(frozen=True)
 class Hour:
-    """Requests of one hour: bytes of the response bodies (of the responses in Apache's logs), and statuses by class."""
+    """Requests of one hour in a log: number, bytes of the response bodies (with headers in Apache's logs), statuses."""
 
     begin: dt.datetime
     requests: int = 0
@@ -31,7 +31,9 @@ class Hour:
 
 @dataclass(frozen=True)
 class LogPeriod:
-    """`lines` are the newest of the `matching` ones; `is_complete` is False if a limit ended the search before."""
+    """Result of a search in a log. `lines` are the newest of `matching` lines; `is_complete` is False if a limit ended
+    the search early.
+    """
 
     lines: list[str]
     matching: int
@@ -49,8 +51,8 @@ def log_period(
     text: str = "",
     most: int = 0,
 ) -> LogPeriod:
-    """At most `most` lines of the log and its rotated files between two times that contain `text`, and all requests by
-    hour. The log must be below one of `roots` on the host.
+    """Search a log and its rotated files between two times: return at most `most` lines that contain `text`, and all
+    requests by hour. The log must be below one of `roots` on the host.
 
     Raises RemoteError, with the host's own message if it refuses; Conflict if its key changed.
     """

@@ -1,4 +1,4 @@
-"""Lines of a log on a host, the last or those of a day; read by its agent, only below the given folders."""
+"""Read the last lines of a log on a host, or search a day of it. The agent reads only below the given folders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMEOUT_S = 8.0
 
 @dataclass(frozen=True)
 class Log:
-    """A log to choose: `key` names it in a URL, so that URLs contain no paths."""
+    """A log that users can choose: `key` names it in URLs, which contain no paths."""
 
     key: str
     label: str
@@ -34,13 +34,15 @@ class ServerLog(Log):
 
 
 def _server_words(web_server: WebServer) -> str:
-    """Name of a web server; with its label if the host may have two of a kind."""
+    """Return the name of a web server, with its label unless that is the default."""
     label = "" if web_server.label == "default" else f" ({web_server.label})"
     return f"{web_server.get_engine_display()}{label}"
 
 
 def host_logs(host: Host) -> list[ServerLog]:
-    """Common logs of the host's web servers, for administrators, because they contain visitors of all teams."""
+    """Return the common logs of a host's web servers. Administrators only: they contain visitors of all
+    teams' sites.
+    """
     found = []
     for web_server in host.web_servers.all():
         root = web_server.paths.get("log_dir", "")
@@ -52,12 +54,12 @@ def host_logs(host: Host) -> list[ServerLog]:
 
 
 def host_log_tail(host: Host, log: ServerLog, *, lines: int = 200) -> list[str]:
-    """At most `lines` lines from the end of one of `host_logs`; raises the errors of `log_tail`."""
+    """Return at most `lines` lines from the end of one of `host_logs`; raises the errors of `log_tail`."""
     return log_tail(Host.objects.get(pk=host.pk), log.path, roots=[log.root], lines=lines)
 
 
 def log_tail(host: Host, path: str, *, roots: Sequence[str], lines: int = 200) -> list[str]:
-    """At most `lines` whole lines from the end of `path`, which must be below one of `roots` on the host.
+    """Return at most `lines` whole lines from the end of `path`, which must be below one of `roots` on the host.
 
     Raises RemoteError, with the host's own message if it refuses; Conflict if its key changed.
     """
@@ -69,7 +71,9 @@ def log_tail(host: Host, path: str, *, roots: Sequence[str], lines: int = 200) -
 
 @dataclass(frozen=True)
 class Search:
-    """A search in a log: the lines of `day`, in the current time zone, that contain `text` in upper or lower case."""
+    """A search in a log for the newest `most` lines of `day`, in the current time zone, that contain `text` in any
+    case.
+    """
 
     day: dt.date
     text: str = ""
@@ -77,12 +81,12 @@ class Search:
 
 
 def log_search(host: Host, path: str, roots: Sequence[str], wanted: Search) -> LogPeriod:
-    """Matching lines of the log and its rotated files; raises the errors of `log_period`."""
+    """Search a log and its rotated files; raises the errors of `log_period`."""
     begin = timezone.make_aware(dt.datetime.combine(wanted.day, dt.time()))
     end = timezone.make_aware(dt.datetime.combine(wanted.day + dt.timedelta(days=1), dt.time()))
     return log_period(host, path, roots=roots, begin=begin, end=end, text=wanted.text, most=wanted.most)
 
 
 def host_log_search(host: Host, log: ServerLog, wanted: Search) -> LogPeriod:
-    """Matching lines of one of `host_logs`; raises the errors of `log_period`."""
+    """Search one of `host_logs` and its rotated files; raises the errors of `log_period`."""
     return log_search(Host.objects.get(pk=host.pk), log.path, [log.root], wanted)

@@ -90,11 +90,11 @@ class Host(BaseModel):
     connection = models.CharField(max_length=8, choices=Connection.choices, default=Connection.SSH)
     address = models.CharField(max_length=253, blank=True, validators=[validate_address])  # host name or IP
     port = models.PositiveIntegerField(default=22, validators=[MinValueValidator(1), MaxValueValidator(65535)])
-    # the host that passes SSH connections on to this one, which the panel cannot reach itself
+    # the host through which the panel connects if it cannot reach this host directly (ProxyJump)
     bastion = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="hosts_behind")
     username = models.CharField(max_length=32, blank=True, validators=[validate_username])
     private_key = EncryptedTextField(blank=True, default="")  # OpenSSH or PEM
-    # signs a key for each connection, besides or instead of the private key (kind "user")
+    # authority of kind "user" that signs a key for each connection, in addition to the private key or instead of it
     authority = models.ForeignKey(
         "SshAuthority", null=True, blank=True, on_delete=models.PROTECT, related_name="sign_ins"
     )
@@ -139,7 +139,7 @@ class Host(BaseModel):
 
 
 class HostReading(models.Model):
-    """Use of a host's resources during the minutes after `at`: means of its readings, and the highest ("most").
+    """Use of a host's resources in the ten minutes from `at`: means of `count` readings, and the highest ("most").
 
     Shares from 0 to 1; null where the host reported no value.
     """
@@ -164,9 +164,8 @@ class HostReading(models.Model):
 
 
 class WebServer(BaseModel):
-    """One web server on one host. `paths` holds its paths there:
-
-    binary, prefix (server root), main_config, config_root (the panel may write below), log_dir, pid_file.
+    """One web server on one host. `paths` are its paths on the host: binary, prefix (server root), main_config,
+    config_root (the panel may write below), log_dir, pid_file.
     """
 
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="web_servers")
@@ -221,7 +220,7 @@ SERVICE_WORDS = {"start": _("Start a web server"), "stop": _("Stop a web server"
 
 
 class HostJob(Job):
-    """One job on a host other than a deployment or benchmark; a job of the API."""
+    """A job on a host other than a deployment or benchmark, for example a check of the host."""
 
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="jobs")
     kind = models.CharField(max_length=16, choices=HostJobKind.choices)
@@ -236,14 +235,14 @@ class HostJob(Job):
 
     @property
     def words(self) -> str:
-        """Description for people: the action, and its web server."""
+        """Description of the job for pages, for example "Stop a web server"."""
         action = str(self.params.get("action", "")) if self.kind == HostJobKind.SERVICE else ""
         return str(SERVICE_WORDS.get(action) or HostJobKind(self.kind).label)
 
 
 class HostLock(models.Model):
-    """Lock for one deployment, benchmark or service action per host; taken by a conditional update. `holder` describes
-    the job for people; `owner` is the process (core.owners).
+    """Lock of a host: at most one deployment, benchmark or service action at a time. `holder` names the job for people;
+    `owner` is the process (core.owners). Taken by a conditional update.
     """
 
     host = models.OneToOneField(Host, on_delete=models.CASCADE, related_name="lock")

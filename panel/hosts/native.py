@@ -1,5 +1,5 @@
-"""Web servers with the panel's own main configuration: gallop, whose program is uploaded if missing, and on the panel's
-own machine a private nginx, if the panel's account cannot write the distribution's configuration.
+"""Install web servers with a main configuration of the panel: gallop, whose program is uploaded if missing, and a
+private nginx on the panel's machine, if the panel's account cannot write the distribution's configuration.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ UNPRIVILEGED = "nobody"
 
 
 def install_gallop(host: Host, agent: Session) -> tuple[WebServer, dict[str, object]]:
-    """Install and start gallop. Returns (web server, the agent's ApplyResult). Idempotent. Raises ApplicationError or
-    RemoteError.
+    """Install and start gallop on a host. Return (web server, the agent's ApplyResult as a dict). Idempotent. Raises
+    ApplicationError or RemoteError.
     """
     known = native_web_server_of(host)
     paths = known.paths if known else _paths(host, agent)
@@ -53,10 +53,10 @@ def install_gallop(host: Host, agent: Session) -> tuple[WebServer, dict[str, obj
 
 
 def install_private_nginx(host: Host, agent: Session) -> WebServer | None:
-    """Set up the distribution's nginx with configuration, logs and pid file below the panel's own folder; None without
-    nginx.
+    """Set up the distribution's nginx with configuration, logs and pid file below the panel's folder; return the web
+    server, None without nginx.
 
-    For this machine if the panel does not run as root. Idempotent. Raises ApplicationError or RemoteError.
+    For the panel's machine, if the panel does not run as root. Idempotent. Raises ApplicationError or RemoteError.
     """
     known = host.web_servers.filter(engine=Engine.NGINX, manages_main_config=True).first()
     system = host.web_servers.filter(engine=Engine.NGINX, label="default", manages_main_config=False).first()
@@ -87,7 +87,7 @@ def _control(engine: str, paths: dict[str, str]) -> EngineControl:
 
 
 def _applied(host: Host, agent: Session, paths: dict[str, str], control: EngineControl) -> dict[str, object]:
-    """Write the main configuration and start the server in one transaction of the agent."""
+    """Write the main configuration and start the server in one transaction of the agent; return the agent's result."""
     request = _main_configuration(host, agent, paths, control)
     result = agent.call("apply", plain(request), timeout=UPLOAD_TIMEOUT_S)
     if result["outcome"] not in ("applied", "unchanged"):
@@ -97,7 +97,9 @@ def _applied(host: Host, agent: Session, paths: dict[str, str], control: EngineC
 
 
 def _paths(host: Host, agent: Session) -> dict[str, str]:
-    """Paths of gallop: those set for the host's account, the system's for root, or in the home folder."""
+    """Return the paths for gallop on a host: in the folder set for the account, in system folders for root, or in the
+    home folder.
+    """
     facts = agent.call("facts")
     if host.connection == Connection.LOCAL:
         base = str(settings.LOCAL_HOST_ROOT / "gallop")
@@ -129,8 +131,8 @@ def _below(base: str, binary: str, name: str) -> dict[str, str]:
 
 
 def _install_program(host: Host, agent: Session, control: EngineControl) -> tuple[str, list[str]]:
-    """Upload the bundled program if it differs, and let a running server switch to it; return its version, and its
-    optional features.
+    """Upload the bundled gallop if it differs, and let a running server switch to it; return its version and the names
+    of its optional features.
     """
     uploaded = programs.upload(host, agent, settings.GALLOP_BINARY, "gallop", "PADDOCK_GALLOP")
     args = {**uploaded, "path": control.binary, "engine": plain(control)}
@@ -168,8 +170,8 @@ def _main_configuration(host: Host, agent: Session, paths: dict[str, str], contr
 
 
 def _worker_account(host: Host, agent: Session, engine: str) -> str:
-    """Account of a server's workers if root starts it: never root. ApplicationError if the account cannot access the
-    sites of this machine.
+    """Return the account of a server's worker processes if root starts it; "" for the server's default. Raises
+    ApplicationError if the account cannot access the sites on the panel's machine.
     """
     if agent.identity["uid"] != 0:
         return ""
@@ -184,6 +186,6 @@ def _worker_account(host: Host, agent: Session, engine: str) -> str:
 
 
 def _roots(paths: dict[str, str]) -> list[str]:
-    """Parent folders of gallop's own folders, which must be created."""
+    """Return the parent folders of the web server's folders, in which the agent may create them."""
     own = (paths["config_root"], paths["prefix"], paths["log_dir"])
     return sorted({str(PurePosixPath(path).parent) for path in own})

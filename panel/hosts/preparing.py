@@ -1,8 +1,8 @@
-"""Predefined applications of suites: list the packages that a host's distribution would install, and install them on
-request.
+"""Prepare hosts for predefined applications of benchmarks: list the packages that the distribution would install, and
+install them on request.
 
-The plan is a job, and so is the installation, which names its plan: the agent installs exactly these packages or
-nothing.
+The list is the plan: the result of a job. The installation is a second job that names its plan; the agent installs
+exactly the packages of the plan, or nothing.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _SERVICE = re.compile(r"(?:php[0-9.]*-fpm|apache2|httpd|nginx|lighttpd|mariadb-s
 
 
 def version(host: Host, application: str) -> str:
-    """Version found by the last check of the host, "" if a part was missing."""
+    """Return the application's version that the last check of the host found; "" if a part of it was missing."""
     found: str = host.facts.get("applications", {}).get(application, "")
     return found
 
 
 def services(packages: list[dict[str, str]]) -> tuple[list[str], list[str]]:
-    """Packages of a plan with a service, and those whose service is upgraded."""
+    """Return the packages of a plan that bring a new service, and those that upgrade the package of a service."""
     found = [package for package in packages if _SERVICE.match(package["name"])]
     return [item["name"] for item in found if not item["was"]], [item["name"] for item in found if item["was"]]
 
 
 def checked(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Validate parameters: {"application"} requests a plan; with {"plan"}, the uuid of a plan with packages, it is
-    carried out. Raises ValidationError.
+    """Validate the parameters of a job: {"application"} requests a plan; with "plan", the uuid of a plan with packages,
+    the plan is carried out. Raises ValidationError.
     """
     if params.get("application") not in APPLICATIONS or not set(params) <= {"application", "plan"}:
         raise ValidationError({"application": f"Choose an application: {', '.join(APPLICATIONS)}."})
@@ -52,6 +52,6 @@ def checked(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def plans(host: Host, application: str) -> Any:
-    """Existing plans, newest first."""
+    """Return the successful jobs that list the packages of an application on the host, newest first."""
     rows = HostJob.objects.filter(host=host, kind=HostJobKind.PREPARE, status=JobStatus.SUCCEEDED)
     return rows.filter(params={"application": application})

@@ -1,4 +1,4 @@
-"""Forget old jobs of hosts, after the same time as deployments (`PADDOCK_KEEP_DEPLOYMENTS_DAYS`), and old readings of
+"""Delete old jobs of hosts, after the same time as deployments (`PADDOCK_KEEP_DEPLOYMENTS_DAYS`), and old readings of
 their resources.
 """
 
@@ -16,7 +16,7 @@ KEEP_READINGS = dt.timedelta(days=14)
 
 
 def old_forget(now: dt.datetime | None = None) -> int:
-    """Delete at most AT_ONCE finished jobs; return their number."""
+    """Delete at most AT_ONCE host jobs that ended more than KEEP_DEPLOYMENTS_DAYS ago; return their number."""
     if not settings.KEEP_DEPLOYMENTS_DAYS:
         return 0
     before = (now or timezone.now()) - dt.timedelta(days=settings.KEEP_DEPLOYMENTS_DAYS)
@@ -26,6 +26,6 @@ def old_forget(now: dt.datetime | None = None) -> int:
 
 
 def readings_forget(now: dt.datetime | None = None) -> int:
-    """Delete readings older than KEEP_READINGS; return their number."""
+    """Delete readings of hosts' resources older than KEEP_READINGS; return their number."""
     deleted, _by_model = HostReading.objects.filter(at__lt=(now or timezone.now()) - KEEP_READINGS).delete()
     return deleted

@@ -1,4 +1,4 @@
-"""Work on many hosts at once, in threads of the caller: an unresponsive host delays no other work."""
+"""Run a function for many hosts, several at once, in threads: an unresponsive host delays no other work."""
 
 from __future__ import annotations
 

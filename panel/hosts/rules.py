@@ -1,4 +1,4 @@
-"""Checks within one object, called by the models' `clean()` after the checks of single fields."""
+"""Validate hosts, SSH authorities and web servers as a whole. The models' `clean()` calls these functions."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ NO_ROOTS = gettext_lazy("Enter at least one folder for sites, for example /srv/w
 
 
 def host(host: Host) -> None:
-    """Check that a host has a site folder, and over SSH an address, a user and readable secrets. Secrets other than
-    keys are single lines.
+    """Raise ValidationError unless a host has a site folder and, over SSH, an address, a user, and valid secrets and
+    bastions. Passwords are single lines.
     """
     faults: dict[str, str] = {} if host.site_roots else {"site_roots": str(NO_ROOTS)}
     if host.connection == "ssh":
@@ -36,7 +36,7 @@ def host(host: Host) -> None:
 
 
 def _bastion_fault(host: Host) -> str:
-    """First mistake in the chain of bastions of a host, in words; "" for none."""
+    """Return the first mistake in the chain of bastions of a host, as a message; "" for none."""
     bastion, passed = host.bastion, {host.pk}
     while bastion is not None:
         if bastion.connection != "ssh":
@@ -73,7 +73,9 @@ def _check_way_in(host: Host, faults: dict[str, str]) -> None:
 
 
 def authority(row: SshAuthority) -> None:
-    """Check that the public key is one line of a known type, and write it without options and comment."""
+    """Validate the public key of an SSH authority, one line of a known type, and strip its options and comment. Raises
+    ValidationError.
+    """
     words = row.public_key.split()
     line = " ".join(words[1:] if words[:1] == ["@cert-authority"] else words)
     try:
@@ -86,7 +88,7 @@ def authority(row: SshAuthority) -> None:
 
 
 def web_server(web_server: WebServer) -> None:
-    """Check that unit and layout fit the web server."""
+    """Raise ValidationError unless systemd unit and file layout fit the web server."""
     faults: dict[str, str] = {}
     if web_server.control == "systemd" and not web_server.unit:
         faults["unit"] = _("Enter the systemd unit, for example nginx.service.")

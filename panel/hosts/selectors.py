@@ -1,4 +1,4 @@
-"""Reads of hosts, their web servers and jobs: those of the user's teams, and those of no team. Never their secrets."""
+"""Selectors for hosts, their web servers and jobs. Users see hosts of their teams, and hosts of no team."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ M = TypeVar("M", bound=Model)
 
 
 def hosts_visible(user: User) -> QuerySet[Host]:
-    """Hosts that the user can see: those of the user's teams, and those that every team may use."""
+    """Return the hosts that the user can see: those of the user's teams, and those that every team may use."""
     if not user.is_active:
         return Host.objects.none()
     if user.is_admin:
@@ -45,38 +45,38 @@ def _of_visible_hosts(rows: QuerySet[M], user: User) -> QuerySet[M]:
 
 
 def busy_hosts(hosts: Iterable[Host]) -> set[int]:
-    """Ids of hosts with a queued or running job."""
+    """Return the ids of the given hosts that have a queued or running host job."""
     rows = HostJob.objects.filter(host__in=list(hosts), status__in=(JobStatus.QUEUED, JobStatus.RUNNING))
     return set(rows.values_list("host_id", flat=True))
 
 
 def host_tags(user: User) -> dict[str, int]:
-    """Tags of the hosts that the user can see, with the number of hosts that have each."""
+    """Return the tags of hosts that the user can see, with the number of hosts for each."""
     return tags_counted(hosts_visible(user))
 
 
 def tags_of_all_hosts() -> dict[str, int]:
-    """Tags of all hosts, for administrators' forms."""
+    """Return the tags of all hosts, with the number of hosts for each; for administrators' forms."""
     return tags_counted(Host.objects.all())
 
 
 def host_with_secrets(name: str) -> Host | None:
-    """The host of that name, for administrators."""
+    """Return the host with a name, secrets included, or None. For administrators only: permission is not checked."""
     return Host.objects.filter(name=name).first()
 
 
 def hosts_over_ssh() -> QuerySet[Host]:
-    """Hosts that may be bastions. The rules of hosts refuse circles."""
+    """Return all hosts over SSH, which may be bastions. Validation of hosts refuses circles of bastions."""
     return Host.objects.filter(connection=Connection.SSH)
 
 
 def pinned_fingerprint(host: Host) -> str:
-    """SHA256:... of the trusted key, "" if there is none."""
+    """Return the fingerprint (SHA256:...) of the trusted host key; "" if there is none."""
     return fingerprint(host.host_key) if host.host_key else ""
 
 
 def public_key(host: Host) -> str:
-    """Lines of authorized_keys for the host's authority or its stored private keys, "" if it has neither."""
+    """Return the lines of authorized_keys for the host's authority or its stored private keys; "" without either."""
     if host.authority is not None:
         return sign_in_line(host)
     if not host.private_key:
@@ -85,7 +85,9 @@ def public_key(host: Host) -> str:
 
 
 def sign_in_command(host: Host) -> str:
-    """Shell command that the host's user runs on the host to let Paddock sign in; "" without a stored private key."""
+    """Return the shell command that the host's user runs on the host to let Paddock sign in; "" without a stored
+    private key and an authority.
+    """
     lines = public_key(host).splitlines()
     if not lines:
         return ""
@@ -94,37 +96,41 @@ def sign_in_command(host: Host) -> str:
 
 
 def sudo_command(host: Host) -> str:
-    """Shell command that root runs on the host to let the user run the agent; "" if no such rule is needed."""
+    """Return the shell command that root runs on the host to let the user run the agent with sudo; "" if the host needs
+    none.
+    """
     if not host.use_sudo or host.sudo_password:
         return ""
     return f"(umask 227; echo '{by_hand.sudo_rule(host.username)}' > /etc/sudoers.d/paddock)"
 
 
 def prepare_command(host: Host) -> str:
-    """Shell command that root runs on the host instead of `sign_in_command` and `sudo_command`; it also creates the
-    account and prints the host's fingerprints. "" without a stored private key and an authority.
+    """Return the shell command that root runs on the host instead of `sign_in_command` and `sudo_command`; it also
+    creates the account and prints the host's fingerprints. "" without a stored private key and an authority.
     """
     lines = public_key(host).splitlines()
     return by_hand.prepare_line(host.username, lines, with_sudo=bool(sudo_command(host))) if lines else ""
 
 
 def forwarding_command(host: Host) -> str:
-    """Shell command that a bastion's user runs there to let Paddock's key pass connections on; "" for other hosts."""
+    """Return the shell command that a bastion's user runs there to allow port forwarding with Paddock's key; "" for
+    other hosts.
+    """
     return by_hand.forwarding_line(public_key(host).splitlines()) if host.hosts_behind.exists() else ""
 
 
 def offered_fingerprint(host: Host) -> str:
-    """SHA256:... of the offered key, which must be compared and confirmed."""
+    """Return the fingerprint (SHA256:...) of the offered host key, which users must compare; "" if there is none."""
     return fingerprint(host.offered_host_key) if host.offered_host_key else ""
 
 
 def sites_deployed(host: Host) -> list[str]:
-    """Names of the sites on the host, which prevent its deletion."""
+    """Return the names of the sites on a host, which prevent its deletion."""
     return sorted(site.name for web_server in host.web_servers.all() for site in web_server.sites.all())
 
 
 def host_losses(host: Host) -> list[str]:
-    """Effects of deleting the host, in words; sites that prevent it come first."""
+    """Describe what deleting the host loses, as phrases; sites, which prevent the deletion, come first."""
     losses = [f"the site {name}, which is deployed there" for name in sites_deployed(host)]
     web_servers, deployments = host.web_servers.count(), host.deployments.count()
     if web_servers:

@@ -1,4 +1,4 @@
-"""Hosts and their web servers as JSON. Keys and passwords are write-only."""
+"""Serializers for hosts, their web servers and jobs. Keys and passwords are write-only."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class HostSerializer(serializers.ModelSerializer[Host]):
 
     @cached_property
     def _own_teams(self) -> set[int] | None:
-        """Primary keys of the caller's teams, read once for all hosts of a list; None for an administrator."""
+        """Primary keys of the caller's teams, read once for all hosts of a list; None for administrators."""
         user = self.context["request"].user
         return None if user.is_admin else set(team_keys(user))
 
@@ -115,7 +115,7 @@ class SshAuthoritySerializer(serializers.ModelSerializer[SshAuthority]):
 
 
 class SshAuthorityInput(StrictModelSerializer):
-    """`public_key` is needed for the kind "host", and created for the kind "user"."""
+    """SSH certificate authority to add. `public_key` is needed for the kind "host", and created for the kind "user"."""
 
     class Meta:
         model = SshAuthority
@@ -181,7 +181,7 @@ class HostChange(HostInput):
 
 
 class SignInSerializer(serializers.Serializer[Host]):
-    """Public key of a host and the shell commands that allow it there."""
+    """Paddock's public key for a host, and the shell commands that allow it there."""
 
     public_key = serializers.SerializerMethodField(
         help_text="Lines for authorized_keys; empty without a private key and an authority."
@@ -313,7 +313,7 @@ class WebServerInput(StrictModelSerializer):
 
 
 class PrepareInput(StrictSerializer):
-    """Input of a preparation. `plan`: the uuid of the job with the list of packages."""
+    """Application for which to prepare a host. `plan`: the uuid of the job that listed the packages to install."""
 
     application = serializers.ChoiceField(choices=list(APPLICATIONS.items()))
     plan = serializers.UUIDField(required=False)

@@ -12,7 +12,9 @@ from panel.remote.target import Target
 
 
 def target_for(host: Host) -> Target:
-    """The host's target. Conflict if its key changed: nothing is sent until an administrator has decided."""
+    """Return the connection data of a host. Raises Conflict if its host key changed: nothing is sent until an
+    administrator has decided.
+    """
     if host.connection == Connection.LOCAL:
         return Target(name=host.name, kind="local", folder=settings.LOCAL_HOST_ROOT / "agent")
     if host.status == HostStatus.KEY_CHANGED:
@@ -24,8 +26,8 @@ def target_for(host: Host) -> Target:
 
 
 def ssh_target(host: Host, *, is_bastion: bool = False) -> Target:
-    """The target of a host over SSH, whatever its status, with the bastions through which it is reached. Each has its
-    own pinned key, so one whose key changed is sent nothing. `is_bastion` lets it pass connections on.
+    """Return the connection data of a host over SSH, whatever its status, with that of its bastions. Each has a pinned
+    key, so nothing is sent to a bastion whose key changed. `is_bastion`: the host passes connections on.
     """
     return Target(
         name=host.name,
@@ -46,7 +48,7 @@ def ssh_target(host: Host, *, is_bastion: bool = False) -> Target:
 
 
 def engine_control(web_server: WebServer) -> EngineControl:
-    """Commands with which the agent tests, starts, reloads and stops one web server."""
+    """Return the data with which the agent tests, starts, reloads and stops a web server."""
     paths = web_server.paths
     return EngineControl(
         engine=web_server.engine,

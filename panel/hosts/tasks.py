@@ -1,4 +1,4 @@
-"""Thin tasks: load, call the service, nothing else."""
+"""Celery tasks of hosts; each only calls a service."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from panel.hosts import execution, retention
 
 @shared_task
 def run(uuid: str) -> None:
-    """Run one job. Does nothing if another worker owns it."""
+    """Run one host job. Does nothing if another worker owns it; retries later if the host is busy."""
     if execution.host_job_execute(UUID(uuid)) == Attempt.BUSY:
         busy_retry(run, (uuid,))
 
 
 @shared_task
 def sweep() -> None:
-    """Wake workers for everything that waits, including jobs of dead workers."""
+    """Wake workers for all queued host jobs, including those of dead workers."""
     for uuid in execution.orphans_queue():
         run.delay(str(uuid))
 
 
 @shared_task
 def forget() -> None:
-    """Forget old jobs of hosts, and old readings of their resources."""
+    """Delete old jobs of hosts, and old readings of their resources."""
     retention.old_forget()
     retention.readings_forget()

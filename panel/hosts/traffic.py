@@ -1,4 +1,4 @@
-"""Counters of a web server on a host: connections, requests, latencies, caches, upstreams.
+"""Read the counters of gallop on a host: connections, requests, latencies, caches, upstreams.
 
 gallop publishes them on a private socket, enabled by the panel's main configuration. Rates are computed from two
 readings; the last one is kept for a while, so a page that refreshes every few seconds never waits for two.
@@ -30,7 +30,7 @@ CLASSES = ("1xx", "2xx", "3xx", "4xx", "5xx", "none")
 
 @dataclass(frozen=True)
 class Zone:
-    """Requests of one site since the server started; rates are those of the last seconds."""
+    """Counters of one site since the web server started; rates are of the time between the last two readings."""
 
     name: str
     requests: int
@@ -45,7 +45,7 @@ class Zone:
 
 @dataclass(frozen=True)
 class Peer:
-    """A server of an upstream; `state` is up, down (by configuration) or unavailable (after failures)."""
+    """Counters of one server of an upstream; `state` is up, down (by configuration) or unavailable (after failures)."""
 
     upstream: str
     server: str
@@ -104,12 +104,14 @@ class Traffic:
 
 
 def tells(web_server: WebServer) -> bool:
-    """Return whether the panel can read this server's counters."""
+    """Return whether the panel can read counters of a web server: only of gallop with the panel's main
+    configuration.
+    """
     return web_server.engine == Engine.NATIVE and web_server.manages_main_config
 
 
 def web_server_traffic(web_server: WebServer, zones: Sequence[str] | None = None) -> Traffic:
-    """Counters of the web server, with the sites named by `zones`, else the busiest ones.
+    """Return the counters of a web server, with the sites named by `zones`, else the busiest ones.
 
     Raises ApplicationError for a server without counters; RemoteError and Conflict like all calls of the agent.
     """
@@ -137,7 +139,7 @@ def web_server_traffic(web_server: WebServer, zones: Sequence[str] | None = None
 
 
 def traffic(before: Mapping[str, Any], now: Mapping[str, Any]) -> Traffic:
-    """Combine two readings of gallop's status; after a restart in between, only the second is used."""
+    """Compute counters and rates from two readings of gallop's status; after a restart in between, rates are 0."""
     seconds = max(now["now"] - before["now"], 0.001)
     former: Mapping[str, Any] = before if before["started"] == now["started"] else {}
     started = dt.datetime.fromtimestamp(now["started"], dt.UTC)
@@ -184,7 +186,9 @@ def _zone(name: str, zone: Mapping[str, Any], before: Mapping[str, Any], seconds
 
 
 def _doublings(buckets: Iterable[tuple[int | None, int]]) -> list[tuple[float, int]]:
-    """Merge the server's buckets, four per doubling, into one bar per doubling, from the first to the last used one."""
+    """Merge gallop's latency buckets (bound in microseconds, count), four per doubling, into one bar per doubling:
+    (upper bound in milliseconds, count), from the first to the last used one.
+    """
     found: dict[int, int] = {}
     for bound, count in buckets:
         power = (bound - 1).bit_length() if bound else 27  # above 67 s: the last
@@ -227,7 +231,7 @@ def _cache(name: str, item: Mapping[str, Any]) -> Cache:
 
 @dataclass(frozen=True)
 class ServerTraffic:
-    """One web server of a host: its counters, or the reason why they are unknown."""
+    """One web server of a host with its counters, or the reason why they are unknown (`detail`)."""
 
     web_server: WebServer
     traffic: Traffic | None
@@ -235,8 +239,8 @@ class ServerTraffic:
 
 
 def host_traffic(host: Host) -> list[ServerTraffic]:
-    """Counters of all web servers of a host, for administrators, because they cover all teams; an unreachable server
-    has a reason instead.
+    """Return the counters of all web servers of a host, or the reasons why they are unknown. For administrators,
+    because they cover the sites of all teams.
     """
     found = []
     for web_server in host.web_servers.select_related("host"):

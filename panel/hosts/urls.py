@@ -1,4 +1,4 @@
-"""URLs of hosts. Host names contain no +, so a path segment that begins with + is never a host."""
+"""URLs of hosts. Host names contain no +, so a path segment that begins with + is never the name of a host."""
 
 from __future__ import annotations
 

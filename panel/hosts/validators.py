@@ -1,7 +1,7 @@
-"""Validators of connection data.
+"""Validators of hosts and web servers: names, addresses, paths, units, ports.
 
-The values never become part of a shell command, but impossible values are rejected here, so that the error appears at
-its field instead of as a network error.
+The values never become part of a shell command. Impossible values are rejected here, so that the error appears at the
+field and not later as a network error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Automatic detection of hosts that stop responding, and of web servers that stop running."""
+"""Detect hosts that stop responding, and web servers that stop running."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AGAIN_AFTER_S = 2.0  # a single failure may be a brief network problem
 
 
 def hosts_watched() -> tuple[list[int], list[int]]:
-    """The keys of the watched hosts: those that responded last, then those that did not."""
+    """Return the primary keys of watched hosts: those that responded at the last check, and those that did not."""
     rows = Host.objects.filter(WATCHED).order_by("pk").values_list("pk", "status")
     return (
         [pk for pk, status in rows if status == HostStatus.READY],
@@ -30,9 +30,9 @@ def hosts_watched() -> tuple[list[int], list[int]]:
 
 
 def host_look(pk: int, *, pause: Callable[[float], None] = time.sleep) -> Host | None:
-    """Check a host and record whether it responds; return it with its new status. None if it is no longer watched.
+    """Check a host and record whether it responds; return it with its new status, None if it is no longer watched.
 
-    A host that responded last is asked a second time after a moment before it is recorded as unreachable.
+    A host that responded at the last check is recorded as unreachable only after a second attempt.
     """
     host = Host.objects.select_related("authority", "bastion__authority").filter(WATCHED, pk=pk).first()
     if host is None:  # deleted, paused or no longer trusted

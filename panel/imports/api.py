@@ -1,4 +1,4 @@
-"""Imports over the API, for administrators only, because they contain the configuration of a whole server."""
+"""API views of imported configurations. Administrators only: an import is the configuration of a whole server."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Imports(Resource):
 
     @extend_schema(request=ReadInput, responses={201: ImportDetailSerializer})
     def create(self, request: Request) -> Response:
-        """Read the live configuration of a web server with its includes. Nothing changes on its host."""
+        """Import the live configuration of a web server with its includes. Nothing changes on its host."""
         require(self.actor, Action.ADMINISTER)
         web_server = self._web_server(self.body(ReadInput)["web_server"])
         return self._made(services.import_read_host(actor=self.actor, web_server=web_server))
@@ -81,7 +81,7 @@ class Imports(Resource):
     @extend_schema(request=UploadInput, responses={201: ImportDetailSerializer})
     @action(detail=False, methods=["post"])
     def upload(self, request: Request) -> Response:
-        """Read an archive of a configuration folder as the configuration of `web_server`."""
+        """Import an uploaded archive of a configuration folder, as if it were the configuration of `web_server`."""
         require(self.actor, Action.ADMINISTER)
         values = self.body(UploadInput)
         data = base64_decoded(values["archive"], "/archive")
@@ -93,7 +93,9 @@ class Imports(Resource):
     @extend_schema(responses=FoundSiteDetailSerializer(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def sites(self, request: Request, uuid: object = None) -> Response:
-        """List the found sites with their definitions, directive by directive. `name` selects one."""
+        """List the sites found in an import, with their definitions and the result for each directive. `name` selects
+        one.
+        """
         record = self.get_object()
         rows: Any = selectors.rows_of(record, services.report_of(record))
         wanted = request.query_params.get("name")
@@ -106,7 +108,9 @@ class Imports(Resource):
     @extend_schema(request=AdoptSitesInput, responses=AdoptedSerializer)
     @action(detail=True, methods=["post"])
     def adopt(self, request: Request, uuid: object = None) -> Response:
-        """Create drafts of the named sites: all or none. Nothing changes on the host before they are deployed."""
+        """Adopt sites of an import: create drafts of them, all or none. Nothing changes on the host before a
+        deployment.
+        """
         record = self.get_object()
         if request.auth is None:
             require_sudo(request, "adopt raw directives")

@@ -1,5 +1,5 @@
-"""Certificates of imported sites: read from the files named in the configuration. Those that another program renews on
-the host stay there, and sites keep naming them; others are stored in the panel with their keys.
+"""Read the certificates of imported sites from the files named in the configuration, and store them in the panel with
+their keys. Certificates that another program renews on the host stay there; sites keep naming their files.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ Bundles = dict[CertificateFiles, tuple[str, str]]  # certificate with chain, pri
 
 
 def read(record: Import, sites: Iterable[FoundSite]) -> tuple[Bundles, list[str]]:
-    """Certificates that the sites name, and notes about unavailable ones. Raises RemoteError.
+    """Read the certificates that sites name; return them with their keys, and notes about unavailable ones. Raises
+    RemoteError.
 
-    Not read from uploads, which contain no private keys.
+    Uploads have no private keys, so none are read from them.
     """
     wanted = {files: site.name for site in sites for files in site.certificates}
     if not wanted:
@@ -60,14 +61,16 @@ def read(record: Import, sites: Iterable[FoundSite]) -> tuple[Bundles, list[str]
 
 
 def is_renewed_there(files: CertificateFiles) -> bool:
-    """Return whether the files belong to a program that renews them on the host. A separate chain is copied, because
-    sites name one file.
+    """Return whether another program renews these certificate files on the host. False with a separate chain file:
+    sites name a single file, so such certificates are copied.
     """
     return not files.chain and RENEWED_BELOW.match(files.certificate) is not None
 
 
 def keep(actor: User, team: Team, host: Host, site: FoundSite, bundles: Bundles) -> tuple[dict[int, str], list[str]]:
-    """Store the site's certificates unless the team has them; return their names by server block, and errors."""
+    """Store a site's certificates, or reuse equal ones of the team; return their names by number of the server block,
+    and messages about failures.
+    """
     names: dict[int, str] = {}
     notes: list[str] = []
     for files in site.certificates:

@@ -1,7 +1,7 @@
-"""Disabled sites whose files are next to the live ones: conf.d/NAME.conf.disabled, and files in sites-available without
-a link.
+"""Find disabled sites, whose files the web server does not load: conf.d/NAME.conf.disabled, and files in
+sites-available without a link.
 
-They are read as if they were included, and shown as disabled.
+Their files are read as if they were included, and their sites are marked as disabled.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _NO_SITES = (".bak", ".dpkg-dist", ".dpkg-old", ".dpkg-new", ".rpmnew", ".rpmsav
 def take(
     report: Report, loader: Loader, web_server: WebServerSpec, root: str, prefix: str, skip: Iterable[str]
 ) -> None:
-    """Add the disabled sites below `root`, the web server's own folder; files in `skip` are the panel's own."""
+    """Add the disabled sites below `root`, the web server's configuration folder, to the report. `skip`: paths of files
+    that the panel wrote.
+    """
     live, seen = loader.loaded, set(skip)
     around = _around(live.nodes)
     taken = {site.name for site in report.sites}
@@ -42,14 +44,14 @@ def take(
             site.enabled = False
             for listen in _listens(site):  # a disabled site does not become the default server by its position
                 listen["default_server"] = listen.get("default_server", False) and _socket(listen) not in defaults
-            # Parts shared with live sites, such as an upstream, stay in place.
+            # Lines shared with live sites, such as an upstream, stay in their files.
             site.parts = [part for part in site.parts if part.file in read.files]
             taken.add(site.name)
             report.sites.append(site)
 
 
 def files_of(loader: Loader, root: str) -> list[SourceFile]:
-    """Files of disabled sites below `root`, the web server's own folder."""
+    """Return the files of disabled sites below `root`, the web server's configuration folder."""
     if not keeps_disabled(loader.engine):
         return []
     known = {name for file in loader.loaded.files.values() for name in (file.path, file.real) if name}
@@ -68,6 +70,6 @@ def _socket(listen: ListenData) -> tuple[str, int]:
 
 
 def _around(nodes: Sequence[Node]) -> list[Node]:
-    """Context around the sites of a configuration, which disabled sites inherit."""
+    """Return the directives outside of sites in a configuration, which disabled sites inherit."""
     http = [child for node in nodes if node.low == "http" for child in node.body or ()]
     return [node for node in (http or nodes) if node.low not in _HOLDERS]

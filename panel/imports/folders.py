@@ -1,4 +1,4 @@
-"""Folders of imported sites that are not yet among the host's site folders."""
+"""Find folders of imported sites that are not yet below the host's site folders."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NEVER = (
 
 
 def folders_of(nodes: Iterable[Node], prefix: str) -> list[str]:
-    """Folders named by document roots and aliases, except those that can never be site folders."""
+    """Return the folders named by document roots and aliases, except those that cannot be site folders."""
     found: set[str] = set()
     for top in nodes:
         for node in top.all():
@@ -42,7 +42,7 @@ def folders_of(nodes: Iterable[Node], prefix: str) -> list[str]:
 
 
 def needed(site: FoundSite, folders: Iterable[str], roots: tuple[str, ...]) -> list[str]:
-    """Folders that the site names and `roots` do not cover, without nested ones."""
+    """Return the folders among `folders` that a site names and that are not below `roots`, without nested ones."""
     text = json.dumps(site.definition)
     own = [folder for folder in folders if folder in text and not is_below(folder, roots)]
     return [folder for folder in own if not any(folder != other and is_below(folder, (other,)) for other in own)]

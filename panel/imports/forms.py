@@ -23,7 +23,7 @@ class _WebServerField(forms.ModelChoiceField):  # type: ignore[type-arg] # not s
 
 
 class ReadForm(Form):
-    """Web server whose live configuration is read."""
+    """Choice of the web server of a host whose live configuration is imported."""
 
     web_server = _WebServerField(label=_("Web server"), queryset=WebServer.objects.none(), empty_label=None)
 
@@ -35,7 +35,7 @@ class ReadForm(Form):
 
 
 class UploadForm(ReadForm):
-    """An archive of a folder; `web_server` is the web server that will run its sites."""
+    """Upload of an archive of a configuration folder; `web_server` is the web server that will run the sites."""
 
     archive = forms.FileField(
         label=_("Archive"),
@@ -56,7 +56,7 @@ class UploadForm(ReadForm):
 
 
 class AdoptForm(Form):
-    """Choice of the sites to adopt, their team, and the accepted losses."""
+    """Choice of the sites to adopt from an import, their team, and the accepted losses."""
 
     sites = forms.MultipleChoiceField(label=_("Sites"), error_messages={"required": _("Select the sites to adopt.")})
     team = forms.ModelChoiceField(label=_("Team"), queryset=Team.objects.order_by("name"), empty_label=None)
@@ -74,5 +74,5 @@ class AdoptForm(Form):
             del self.fields["add_folders"]
 
     def chosen(self) -> set[str]:
-        """Selected sites, also of a rejected form."""
+        """Return the names of the selected sites, even of an invalid form."""
         return set(self["sites"].value() or ())

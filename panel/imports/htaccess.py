@@ -1,7 +1,7 @@
-"""Apache's .htaccess files, if its configuration enables them, read with the virtual host of their folders. Pure:
-`find` locates files.
+"""Add the directives of Apache's .htaccess files, if its configuration enables them, to the virtual hosts of their
+folders. Pure functions: the loader finds the files.
 
-AllowOverride of the longest `<Directory>` that contains the document root decides whether they apply
+AllowOverride of the longest `<Directory>` that contains the document root decides whether the files apply
 (https://httpd.apache.org/docs/2.4/mod/core.html#allowoverride; without any, the value is None).
 """
 
@@ -26,7 +26,7 @@ DEEPEST = 4  # depth below the document root to which files are searched
 
 
 def completed(loader: Loader, nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """`nodes` with the .htaccess directives added to their virtual hosts."""
+    """Return the nodes of an Apache configuration with .htaccess directives added to their virtual hosts."""
     everywhere = list(_directories(nodes))
     return tuple(_within(loader, node, everywhere) for node in nodes)
 
@@ -50,7 +50,7 @@ def _within(loader: Loader, node: Node, everywhere: Sequence[Node]) -> Node:
 
 
 def _directories(nodes: Sequence[Node]) -> Iterator[Node]:
-    """`<Directory>` sections outside virtual hosts, or in the content of one."""
+    """Yield the `<Directory>` sections in `nodes`, at any depth, but not those inside of virtual hosts."""
     for node in nodes:
         if node.low == "directory":
             yield node
@@ -59,8 +59,8 @@ def _directories(nodes: Sequence[Node]) -> Iterator[Node]:
 
 
 def allows(sections: Sequence[Node], root: str, prefix: str) -> bool:
-    """Return whether .htaccess files in `root` apply: decided by the longest section with AllowOverride, the later of
-    two.
+    """Return whether .htaccess files in `root` apply: the `<Directory>` section with AllowOverride and the longest path
+    decides, the later one of two.
     """
     found = (-1, "none")
     for section in sections:
@@ -72,7 +72,9 @@ def allows(sections: Sequence[Node], root: str, prefix: str) -> bool:
 
 
 def nodes_of(loader: Loader, files: Iterable[SourceFile], within: Within) -> Iterator[Node]:
-    """One node per .htaccess file, with its directives filtered by `within`; a fault for an unreadable file."""
+    """Yield one node per .htaccess file, with the directives that `within` yields; record a fault for a file that
+    cannot be parsed.
+    """
     for file in files:
         try:
             found = apache.read(file.text)

@@ -1,5 +1,5 @@
-"""OpenLiteSpeed's virtual hosts as the server assembles them: with their own files, from templates, and with the
-.htaccess files of their document roots. Pure: `find` locates files.
+"""Assemble OpenLiteSpeed's virtual hosts as the server does: with their own files, from templates, and with the
+.htaccess files of their document roots. Pure functions: the loader finds the files.
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ _BELOW = (".htaccess", "*/.htaccess", "*/*/.htaccess")
 
 
 def expanded(value: str, names: Mapping[str, str]) -> str:
-    """`value` with `$NAME` replaced in any case, as in paths (ConfigCtx::expandVariable in src/main/configctx.cpp)."""
+    """Return a path with variables `$NAME`, in any case, replaced by `names` (ConfigCtx::expandVariable in
+    src/main/configctx.cpp).
+    """
     for name, real in names.items():
         value = re.sub(re.escape(f"${name}"), lambda _match, real=real: real.rstrip("/"), value, flags=re.I)  # type: ignore[misc]
     return re.sub(r"(?<!:)/{2,}", "/", value)
 
 
 def says(body: Sequence[Node], name: str) -> str:
-    """First value of that key; "" if there is none."""
+    """Return the first value of a key in the body of a block; "" if there is none."""
     return next((item.value for item in body if item.name == name), "")
 
 
 def folders(node: Node, prefix: str) -> tuple[str, str]:
-    """A virtual host's own root and its document root."""
+    """Return the root (vhRoot) and the document root (docRoot) of a virtual host."""
     body, names = node.body or (), {"SERVER_ROOT": prefix, "VH_NAME": node.value}
     root = posixpath.normpath(posixpath.join(prefix, expanded(says(body, "vhroot"), names)))
     documents = expanded(says(body, "docroot") or "$VH_ROOT", {**names, "VH_ROOT": root})
@@ -41,7 +43,9 @@ def folders(node: Node, prefix: str) -> tuple[str, str]:
 
 
 def completed(loader: Loader, nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """`nodes` with complete virtual hosts; members of templates become virtual hosts next to their template."""
+    """Return the nodes of an OpenLiteSpeed configuration with complete virtual hosts; members of templates become
+    virtual hosts after their template.
+    """
     found: list[Node] = []
     everywhere = says(nodes, "autoloadhtaccess") == "1"
     for node in nodes:
@@ -55,7 +59,7 @@ def completed(loader: Loader, nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def _own(loader: Loader, node: Node, path: str) -> list[Node]:
-    """Nodes of the file that `node` names."""
+    """Return the nodes of the file `path` that `node` names; record a fault if the file does not exist."""
     found = loader.find(path)
     if not found:
         loader.fault(node.file, node.line, f"{path} does not exist")
@@ -74,7 +78,9 @@ def _with_own_file(loader: Loader, node: Node) -> Node:
 
 
 def _members(loader: Loader, node: Node) -> Iterator[Node]:
-    """Virtual hosts of a template; a member's settings take precedence over the template's."""
+    """Yield the virtual hosts of a template, one per member; a member's settings take precedence over
+    the template's.
+    """
     body = node.body or ()
     value = expanded(says(body, "templatefile"), {"SERVER_ROOT": loader.prefix})
     if not value:
@@ -95,8 +101,8 @@ def _members(loader: Loader, node: Node) -> Iterator[Node]:
 
 
 def _with_htaccess(loader: Loader, node: Node, everywhere: bool) -> Node:
-    """The virtual host with .htaccess files of the document root and two folder levels below, if
-    the server reads them.
+    """Return a virtual host with the .htaccess directives of its document root and two folder levels below, if the
+    server reads such files.
     """
     rewrite = next((item.body or () for item in node.body or () if item.name == "rewrite"), None)
     if rewrite is None or (says(rewrite, "autoloadhtaccess") or str(int(everywhere))) != "1":
@@ -107,7 +113,9 @@ def _with_htaccess(loader: Loader, node: Node, everywhere: bool) -> Node:
 
 
 def _flat(items: Sequence[Read], path: str) -> Iterator[Node]:
-    """Directives including those inside sections, because OpenLiteSpeed ignores the sections themselves."""
+    """Yield the directives of a .htaccess file, also those inside of sections, which OpenLiteSpeed ignores (except
+    tests for mod_headers).
+    """
     for item in items:
         if item.body is None:
             yield Node(item.name, item.args, path, item.line, max(item.line, item.end))

@@ -1,4 +1,4 @@
-"""Imported configurations, and the sites adopted from them."""
+"""Model of imported configurations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ImportSource(models.TextChoices):
 
 
 class Import(BaseModel):
-    """One import of a web server's configuration.
+    """An imported configuration of a web server.
 
     `content` is JSON {"report": imports.report.Report, "files": {path: SourceFile}}; encrypted, because configurations
     contain passwords. `adopted` maps names in the report to the ids of the created sites.

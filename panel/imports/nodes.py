@@ -1,4 +1,4 @@
-"""An imported configuration: files, directives with their places, and errors."""
+"""Data of a parsed configuration: files, directives with their places, and errors."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file as found.
+    """A configuration file, as read from a host or an upload.
 
-    `path` is the requested name, `real` the resolved path, and `link` the target if `path` is a link. Not `exact`: the
-    file has bytes that are not UTF-8, so it cannot be written back.
+    `path` is the requested name, `real` the resolved path if different, `link` the target if `path` is a link. Without
+    `exact`, the file has bytes that are not UTF-8, so it cannot be written back.
     """
 
     path: str
@@ -24,7 +24,7 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Node:
-    """A directive with its place (`line` to `end` of `file`); `via` are the includes on the way to it."""
+    """A directive with its place (`line` to `end` of `file`); `via`: the includes that lead to it, as (file, line)."""
 
     name: str
     args: tuple[str, ...]
@@ -50,7 +50,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Fault:
-    """A read error and its place; `line` 0: the whole file."""
+    """An error in a configuration file and its place; `line` 0: the whole file."""
 
     file: str
     line: int

@@ -1,7 +1,7 @@
-"""A live configuration as one tree: every file parsed with its server's exact grammar, includes followed.
+"""Read a configuration with all included files as one tree; each server's exact grammar is used.
 
-Pure: `Find` locates files, on a host or in an upload. Unreadable parts become a Fault with file and line; everything
-else is still read.
+A `Find` function returns files by path or pattern, of a host or an upload. Parts that cannot be parsed become a Fault
+with file and line; everything else is still read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Find = Callable[[str], list[SourceFile]]
 
 
 def apache_variables(envvars: str) -> dict[str, str]:
-    """Variables that Debian's `envvars`, a shell script, sets for Apache by plain assignments."""
+    """Return the variables that Debian's `envvars`, a shell script, sets for Apache by plain assignments."""
     found: dict[str, str] = {"SUFFIX": ""}
     for match in re.finditer(r"^\s*(?:export\s+)?(\w+)=([^\s;#]*)", envvars, re.MULTILINE):
         value = match[2].strip("\"'")
@@ -37,7 +37,9 @@ def apache_variables(envvars: str) -> dict[str, str]:
 
 
 def _is_too_deep(found: tuple[Read, ...]) -> bool:
-    """Return whether the tree is too deep, without recursion, which such a tree would exhaust."""
+    """Return whether blocks are nested more than MAX_NESTING deep; without recursion, which such a tree
+    would exhaust.
+    """
     level = list(found)
     for _depth in range(MAX_NESTING):
         level = [inner for item in level for inner in item.body or ()]
@@ -49,7 +51,7 @@ def is_pattern(path: str) -> bool:
 
 
 class Loader:
-    """Reader of one configuration.
+    """Reader of one configuration; the result and all faults are in `loaded`.
 
     `prefix` is the server's root; `variables` are values for Apache's `${NAME}`; `documents` are the folders whose
     .htaccess files are accessible.
@@ -81,7 +83,7 @@ class Loader:
         return self.loaded
 
     def load_file(self, file: SourceFile) -> Loaded:
-        """One file alone, as a fragment of a configuration."""
+        """Read one file alone, as a fragment of a configuration."""
         self.loaded.nodes = tuple(self.file(file, ()))
         return self.loaded
 
@@ -127,7 +129,7 @@ class Loader:
             self.variables[node.args[0]] = node.args[1] if len(node.args) > 1 else ""
 
     def _expanded(self, value: str) -> str:
-        """Replace `${NAME}` as httpd does; an unknown name stays, with httpd's warning in the report."""
+        """Replace `${NAME}` as httpd does; unknown names stay."""
         return _VARIABLE.sub(lambda match: self.variables.get(match[1], match[0]), value)
 
     def _base(self, node: Node) -> str:

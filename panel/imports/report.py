@@ -1,4 +1,4 @@
-"""Result of an import: sites, the result for every directive, and places."""
+"""Data of an import's result: sites, the outcome of every directive, and places in files."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ OUTCOMES: tuple[Outcome, ...] = ("mapped", "changed", "snippet", "refused", "kep
 
 @dataclass(frozen=True)
 class Item:
-    """One directive and its result.
+    """One directive of an import and its outcome.
 
     `mapped`: the model expresses it. `changed`: the panel's setting is slightly different; `note` explains how.
-    `snippet`: kept as raw directives of this engine. `refused`: neither; adopting the site drops the directive. `kept`:
-    not part of a site; it stays in the server's own files. `where` is its place in the site's definition.
+    `snippet`: kept as raw directives of the engine. `refused`: none of these; adopting the site drops the directive.
+    `kept`: not part of a site; it stays in the server's files. `where` is the place in the site's definition.
     """
 
     file: str
@@ -33,7 +33,7 @@ class Item:
 
 @dataclass(frozen=True)
 class CertificateFiles:
-    """Files from which the certificate of a server block was read."""
+    """Files of the certificate of a server block, by the number of the block."""
 
     block: int
     certificate: str
@@ -43,7 +43,7 @@ class CertificateFiles:
 
 @dataclass(frozen=True)
 class Part:
-    """Lines of a file that define this site, and that adopting removes."""
+    """Lines of a file that define a site; the first deployment of the adopted site removes them."""
 
     file: str
     first: int
@@ -52,7 +52,7 @@ class Part:
 
 @dataclass
 class FoundSite:
-    """A found site. `definition` is the input of websites.services.site_define."""
+    """A site found in a configuration. `definition` is the input of websites.services.site_define."""
 
     name: str
     definition: SiteData
@@ -73,10 +73,10 @@ class FoundSite:
 
 @dataclass
 class Report:
-    """Result of an import.
+    """Result of an import: the found sites and the outcomes of all directives.
 
-    `items` are directives outside sites. `files` is the number of files read. `ports` are those that Apache's own files
-    keep open; `listeners` those of OpenLiteSpeed's files (rendering.spec.OwnListener).
+    `items` are directives outside of sites. `files` is the number of files read. `ports` are those that Apache's files
+    listen on; `listeners` those in OpenLiteSpeed's files (rendering.spec.OwnListener).
     """
 
     engine: str
@@ -103,7 +103,7 @@ def to_json(report: Report) -> dict[str, object]:
 
 
 def from_json(data: dict[str, Any]) -> Report:
-    """The inverse of `to_json`."""
+    """Parse the JSON of `to_json`."""
     sites = [
         FoundSite(
             site["name"],
@@ -123,6 +123,6 @@ def from_json(data: dict[str, Any]) -> Report:
 
 
 def shown(node: Node) -> str:
-    """A directive as a line of a report."""
+    """Return a directive as one line of a report, at most 198 characters."""
     text = " ".join((node.name, *node.args))
     return (text[:197] + "…") if len(text) > 198 else text

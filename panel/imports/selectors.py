@@ -1,4 +1,4 @@
-"""Imports as listed on pages and in the API. Administrators only: an import is the configuration of a whole server."""
+"""Selectors for imports and the sites found in them. Administrators only: an import is a whole configuration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from panel.websites.models import Site
 
 
 def imports_visible(user: User) -> QuerySet[Import]:
-    """Imports, newest first, without their content."""
+    """Return all imports, newest first, without loading their content; none for users who are no administrators."""
     rows = Import.objects.select_related("web_server__host", "created_by").defer("content")
     return rows if may(user, Action.ADMINISTER) else rows.none()
 
@@ -25,7 +25,7 @@ _ORDER: tuple[Outcome, ...] = ("refused", "changed", "snippet", "mapped", "kept"
 
 @dataclass(frozen=True)
 class Row:
-    """A found site for lists. `site` is the adopted site; `counts` its directives by result."""
+    """A site found in an import, for lists. `site`: the adopted site; `counts`: numbers of directives by outcome."""
 
     found: FoundSite
     counts: Mapping[str, int]
@@ -34,7 +34,7 @@ class Row:
 
     @property
     def domains(self) -> list[str]:
-        """Unique domains; the HTTP and HTTPS blocks of a site share them."""
+        """Domain names of the site, without duplicates: HTTP and HTTPS blocks share them."""
         return list(dict.fromkeys(name for block in self.found.definition["blocks"] for name in block["names"]))
 
     @property
@@ -44,17 +44,17 @@ class Row:
 
     @property
     def items(self) -> list[Item]:
-        """Directives that need attention first; within a result in file order."""
+        """Directives of the site, those that need attention first; within an outcome in the order of the files."""
         return sorted(self.found.items, key=lambda item: _ORDER.index(item.outcome))
 
     @property
     def losses(self) -> list[str]:
-        """Notes on the directives that adopting would drop."""
+        """Directives that adopting would drop, each as "site: directive"."""
         return [f"{self.found.name}: {item.text}" for item in self.found.refused]
 
     @property
     def is_open(self) -> bool:
-        """Return whether the site can be adopted."""
+        """True if the site can be adopted."""
         return self.site is None and not self.found.problems
 
 
@@ -75,7 +75,9 @@ def _row(found: FoundSite, site: Site | None) -> Row:
 
 
 def mapped_share(counts: Mapping[str, int]) -> float | None:
-    """Percentage of a site's directives that are mapped or changed; None without directives."""
+    """Return the percentage of directives that are mapped or changed, of those that belong to sites;
+    None without any.
+    """
     total = sum(counts[name] for name in ("mapped", "changed", "snippet", "refused"))
     return 100 * (counts["mapped"] + counts["changed"]) / total if total else None
 

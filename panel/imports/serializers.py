@@ -1,4 +1,4 @@
-"""Imports as JSON. Sites are adopted by their names in the report."""
+"""Serializers for imports and the sites found in them."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class ImportSerializer(serializers.ModelSerializer[Import]):
 
 
 class CountsSerializer(serializers.Serializer[Any]):
-    """Directives by result: `mapped` and `changed` have a place in the model, `snippet` stays raw, `refused` would be
-    dropped, `kept` stays in the server's own files.
+    """Numbers of directives by outcome: `mapped` and `changed` have a place in the model, `snippet` stays raw,
+    `refused` would be dropped, `kept` stays in the server's own files.
     """
 
     mapped = serializers.IntegerField()
@@ -63,7 +63,7 @@ class FaultSerializer(serializers.Serializer[Any]):
 
 
 class ItemSerializer(serializers.Serializer[Any]):
-    """One directive and its result."""
+    """One directive of an imported configuration and its outcome."""
 
     file = serializers.CharField()
     line = serializers.IntegerField()
@@ -90,7 +90,7 @@ class FoundSiteSerializer(serializers.Serializer[Row]):
 
 
 class FoundSiteDetailSerializer(FoundSiteSerializer):
-    """A found site. `definition` is the input of POST /sites/ when the site is adopted."""
+    """A site found in an import. `definition` is the input of POST /sites/ when the site is adopted."""
 
     definition = serializers.DictField(source="found.definition")
     items = ItemSerializer(source="found.items", many=True)

@@ -1,4 +1,4 @@
-"""Read a live or uploaded configuration, and adopt sites from it.
+"""Import a live or uploaded configuration, and adopt sites from it.
 
 Administrators only: imports contain files of the whole server, and create raw directives.
 """
@@ -45,7 +45,7 @@ from panel.websites.services import site_define
 
 @dataclass(frozen=True)
 class Adopted:
-    """Adopted sites, and notes for people."""
+    """Result of adopting: the created sites, and notes for people, for example about certificates."""
 
     sites: list[Site]
     notes: list[str]
@@ -55,7 +55,7 @@ class Adopted:
 
 
 def import_read_host(*, actor: User, web_server: WebServer) -> Import:
-    """Read the live configuration of `web_server` with its includes. Nothing changes on the host.
+    """Import the live configuration of a web server with its includes. Nothing changes on the host.
 
     Raises PermissionDenied, RemoteError.
     """
@@ -75,7 +75,7 @@ def import_read_host(*, actor: User, web_server: WebServer) -> Import:
 
 
 def _base(web_server: WebServer) -> str:
-    """Base of relative includes: the folder of nginx's main file, or the other servers' root."""
+    """Return the base of relative includes: the folder of nginx's main file, or another server's root."""
     if web_server.engine in NGINX_SYNTAX:
         return str(web_server.paths["main_config"]).rpartition("/")[0]
     return str(web_server.paths.get("prefix") or web_server.paths["config_root"])
@@ -89,7 +89,7 @@ def _variables(files: HostFiles, web_server: WebServer) -> dict[str, str]:
 
 
 def import_read_upload(*, actor: User, web_server: WebServer, filename: str, data: bytes) -> Import:
-    """Read an uploaded zip or tar as a configuration of `web_server`.
+    """Import an uploaded zip or tar as a configuration of `web_server`.
 
     Raises ApplicationError, PermissionDenied.
     """
@@ -111,7 +111,7 @@ def import_read_upload(*, actor: User, web_server: WebServer, filename: str, dat
 def _keep(
     actor: User, web_server: WebServer, source: ImportSource, filename: str, loader: Loader, prefix: str, root: str
 ) -> Import:
-    """Store an import. `root` is the parent of the folders with disabled sites."""
+    """Map a loaded configuration and store the import. `root`: parent of the folders with disabled sites."""
     spec, loaded = web_server_specs.web_server_spec(web_server), loader.loaded
     found = folders.folders_of(loaded.nodes, prefix)
     wide = dataclasses.replace(spec, site_roots=(*spec.site_roots, *found))
@@ -139,7 +139,7 @@ def _keep(
 
 
 def _managed_files(web_server: WebServer) -> dict[str, str]:
-    """Files that the panel wrote on this web server, with their sites."""
+    """Return the paths of files that the panel wrote for a web server, each with the name of its site."""
     states = live_states([web_server])[web_server.pk]
     found = {file["path"]: state.site.name for state in states if state.revision for file in state.revision.files}
     for state in SiteState.objects.filter(disabled_revision__web_server=web_server).select_related(
@@ -151,12 +151,12 @@ def _managed_files(web_server: WebServer) -> dict[str, str]:
 
 
 def _left_by_adopting(web_server: WebServer) -> list[str]:
-    """Files whose links were replaced by adopted sites: they are kept for the admin and are not disabled sites."""
+    """Return files whose links adopted sites have replaced: they stay for the admin and are no disabled sites."""
     return list(ReplacedFile.objects.filter(web_server=web_server).exclude(link="").values_list("real", flat=True))
 
 
 def _set_aside(report: Report, loaded: Loaded, managed: Mapping[str, str]) -> None:
-    """Remove the panel's own sites from the result."""
+    """Remove sites whose files the panel wrote from the report, and list them as kept."""
     for site in list(report.sites):
         owners = [managed.get(part.file) or managed.get(loaded.files[part.file].real) for part in site.parts]
         if owners and all(owners):
@@ -167,9 +167,9 @@ def _set_aside(report: Report, loaded: Loaded, managed: Mapping[str, str]) -> No
 
 
 def _out_of_reach(web_server: WebServer, loaded: Loaded, site: FoundSite) -> list[str]:
-    """Files outside the server's own folder that the first deployment would have to change but must not.
+    """Return errors for files outside the configuration folder, which a first deployment would have to change.
 
-    A link in that folder to a file that defines only this site is allowed, because only the link is removed.
+    A link in that folder to a file that defines only one site is allowed, because only the link is removed.
     """
     roots = (web_server.paths["config_root"],)
     faults = []
@@ -187,7 +187,7 @@ def _out_of_reach(web_server: WebServer, loaded: Loaded, site: FoundSite) -> lis
 
 
 def _problems(actor: User, web_server: WebServer, site: FoundSite) -> list[str]:
-    """Errors that prevent storing the site, found by a dry run that is rolled back."""
+    """Return the errors that prevent storing a site, found by a dry run that is rolled back."""
     team = Team.objects.first()
     if team is None:
         return []
@@ -211,7 +211,7 @@ def _words(error: ValidationError) -> list[str]:
 
 
 def report_of(record: Import) -> Report:
-    """Report of an import, parsed once per object because it is immutable."""
+    """Return the Report of an import, parsed once per object because it never changes."""
     found = record.__dict__.get("_report")
     if found is None:
         found = record.__dict__["_report"] = from_json(json.loads(record.content)["report"])
@@ -219,7 +219,7 @@ def report_of(record: Import) -> Report:
 
 
 def files_of(record: Import) -> dict[str, SourceFile]:
-    """Files that define the found sites, as they were read."""
+    """Return the files that define the found sites, as they were read, by path."""
     return {path: SourceFile(**item) for path, item in json.loads(record.content)["files"].items()}
 
 
@@ -235,10 +235,10 @@ def import_adopt(
     accept_refused: bool = False,
     add_folders: bool = False,
 ) -> Adopted:
-    """Create drafts of the found sites `names`; nothing changes on the host before their first plan is confirmed, which
-    replaces their lines in the original files.
+    """Create drafts of the sites `names` found in an import. Nothing changes on the host before their first deployment,
+    which removes their lines from the original files.
 
-    `accept_refused`: drop directives that neither the model nor a snippet may contain. `add_folders`: add the sites'
+    `accept_refused`: drop directives that sites cannot have, not even as raw ones. `add_folders`: add the sites'
     document roots to the host's site folders. Raises ApplicationError, ValidationError, PermissionDenied.
     """
     require(actor, Action.ADMINISTER)
@@ -260,7 +260,7 @@ def import_adopt(
 
 
 def _add_folders(actor: User, record: Import, chosen: Sequence[FoundSite]) -> list[str]:
-    """Add the sites' document roots to the site folders of the host, and return those that were missing."""
+    """Add the sites' folders to the site folders of the host; return those that were missing."""
     host = record.web_server.host
     wanted = sorted({folder for site in chosen for folder in site.folders} - set(host.site_roots))
     if wanted:
@@ -271,7 +271,7 @@ def _add_folders(actor: User, record: Import, chosen: Sequence[FoundSite]) -> li
 def _drafts(
     actor: User, record: Import, chosen: Sequence[FoundSite], team: Team, bundles: certificates.Bundles
 ) -> tuple[dict[str, Site], list[str]]:
-    """The sites by their names in the report, and notes about their certificates."""
+    """Create the drafts; return them by their names in the report, and notes about their certificates."""
     sites, notes = dict[str, Site](), list[str]()
     for found in chosen:
         stored, more = certificates.keep(actor, team, record.web_server.host, found, bundles)
@@ -281,7 +281,7 @@ def _drafts(
 
 
 def _keep_originals(actor: User, record: Import, report: Report, sites: dict[str, Site]) -> None:
-    """Keep the original files, and the sockets of the web server that they set."""
+    """Record the original files that adopted sites will change, and ports or listeners that other files open."""
     own = _own_sockets(record.web_server, report)
     if any(getattr(record.web_server, name) != value for name, value in own.items()):
         web_server_update(actor=actor, web_server=record.web_server, **own)
@@ -289,7 +289,7 @@ def _keep_originals(actor: User, record: Import, report: Report, sites: dict[str
 
 
 def _own_sockets(web_server: WebServer, report: Report) -> dict[str, Any]:
-    """Sockets that the server's own files keep open, in addition to those of sites."""
+    """Return fields of the web server for ports (Apache) or listeners (OpenLiteSpeed) that its own files open."""
     if web_server.engine == Engine.APACHE:
         return {"own_ports": report.ports}
     return {"own_listeners": report.listeners} if web_server.engine == Engine.OPENLITESPEED else {}
@@ -346,7 +346,7 @@ def _define(actor: User, record: Import, found: FoundSite, team: Team, certifica
 
 
 def _taken(record: Import, found: FoundSite) -> set[str]:
-    """Names of sites, and of files that stay next to this site's file, which must have a different name."""
+    """Return names that an adopted site must not get: those of sites, and of original files that stay in place."""
     names = set(Site.objects.values_list("name", flat=True))
     for path, file in files_of(record).items():
         own = [dataclasses.asdict(part) for part in found.parts if part.file == path]
@@ -356,8 +356,8 @@ def _taken(record: Import, found: FoundSite) -> set[str]:
 
 
 def _originals(record: Import, report: Report, sites: dict[str, Site]) -> list[Original]:
-    """Changes of the original files by the first deployments; files that cannot be written back
-    prevent the adoption.
+    """Return the original files with the lines to remove in first deployments. Raises ApplicationError for a file that
+    cannot be written back.
     """
     known = {**record.adopted, **{name: site.pk for name, site in sites.items()}}
     users: dict[tuple[str, int, int], list[str]] = {}
@@ -384,7 +384,7 @@ def _originals(record: Import, report: Report, sites: dict[str, Site]) -> list[O
 
 
 def _include(web_server: WebServer, path: str, file: SourceFile) -> str:
-    """Line that makes OpenLiteSpeed's main file include the panel's; "" if it is already there."""
+    """Return the line with which OpenLiteSpeed's main file includes the panel's; "" if it is already there."""
     if web_server.engine != Engine.OPENLITESPEED or path != web_server.paths["main_config"]:
         return ""
     folder, own = path.rpartition("/")[0], f"{web_server.paths['config_root']}/paddock.conf"

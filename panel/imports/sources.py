@@ -1,4 +1,4 @@
-"""Sources of configuration files: a host, through its agent, or an uploaded archive, read in memory."""
+"""Find configuration files on a host, through its agent, or in an uploaded archive, which is read in memory."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ USUAL_ROOTS = {
 
 
 class HostFiles:
-    """Files of one host; each pattern is requested once. `roots`: the server's own folders."""
+    """Configuration files of one host; each pattern is requested once. `roots`: folders in addition to READ_ROOTS."""
 
     def __init__(self, agent: Session, roots: Iterable[str]) -> None:
         self.agent = agent
@@ -58,7 +58,7 @@ class HostFiles:
         self._known: dict[str, list[SourceFile]] = {}
 
     def find(self, pattern: str) -> list[SourceFile]:
-        """Find files on the host. Raises RemoteError."""
+        """Return the files on the host that match a path or pattern. Raises RemoteError."""
         if pattern not in self._known:
             args = {"patterns": [pattern], "roots": self.roots}
             answer = self.agent.call("read", args, timeout=READ_TIMEOUT_S)
@@ -84,8 +84,8 @@ class _Entry:
 
 
 class UploadedFiles:
-    """Files of an archive, as if they were on the host. `main` is the main file ("" if the archive has none and is read
-    file by file).
+    """Files of an archive, found by the paths that they have on a host. `main` is the main file; "" if the archive has
+    none, so that it is read file by file.
     """
 
     def __init__(self, engine: str, filename: str, data: bytes) -> None:
@@ -105,7 +105,7 @@ class UploadedFiles:
         return found
 
     def all(self) -> list[SourceFile]:
-        """All text files, by name."""
+        """Return all text files of the archive, in order of name."""
         found = [self._file(name) for name in sorted(self.entries) if not self.entries[name].link]
         return [file for file in found if file is not None and "\0" not in file.text]
 
@@ -121,7 +121,7 @@ class UploadedFiles:
         return [file for file in found if file is not None]
 
     def _file(self, name: str) -> SourceFile | None:
-        """The file of that name, following links within the archive."""
+        """Return the file with a name, following links within the archive; None if there is none."""
         place, entry = name, self.entries.get(name)
         for _step in range(MAX_LINKS):
             if entry is None or not entry.link:
@@ -134,7 +134,7 @@ class UploadedFiles:
 
 
 def _entries(filename: str, data: bytes) -> dict[str, _Entry]:
-    """Files and links of the archive by their absolute names. Nothing is written to disk."""
+    """Unpack an archive in memory; return its files and links by absolute names. Raises ApplicationError."""
     if len(data) > MAX_ARCHIVE_BYTES:
         raise _refused(f"is larger than {MAX_ARCHIVE_BYTES // 1024**2} MiB; leave out files that are not configuration")
     read = _zip if data[:4] == b"PK\x03\x04" else _tar
@@ -167,7 +167,7 @@ def _refused(words: str) -> ApplicationError:
 
 
 def _name(name: str) -> str:
-    """The entry's name below /; a name that leaves the archive rejects the whole archive."""
+    """Return the name of an archive entry as a path below /. Raises ApplicationError if it leaves the archive."""
     parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
     if ".." in parts or name.startswith(("/", "\\")) or any(ord(character) < 32 for character in name):
         raise _refused(f"contains an entry that points outside the archive: {name[:100]!r}")
@@ -189,7 +189,7 @@ def _zip(data: bytes) -> Iterator[tuple[str, _Entry]]:
 
 
 def _unpacked(data: bytes) -> bytes:
-    """Decompress gzip, bzip2 or xz up to the limit of archives: 16 MiB can expand to terabytes."""
+    """Decompress gzip, bzip2 or xz, at most MAX_UNPACKED_BYTES: 16 MiB can expand to terabytes."""
     opened = next((opener for magic, opener in _PACKED.items() if data.startswith(magic)), None)
     if opened is None:
         return data

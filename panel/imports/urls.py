@@ -1,4 +1,4 @@
-"""URLs of imports, below those of their host."""
+"""URLs of imports, below the URL of their host."""
 
 from __future__ import annotations
 

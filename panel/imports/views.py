@@ -72,7 +72,7 @@ def start(request: Request, name: str) -> HttpResponse:
 @login_required
 @require_POST
 def read(request: Request, name: str) -> HttpResponse:
-    """Read the live configuration; nothing on the host changes."""
+    """Import the live configuration of a web server of the host; nothing on the host changes."""
     host = administered(request, name)
     form = ReadForm(request.POST, host=host)
     if form.is_valid():
@@ -107,8 +107,8 @@ def upload(request: Request, name: str) -> HttpResponse:
 @login_required
 @form_page
 def report(request: Request, name: str, uuid: UUID) -> HttpResponse:
-    """Show the result; POST adopts the selected sites and requires the password, because it may
-    create raw directives.
+    """Show the result of an import. POST adopts the selected sites and requires the password, because it may create raw
+    directives.
     """
     if request.method == "POST":
         return _adopt(request, name, uuid)
@@ -176,7 +176,7 @@ def _report_page(request: Request, record: Import, found: Report, rows: list[Row
 @login_required
 @require_safe
 def site(request: Request, name: str, uuid: UUID, site: str) -> HttpResponse:
-    """Show one found site, directive by directive."""
+    """Show one site found in an import, with the outcome of each directive."""
     record = _import(request, name, uuid)
     rows = selectors.rows_of(record, services.report_of(record))
     row = next((row for row in rows if row.found.name == site), None)

@@ -1,6 +1,6 @@
-"""The file of keys that may sign in to a host's account, changed over SFTP as that account itself.
+"""Change the file authorized_keys of the panel's account on a host, over SFTP as that account.
 
-The agent does not do this: it often runs as root, and must not write in the home of another account.
+The agent does not change the file, because it often runs as root and must not write to another account's home folder.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ TIMEOUT_S = 30.0
 
 
 def key_add(target: Target, line: str, beside: Sequence[str]) -> None:
-    """Allow the public key in `line`, with the options of the line of one of the keys `beside` if it has any.
-    ApplicationError if the file lacks these keys, with which this connection signs in: then sshd reads another file.
-    Raises RemoteError.
+    """Add the public key in `line` to the file, with the options of the first line that has one of the keys `beside`.
+    Raises ApplicationError if the file lacks the keys `beside`, with which the panel signs in: then sshd reads another
+    file. Raises RemoteError.
     """
 
     def changed(lines: list[str]) -> list[str]:
@@ -43,26 +43,26 @@ def key_add(target: Target, line: str, beside: Sequence[str]) -> None:
 
 
 def key_remove(target: Target, line: str) -> None:
-    """Remove every line with the public key in `line`; others stay as they are. Raises RemoteError."""
+    """Remove every line with the public key in `line` from the file; other lines stay. Raises RemoteError."""
     _change(target, lambda lines: [row for row in lines if not has_key(row, line)])
 
 
 def with_options_of(row: str, line: str) -> str:
-    """The key of `line` with the options of a row of the file; `line` as it is if the row has none."""
+    """Return the key of `line` with the options of `row`, a line of the file; `line` unchanged if `row` has none."""
     options, _kind, _rest = _parts(row)
     _own, kind, rest = _parts(line)
     return f"{options} {kind} {rest}" if options else line
 
 
 def _parts(row: str) -> tuple[str, str, str]:
-    """Options, kind of key, and the rest of a row. Options may contain words in quotation marks."""
+    """Split a line of authorized_keys into options, type of key, and the rest. Options may contain quoted spaces."""
     words = _WORD.findall(row)
     place = next((index for index, word in enumerate(words) if word.startswith(_KINDS)), 0)
     return " ".join(words[:place]), words[place], " ".join(words[place + 1 :])
 
 
 def has_key(row: str, line: str) -> bool:
-    """Return whether a row of the file has the same key as a line; the words before and after may differ."""
+    """Return whether a line of authorized_keys (`row`) has the same key as `line`; options and comment may differ."""
     words = line.split()
     blob = next((word for before, word in pairwise(words) if before.startswith(_KINDS)), "")
     return bool(blob) and not row.lstrip().startswith("#") and blob in row.split()
@@ -87,7 +87,7 @@ def _change(target: Target, changed: Callable[[list[str]], Sequence[str]]) -> No
 
 
 def _write(sftp: paramiko.SFTPClient, target: Target, changed: Callable[[list[str]], Sequence[str]]) -> None:
-    """Replace the file in one step; its mode stays."""
+    """Replace authorized_keys with the lines that `changed` returns, in one step; the file keeps its mode."""
     try:
         info = sftp.lstat(FILE)
     except FileNotFoundError:

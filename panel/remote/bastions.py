@@ -1,5 +1,5 @@
-"""Connections through a bastion: an SSH server that passes them on to hosts which the panel cannot reach itself (the
-channel type direct-tcpip of RFC 4254, section 7.2, as OpenSSH's ProxyJump uses it).
+"""Connections through a bastion: an SSH server that passes connections on to hosts which the panel cannot reach
+directly (the channel type direct-tcpip of RFC 4254, section 7.2, as OpenSSH's ProxyJump uses it).
 
 The SSH connection to the host runs inside the bastion's, so the bastion sees no user name, key or password of the host,
 and a bastion that passes a connection on to another place is noticed by the host key.
@@ -30,7 +30,7 @@ FORWARDING_HELP = (
 
 @dataclass
 class _Shared:
-    """The connection to one bastion, for all hosts behind it; it ends with the last of them."""
+    """The connection to one bastion, shared by all hosts behind it; closed when the last of them is given back."""
 
     via: Target
     connecting: threading.Lock = field(default_factory=threading.Lock)
@@ -40,7 +40,7 @@ class _Shared:
 
 
 class Stream:
-    """The part of a socket that Paramiko's transport uses, over a channel of a bastion."""
+    """A channel of a bastion with the socket methods that Paramiko's transport uses."""
 
     def __init__(self, channel: paramiko.Channel, give_back: Callable[[], None]) -> None:
         self._channel = channel
@@ -52,11 +52,11 @@ class Stream:
 
     @property
     def _closed(self) -> bool:
-        """Return whether the stream is closed; Paramiko reads this attribute of its sockets."""
+        """True if the stream is closed; Paramiko reads this attribute of its sockets."""
         return self._give_back is None
 
     def shutdown(self, _how: int) -> None:
-        """Wake the thread that reads."""
+        """Close the stream, which wakes the thread that reads."""
         self.close()
 
     def close(self) -> None:
@@ -69,7 +69,9 @@ class Stream:
 
 
 class Bastions:
-    """Open connections to bastions. `connect` opens an authenticated transport, and `timeout_s` limits each step."""
+    """Open connections to bastions, shared by threads. `connect` opens an authenticated transport to a bastion;
+    `timeout_s` limits each step.
+    """
 
     def __init__(self, connect: Callable[[Target], paramiko.Transport], timeout_s: float) -> None:
         self._connect, self._timeout_s = connect, timeout_s
@@ -78,7 +80,9 @@ class Bastions:
         self._owner = os.getpid()
 
     def stream(self, target: Target) -> Stream:
-        """A connection to the target through its bastion. Raises HostUnreachable, also for errors of the bastion."""
+        """Open a connection to the target through its bastion. Raises HostUnreachable, also for errors of
+        the bastion.
+        """
         assert target.via is not None
         asked_at = time.monotonic()
         shared = self._borrowed(target.via)
@@ -111,7 +115,7 @@ class Bastions:
         with shared.connecting:
             if shared.transport is not None and shared.transport.is_active():
                 return shared.transport
-            # this thread waited for that attempt, so another would fail too
+            # An attempt failed while this thread waited; another would fail too.
             if shared.failed and shared.failed[0] > asked_at:
                 raise _unusable(target, shared.failed[1])
             try:

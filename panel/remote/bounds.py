@@ -1,4 +1,4 @@
-"""Limits for data from a host, after which the panel closes the connection, because a host may be compromised.
+"""Limits for data from a host. The panel closes a connection that exceeds them, because a host may be compromised.
 
 Paramiko accepts lengths of up to 4 GiB before a host has proven its key, and stores all data beyond a channel's window.
 Here packets, banner lines, channel buffers and SFTP replies have limits.
@@ -15,18 +15,18 @@ from paramiko.packet import Packetizer
 MAX_PACKET_BYTES = 1024 * 1024  # OpenSSH sends at most 256 KiB
 MAX_BANNER_BYTES = 64 * 1024  # RFC 4253, 4.2: 255 per line, and preceding lines
 MAX_SFTP_BYTES = 1024 * 1024  # OpenSSH's replies have at most 256 KiB
-# Limit of unprocessed agent messages: the longest one with its events.
+# Unprocessed messages of an agent: enough for the longest operation with its events.
 MAX_WAITING_EVENTS = 10_000
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 MAX_STDERR_BYTES = 16 * 1024 * 1024  # agents write nothing there, shell start-up files little
 
 
 class TooMuch(paramiko.SSHException):
-    """The host exceeded a limit; the message names it."""
+    """Error: the host exceeded a limit for data; the message names the limit."""
 
 
 class BoundedPacketizer(Packetizer):
-    """Packetizer with limits for packets and the banner of a connection."""
+    """Paramiko's Packetizer with limits for packets and the banner of a connection."""
 
     def read_all(self, n: int, check_rekey: bool = False) -> bytes:
         if n > MAX_PACKET_BYTES:
@@ -45,7 +45,7 @@ class BoundedPacketizer(Packetizer):
 
 
 class _BoundedPipe(BufferedPipe):  # type: ignore[type-arg]
-    """Channel buffer that holds no more than the window given to the host."""
+    """Buffer of a channel that accepts no more data than the window that the panel granted the host."""
 
     limit: int
 
@@ -56,7 +56,9 @@ class _BoundedPipe(BufferedPipe):  # type: ignore[type-arg]
 
 
 def bounded(channel: paramiko.Channel) -> paramiko.Channel:
-    """The newly opened channel, with limited buffers. They stay the same objects: the host may have sent already."""
+    """Limit the buffers of a newly opened channel and return it. The buffers are not replaced: they may
+    contain data.
+    """
     for pipe in (channel.in_buffer, channel.in_stderr_buffer):
         pipe.limit = channel.in_window_size  # type: ignore[attr-defined]
         pipe.__class__ = _BoundedPipe

@@ -1,4 +1,4 @@
-"""The host agent as one zip archive that Python runs.
+"""Build the host agent as one zip archive that Python runs.
 
 The archive holds the sources and, beside them, what the panel's Python compiled them to (PEP 552, unchecked). A host
 with the same version of Python loads the compiled modules, any other from 3.8 on the sources: zipimport looks at the
@@ -30,14 +30,14 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 
 @dataclass(frozen=True)
 class Bundle:
-    """`name` is agent-<SHA-256 of the sources>.pyz: sixty-four hexadecimal digits between fixed words."""
+    """The agent's archive. `name` is agent-<SHA-256 of the sources>.pyz, with 64 hexadecimal digits."""
 
     name: str
     file: IO[bytes]
 
     def parts(self) -> Iterator[bytes]:
-        """The content piece by piece, from a file without a name: a host needs it once, so that no process keeps it,
-        and fifty threads that upload it at once do not hold it fifty times."""
+        """Yield the archive in parts of PART_BYTES, read from a temporary file: it is needed once per host, so memory
+        does not keep it, however many threads upload it at once."""
         at = 0
         while part := os.pread(self.file.fileno(), PART_BYTES, at):
             yield part
@@ -45,7 +45,9 @@ class Bundle:
 
 
 def argv(python: str, path: str) -> list[str]:
-    """The command that starts the agent at `path`: without the user's settings, site packages and written caches."""
+    """Return the command that starts the agent at `path`, without the user's settings, site packages and bytecode
+    caches.
+    """
     return [python, "-ISB", path]
 
 
@@ -53,7 +55,9 @@ _making = threading.Lock()
 
 
 def bundle() -> Bundle:
-    """The agent of this version of the panel, made once: many threads ask for it when a panel has just started."""
+    """Return the agent's archive for this version of the panel, built once per process, even if many
+    threads need it.
+    """
     with _making:
         return _made()
 
@@ -71,14 +75,14 @@ def _made() -> Bundle:
 
 
 def _sources() -> dict[str, bytes]:
-    """The files of the archive by name. `__main__.py` is the one that Python runs."""
+    """Return the source files of the agent's archive, by name. Python runs `__main__.py`."""
     files = [AGENTS / "__init__.py", AGENTS / "wire.py", *sorted((AGENTS / "host").rglob("*.py"))]
     named = {f"agents/{path.relative_to(AGENTS).as_posix()}": path.read_bytes() for path in files}
     return {"__main__.py": (AGENTS / "__main__.py").read_bytes(), **named}
 
 
 def _write_archive(folder: Path, sources: dict[str, bytes], file: IO[bytes]) -> None:
-    """Write the agent's archive without compression, so that hosts start the agent faster."""
+    """Compile the sources in `folder` and write the agent's archive, uncompressed, so that hosts start it faster."""
     for name, source in sources.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(source)
@@ -92,7 +96,7 @@ def _write_archive(folder: Path, sources: dict[str, bytes], file: IO[bytes]) -> 
 
 
 def written_to(folder: Path) -> Path:
-    """The bundle as a file in `folder` of this machine, written once and whole."""
+    """Write the agent's archive to `folder` on the panel's machine, atomically and only once; return its path."""
     made = bundle()
     path = folder / made.name
     if not path.exists():

@@ -1,4 +1,4 @@
-"""Requests to one running agent and their responses, from any number of threads."""
+"""Send requests to a running agent and receive the responses, from any number of threads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ _ERROR = {"code": str, "message": str, "detail": dict}
 
 
 def outcome(name: str, op: str, message: Message | None) -> Message:
-    """Result in the last message about a request. Raises OperationRefused or ConnectionLost."""
+    """Return the result in the last message about a request to the host `name`. Raises OperationRefused for an error,
+    ConnectionLost for None.
+    """
     if message is None:
         raise ConnectionLost(name, op)
     data: Message = message["data"]
@@ -40,7 +42,7 @@ def outcome(name: str, op: str, message: Message | None) -> Message:
 
 
 def checked(message: Message) -> Message:
-    """A message from an agent, checked against agents/protocol.py; ValueError for an invalid one."""
+    """Return a message from an agent if it is valid (agents/protocol.py); raise ValueError otherwise."""
     kind, data = message.get("type"), message.get("data")
     if kind not in ("ready", "event", "result", "error") or not isinstance(data, dict):
         raise ValueError("a message is ready, an event, a result or an error, and has data")
@@ -50,7 +52,7 @@ def checked(message: Message) -> Message:
 
 
 class _Waiting:
-    """The receiver of messages about one request, with the number of unprocessed bytes."""
+    """The receiver of messages about one request, which limits the unprocessed messages and bytes."""
 
     def __init__(self, heard: Heard) -> None:
         self.heard = heard
@@ -58,7 +60,7 @@ class _Waiting:
         self._bytes = 0
 
     def hand(self, message: Message, size: int) -> None:
-        """Pass on a message; ValueError if too much is unprocessed."""
+        """Pass a message to the receiver. Raises TooMuch if too many messages or bytes are unprocessed."""
         self._sizes.append(size)
         self._bytes += size
         if len(self._sizes) > MAX_WAITING_EVENTS or self._bytes > MAX_WAITING_BYTES:
@@ -73,7 +75,7 @@ class _Waiting:
 
 
 class Asked:
-    """One running request."""
+    """One running request to an agent."""
 
     def __init__(self, client: AgentClient, ident: str, op: str) -> None:
         self._client = client
@@ -84,7 +86,7 @@ class Asked:
         self.waiting = _Waiting(self.answers.put)
 
     def result(self, on_event: OnEvent | None = None, timeout: float | None = None) -> Message:
-        """Wait for the result, `timeout` seconds from the start of the request.
+        """Wait for the result of the request, at most `timeout` seconds from its start, and return it.
 
         Raises OperationRefused (with the agent's message), ConnectionLost, CallTimeout, and exceptions of `on_event`.
         """
@@ -108,7 +110,7 @@ class Asked:
         self._client.cancel(self._ident)
 
     def overdue(self, timeout: float) -> CallTimeout | None:
-        """Timeout error, once the request is older than `timeout` seconds."""
+        """Return a CallTimeout once the request is older than `timeout` seconds, None before."""
         if time.monotonic() - self._at < timeout:
             return None
         return CallTimeout(self._client.name, self._op, timeout)
@@ -126,7 +128,7 @@ class Asked:
 
 
 class AgentClient:
-    """One agent process. The common listening thread reads its responses and passes them to the waiting threads."""
+    """One running agent. The process's listening thread reads the responses and passes them to the waiting threads."""
 
     def __init__(self, name: str, link: Link) -> None:
         self.name = name
@@ -160,7 +162,7 @@ class AgentClient:
 
     @property
     def is_broken(self) -> bool:
-        """Return whether the host violated the protocol."""
+        """True if the host violated the protocol."""
         return bool(self._broke)
 
     @property
@@ -170,13 +172,15 @@ class AgentClient:
     def call(
         self, op: str, args: Message | None = None, on_event: OnEvent | None = None, timeout: float | None = None
     ) -> Message:
-        """Result of one operation. `timeout` is in seconds for the whole call. Raises the errors of Asked.result."""
+        """Run one operation of the agent and return its result. `timeout` is in seconds for the whole call. Raises the
+        errors of Asked.result.
+        """
         return self.ask(op, args).result(on_event, timeout)
 
     def ask(self, op: str, args: dict[str, object] | None = None, heard: Heard | None = None) -> Asked:
-        """Send a request without waiting. Its messages go to `heard`, else to the result.
+        """Send a request without waiting. Its messages are passed to `heard`, or else to `Asked.result`.
 
-        ConnectionLost if nothing was sent; a later loss is reported like a response.
+        Raises ConnectionLost if the connection is closed; a later loss is reported like a response.
         """
         ident = str(next(self._ids))
         asked = Asked(self, ident, op)
@@ -200,7 +204,9 @@ class AgentClient:
             return
 
     def lost(self, op: str) -> ConnectionLost:
-        """Error of a request whose connection was lost."""
+        """Return the error for a request whose connection was lost: ProtocolBroken if the host violated the
+        protocol.
+        """
         return ProtocolBroken(self.name, op, self._broke) if self._broke else ConnectionLost(self.name, op)
 
     def close(self) -> None:
@@ -220,7 +226,7 @@ class AgentClient:
             raise ConnectionLost(self.name, op) from None
 
     def _hear(self) -> bool:
-        """Read available data; False once the channel has ended."""
+        """Read the available data and pass on its messages; return False once the connection has ended."""
         try:
             data = self.link.read()
             if data is None or (data and self._take(data)):
@@ -237,8 +243,8 @@ class AgentClient:
         return False
 
     def _take(self, data: bytes) -> bool:
-        """Pass on every complete line. The first message ends the preamble; ValueError for an invalid line, or for one
-        that exceeds the limit.
+        """Pass on the message in every complete line of `data`; return True. Lines before the first message are
+        skipped. Raises ValueError for an invalid line, TooMuch for a long one.
         """
         *lines, rest = data.split(b"\n")
         for line in lines:

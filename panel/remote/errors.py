@@ -1,4 +1,4 @@
-"""Errors between the panel and a host: cause, solution, and whether to retry.
+"""Exceptions for errors between the panel and a host, with cause, solution, and whether to retry.
 
 No message contains a secret: keys, passwords and file contents never reach an exception.
 """
@@ -9,7 +9,7 @@ from panel.core.errors import ApplicationError
 
 
 class RemoteError(ApplicationError):
-    """Base class of all errors between the panel and a host."""
+    """Base class of all exceptions for errors between the panel and a host."""
 
 
 class HostUnreachable(RemoteError):
@@ -22,11 +22,11 @@ class HostUnreachable(RemoteError):
 
 
 class ForwardingRefused(HostUnreachable):
-    """The bastion does not allow the panel's key to pass this connection on."""
+    """Error: the bastion does not allow port forwarding with the panel's key."""
 
 
 class HostKeyUnknown(RemoteError):
-    """No key is pinned yet. Only the key exchange took place: no user name or secret was sent."""
+    """Error: no host key is trusted yet. No user name or secret was sent."""
 
     def __init__(self, host: str) -> None:
         super().__init__(
@@ -37,7 +37,7 @@ class HostKeyUnknown(RemoteError):
 
 
 class HostKeyChanged(RemoteError):
-    """The host offers a key other than the pinned one. The connection was closed before authentication.
+    """Error: the host offers another key than the trusted (pinned) one. The connection ended before authentication.
 
     `offered` is the new key line, "" if the host has none of the pinned type.
     """
@@ -53,7 +53,7 @@ class HostKeyChanged(RemoteError):
 
 
 class HostCertificateRefused(RemoteError):
-    """The host presents a certificate that does not vouch for it, and no pinned key. Nothing was sent."""
+    """Error: the host presents a certificate that is not valid for it, and no trusted key. No secret was sent."""
 
     def __init__(self, host: str, reason: str) -> None:
         super().__init__(
@@ -82,14 +82,14 @@ class SudoRefused(RemoteError):
 
 
 class AgentUnavailable(RemoteError):
-    """The agent could not be uploaded or started."""
+    """Error: the agent could not be uploaded or started on the host."""
 
     def __init__(self, host: str, reason: str) -> None:
         super().__init__(f"The agent does not start on {host}: {reason}", code="agent_unavailable")
 
 
 class UploadFailed(RemoteError):
-    """A file could not be written to the agent's folder."""
+    """Error: a file could not be uploaded to the agent's folder on the host."""
 
     def __init__(self, host: str, reason: str) -> None:
         super().__init__(
@@ -101,7 +101,7 @@ class UploadFailed(RemoteError):
 
 
 class ConnectionLost(RemoteError):
-    """The channel closed during a request. The agent finishes or rolls back its work by itself."""
+    """Error: the connection closed during a request. The agent finishes or rolls back its work by itself."""
 
     def __init__(self, host: str, operation: str) -> None:
         super().__init__(
@@ -113,8 +113,8 @@ class ConnectionLost(RemoteError):
 
 
 class ProtocolBroken(ConnectionLost):
-    """The host violated the protocol: a line, a nesting depth or a number of events exceeded the limit. The connection
-    was closed.
+    """Error: the host violated the agent protocol, for example by a line that is too long. The
+    connection was closed.
     """
 
     def __init__(self, host: str, operation: str, reason: str) -> None:
@@ -138,7 +138,7 @@ class CallTimeout(RemoteError):
 
 
 class OperationRefused(RemoteError):
-    """The agent responded with an error; `code` and `detail` are its own (agents/protocol.py)."""
+    """Error: the agent refused or failed a request; `code` and `detail` are from the agent (agents/protocol.py)."""
 
     def __init__(self, host: str, operation: str, code: str, message: str, detail: dict[str, object]) -> None:
         super().__init__(message, code=code, retry=code == "busy")
@@ -148,7 +148,7 @@ class OperationRefused(RemoteError):
 
 
 class InvalidKey(RemoteError):
-    """An unreadable private key or host key."""
+    """Error: a private key or a host key cannot be parsed, or its type is not supported."""
 
     def __init__(self, message: str, *, field: str = "private_key") -> None:
         super().__init__(message, field=field, code="invalid_key")

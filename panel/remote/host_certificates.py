@@ -1,5 +1,5 @@
-"""SSH certificates of hosts: check that an authority which the panel trusts vouches for a host's key (OpenSSH's
-PROTOCOL.certkeys). Pure.
+"""Check SSH certificates of hosts: an authority that the panel trusts must have signed the host's key (OpenSSH's
+PROTOCOL.certkeys). Pure functions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TYPES = tuple(f"{name}{SUFFIX}" for name in ALL_SIGNATURES)
 
 
 def certificate_of(key: paramiko.PKey) -> bytes:
-    """The certificate that a host presented with its key, as a line of bytes; b"" for a plain key."""
+    """Return the certificate that a host presented with its key, as a line of bytes; b"" for a plain key."""
     blob = key.public_blob
     if blob is None or not str(blob.key_type).endswith(SUFFIX):
         return b""
@@ -33,8 +33,8 @@ def certificate_of(key: paramiko.PKey) -> bytes:
 
 
 def refusal(certificate: bytes, authorities: Collection[str], names: Collection[str], now: dt.datetime) -> str:
-    """Why the certificate does not vouch for a host that is reached by one of these names, as part of a sentence; ""
-    if it does. `authorities` are lines such as "ssh-ed25519 AAAA...".
+    """Return why a certificate is not valid for a host with one of `names`, as part of a sentence; "" if it is valid.
+    `authorities` are public keys such as "ssh-ed25519 AAAA...".
     """
     try:
         found = load_ssh_public_identity(certificate)

@@ -1,4 +1,4 @@
-"""SSH keys: parse private keys, compare and format public keys."""
+"""Parse and create SSH private keys; parse, compare and format public keys."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_KEYS = 5  # sshd allows six attempts (MaxAuthTries)
 
 
 def load_private_key(text: str) -> paramiko.PKey:
-    """An OpenSSH or PEM private key without a passphrase; InvalidKey explains any other."""
+    """Parse an OpenSSH or PEM private key without a passphrase. Raises InvalidKey with an explanation."""
     kinds = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
     for kind in kinds:
         try:
@@ -49,7 +49,7 @@ def load_private_key(text: str) -> paramiko.PKey:
 
 
 def load_private_keys(text: str) -> list[paramiko.PKey]:
-    """All private keys of a text, each as load_private_key reads it; InvalidKey for an unreadable one, or too many."""
+    """Parse all private keys in a text with `load_private_key`. Raises InvalidKey for an invalid key, or too many."""
     parts = re.findall(r"-----BEGIN [^-]*PRIVATE KEY-----.*?-----END [^-]*PRIVATE KEY-----", text, re.DOTALL)
     if len(parts) > MOST_KEYS:
         raise InvalidKey(f"Enter at most {MOST_KEYS} private keys: sshd ends a connection after more attempts.")
@@ -57,18 +57,20 @@ def load_private_keys(text: str) -> list[paramiko.PKey]:
 
 
 def new_private_key() -> str:
-    """A new Ed25519 private key in OpenSSH format, without a passphrase."""
+    """Create an Ed25519 private key; return it in OpenSSH format, without a passphrase."""
     key = Ed25519PrivateKey.generate()
     return key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
 
 
 def key_line(key: paramiko.PKey) -> str:
-    """The public key in the format of authorized_keys and known_hosts, without host and comment."""
+    """Return the public key in the format of authorized_keys and known_hosts, without host and comment."""
     return f"{key.get_name()} {key.get_base64()}"
 
 
 def parse_key_line(line: str) -> tuple[str, bytes]:
-    """(type, blob) of a pinned key line; InvalidKey for an unsupported type."""
+    """Parse a public key line such as "ssh-ed25519 AAAA..." into (type, blob). Raises InvalidKey for an unsupported
+    type and for bad Base64.
+    """
     words = line.split()
     if len(words) < 2 or words[0] not in SIGNATURES:
         raise InvalidKey(
@@ -89,21 +91,21 @@ def same_key(line: str, key: paramiko.PKey) -> bool:
 
 
 def fingerprint(line: str) -> str:
-    """SHA256:... as printed by ssh-keygen -l."""
+    """Return the fingerprint of a public key line as `ssh-keygen -l` prints it: SHA256:..."""
     digest = hashlib.sha256(parse_key_line(line)[1]).digest()
     return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
 
 
 def public_lines(private_key: str, *, forwards: bool = False) -> str:
-    """Lines of authorized_keys, one for each private key of a text. They allow no terminal, which Paddock does not
-    need, and no forwarding except on a bastion (`forwards`)."""
+    """Return lines for authorized_keys, one for each private key in a text. They forbid a terminal, which Paddock does
+    not need, and port forwarding except on a bastion (`forwards`)."""
     keys = load_private_keys(private_key)
     return "\n".join(f"{_options(forwards)} {key_line(key)} paddock" for key in keys)
 
 
 def authority_line(key: str, *, forwards: bool = False) -> str:
-    """Line of authorized_keys that allows keys which an authority signed for the account's name. `key` is the line of
-    the authority's public key."""
+    """Return the line for authorized_keys that accepts keys which an authority signed for the account. `key` is the
+    line of the authority's public key."""
     return f"cert-authority,{_options(forwards)} {key} paddock"
 
 

@@ -1,4 +1,4 @@
-"""The agent's process and its two streams, over SSH or as a child process."""
+"""Start the agent over SSH or as a child process, and exchange bytes with it."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ PYTHONS = ("/usr/bin/python3", "python3")
 
 
 class Link(Protocol):
-    """A started agent: bytes to and from it. `read` never blocks: None if there is no data, b"" at the end. `fileno`
-    becomes readable when there is data, or the end.
+    """Protocol of a connection to a started agent. `read` never blocks: it returns None without data, b"" at the end.
+    The descriptor `fileno()` becomes readable when there is data or the end.
     """
 
     def write(self, data: bytes) -> None: ...
@@ -58,7 +58,9 @@ class Link(Protocol):
 
 
 class LocalLink:
-    """The agent as a child process; its file is in the target's folder, which is also its working folder."""
+    """The agent as a child process on the panel's machine; the target's folder has its archive and is its working
+    folder.
+    """
 
     def __init__(self, target: Target) -> None:
         assert target.folder is not None
@@ -99,7 +101,7 @@ class LocalLink:
         return ""
 
     def close(self) -> None:
-        """Close the agent's input; the agent exits after a running transaction."""
+        """Close the agent's input and wait briefly for its exit; a running transaction ends first."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # already gone
             self._process.stdin.close()
@@ -117,11 +119,11 @@ class LocalLink:
 
 
 class SshLink:
-    """The agent on the other side of one SSH channel."""
+    """The agent on a host, connected by one SSH channel."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self._heard = b""  # read while waiting for the ready message
+        self._heard = b""  # data read while waiting for the ready message
         self._chatter = 0  # bytes on standard error
         self._transport = ssh.connect(target)
         try:
@@ -161,7 +163,7 @@ class SshLink:
         self._transport.close()
 
     def put(self, local: Path, remote: str) -> str:
-        """Upload a file below the agent's folder unless one of that name and size exists; return its absolute path."""
+        """Upload a file to the agent's folder unless one of that name and size exists; return its absolute path."""
         with BoundedSftp.over(self._transport, SFTP_TIMEOUT_S) as sftp:
             _make_folder(sftp)
             path = f"{FOLDER}/{remote}"
@@ -175,7 +177,7 @@ class SshLink:
             return sftp.normalize(path)
 
     def _started(self) -> paramiko.Channel:
-        """Start the agent, after uploading it if the host lacks it."""
+        """Start the agent, after uploading it if the host lacks it; return its SSH channel."""
         uploaded = False
         pythons = list(PYTHONS)
         while True:
@@ -194,7 +196,7 @@ class SshLink:
                 raise self._refused(said)
 
     def _command(self, python: str) -> str:
-        """Command for the account's shell.
+        """Return the command that starts the agent, for the account's shell.
 
         SSH sends one string, not a list of arguments. The string consists of constants and the bundle's name, "agent-",
         64 hexadecimal digits and ".pyz", so it never contains user input.
@@ -207,7 +209,7 @@ class SshLink:
         return f"exec sudo -n -- {agent}"
 
     def _first_words(self, channel: paramiko.Channel) -> str | None:
-        """None once the agent is ready; its standard error output if it ends before."""
+        """Wait until the agent is ready and return None; return its error output, or a reason, if it does not start."""
         said = b""
         self._heard = b""
         answered = False
@@ -258,7 +260,9 @@ class SshLink:
 
 
 def _await_readable(descriptor: int, timeout_s: float) -> None:
-    """Wait with poll(2): select(2) takes no file descriptor above 1,023, which a panel with 500 hosts has."""
+    """Wait until a descriptor is readable, with poll(2): select(2) takes no descriptor above 1,023, and a panel with
+    500 hosts has such.
+    """
     waiting = select.poll()
     waiting.register(descriptor, select.POLLIN)
     waiting.poll(timeout_s * 1000)
@@ -272,7 +276,7 @@ def _make_folder(sftp: paramiko.SFTPClient) -> None:
 
 
 def _upload(sftp: paramiko.SFTPClient, parts: Iterable[bytes], path: str) -> None:
-    """Upload atomically: under a temporary name first, then renamed."""
+    """Upload a file in parts, atomically: under a temporary name first, then renamed."""
     folder, _, name = path.rpartition("/")
     draft = f"{folder}/.{name}.{os.getpid()}-{time.monotonic_ns()}"
     with sftp.open(draft, "wb") as file:
@@ -284,8 +288,8 @@ def _upload(sftp: paramiko.SFTPClient, parts: Iterable[bytes], path: str) -> Non
 
 
 def _forget_old(sftp: paramiko.SFTPClient) -> None:
-    """Delete old bundles except the newest and those of the last day: another panel may still run one, and an agent
-    imports from its bundle while running.
+    """Delete old archives of the agent, except the newest ones and those of the last day: another panel may still run
+    one, and an agent imports from its archive while running.
     """
     listed = itertools.islice(sftp.listdir_iter(FOLDER), MAX_LISTED)
     found = [item for item in listed if item.filename.startswith("agent-")]
@@ -297,7 +301,7 @@ def _forget_old(sftp: paramiko.SFTPClient) -> None:
 
 
 def open_link(target: Target) -> Link:
-    """Start the agent on the target, and return the connection to it. Raises a RemoteError."""
+    """Start the agent on a target and return the connection to it. Raises RemoteError."""
     if target.kind == "local":
         try:
             return LocalLink(target)

@@ -1,4 +1,4 @@
-"""One thread that reads the messages of all agents. It sleeps until a connection has data.
+"""A single thread that reads the messages of all agents. It sleeps until a connection has data.
 
 A thread for each agent would need memory for its stack, and would make the system switch threads for every message.
 """
@@ -17,7 +17,7 @@ Read = Callable[[], bool]  # reads available data without blocking; False at the
 
 
 class Listener:
-    """Descriptors with their read functions. Thread-safe."""
+    """Thread that waits on file descriptors and calls the read function of each that has data. Thread-safe."""
 
     def __init__(self) -> None:
         self.owner = os.getpid()
@@ -27,7 +27,9 @@ class Listener:
         threading.Thread(target=self._run, name="agents", daemon=True).start()
 
     def add(self, descriptor: int, read: Read) -> None:
-        """Call `read` whenever there is data, until it returns False. The descriptor must stay open until then."""
+        """Call `read` whenever the descriptor has data, until `read` returns False. The descriptor must stay open until
+        then.
+        """
         with self._lock:
             self._reads[descriptor] = read
             self._poll.register(descriptor, select.EPOLLIN)
@@ -55,7 +57,7 @@ _made: Listener | None = None
 
 
 def listener() -> Listener:
-    """The listener of this process; a forked child gets a new one."""
+    """Return the listener of this process; a forked child gets a new one."""
     global _made
     with _lock:
         if _made is None or _made.owner != os.getpid():

@@ -1,10 +1,10 @@
-"""One connection and one agent process per host, kept between requests.
+"""Pool of connections to hosts: one connection and one agent process per host, kept between requests.
 
 with pool.session(target) as agent:
         facts = agent.call("facts")
 
-Thread-safe: concurrent requests to one host share its agent. A connection idle for long is tested before its next use,
-and one unused for longer is closed.
+Thread-safe: concurrent requests to one host share its agent. A connection that was idle for CHECK_AFTER_S is tested
+before its next use, and one that was idle for CLOSE_AFTER_S is closed.
 """
 
 from __future__ import annotations
@@ -25,36 +25,40 @@ from panel.remote.errors import ConnectionLost, RemoteError, UploadFailed
 from panel.remote.links import Link, open_link
 from panel.remote.target import Target
 
-CHECK_AFTER_S = 15.0  # idle time after which the connection is tested with `hello`; less than between two looks
+CHECK_AFTER_S = 15.0  # idle time after which `hello` tests the connection; less than between two periodic checks
 CLOSE_AFTER_S = 600.0
 HELLO_TIMEOUT_S = 5.0
 SWEEP_EVERY_S = 30.0
 
 
 class Session:
-    """Operations on one host while its connection is borrowed."""
+    """A borrowed connection to a host's agent, with the operations that callers can run."""
 
     def __init__(self, client: AgentClient) -> None:
         self._client = client
 
     @property
     def identity(self) -> Message:
-        """The agent's file name, Python version, process id and effective user id."""
+        """Facts that the agent reported at its start: file name, Python version, process id and effective user id."""
         return self._client.identity
 
     def call(
         self, op: str, args: Message | None = None, on_event: OnEvent | None = None, timeout: float | None = None
     ) -> Message:
-        """Run one operation (agents/protocol.py). Events arrive in this thread. Raises RemoteError."""
+        """Run one operation of the agent (agents/protocol.py) and return its result. `on_event` is called in the
+        calling thread. Raises RemoteError.
+        """
         return self._client.call(op, args, on_event, timeout)
 
     def ask(self, op: str, args: Message | None = None, heard: Heard | None = None) -> Asked:
-        """Send one operation without waiting, so that one thread can query many hosts. Raises RemoteError."""
+        """Send a request for one operation without waiting, so that one thread can ask many hosts. Raises
+        RemoteError.
+        """
         return self._client.ask(op, args, heard)
 
     def upload(self, local_path: Path, remote_name: str) -> str:
-        """Upload a file into the agent's own folder and return its absolute path. `remote_name` is a plain name. Raises
-        RemoteError.
+        """Upload a file to the agent's folder and return its absolute path there. `remote_name` is a plain file name.
+        Raises RemoteError.
         """
         if not remote_name or "/" in remote_name or remote_name.startswith("."):
             raise ValueError(f"{remote_name!r} is not a plain file name")
@@ -76,7 +80,9 @@ class _Entry:
 
 
 class Pool:
-    """Pool of connections. `connect` creates a link to a target; tests pass their own."""
+    """Connections to agents by target, shared by threads. `connect` starts an agent; tests can pass
+    another function.
+    """
 
     def __init__(self, connect: Callable[[Target], Link] = open_link) -> None:
         self._connect = connect
@@ -87,7 +93,7 @@ class Pool:
 
     @contextmanager
     def session(self, target: Target) -> Iterator[Session]:
-        """Borrow the connection to `target`, opened if necessary. Raises RemoteError."""
+        """Context manager that borrows the connection to `target`, opened if necessary. Raises RemoteError."""
         asked_at = time.monotonic()
         entry = self._entry(target)
         try:
@@ -97,14 +103,14 @@ class Pool:
                 entry.borrowed -= 1
 
     def is_ready(self, target: Target) -> bool:
-        """Return whether a session is available without waiting for the host."""
+        """Return whether a session for the target is available without waiting for the host."""
         with self._lock:
             entry = self._entries.get(target) if self._owner == os.getpid() else None
         client = entry.client if entry is not None else None
         return client is not None and client.is_open and _is_fresh(client)
 
     def prepare(self, targets: Iterable[Target]) -> None:
-        """Open missing connections in the background. Errors are reported to the next session."""
+        """Open missing connections to targets in background threads. Errors appear in the next session."""
         for target in targets:
             if not self.is_ready(target):
                 threading.Thread(target=self._connect_only, args=(target,), name="connecting", daemon=True).start()
@@ -114,7 +120,7 @@ class Pool:
             pass
 
     def forget(self, name: str) -> None:
-        """Close connections to the host of that name, and through it (its address, key or secret changed)."""
+        """Close all connections to the host `name` and through it as bastion, after its connection settings changed."""
         with self._lock:
             gone = [self._entries.pop(target) for target in list(self._entries) if target.passes(name)]
         for entry in gone:
@@ -122,7 +128,7 @@ class Pool:
                 entry.client.close()
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections of the pool."""
         with self._lock:
             entries, self._entries = list(self._entries.values()), {}
         for entry in entries:
@@ -142,7 +148,7 @@ class Pool:
 
     def _client(self, target: Target, entry: _Entry, asked_at: float) -> AgentClient:
         with entry.connecting:
-            # this thread waited for that attempt, so another would fail too
+            # An attempt failed while this thread waited; another would fail too.
             if entry.failed and entry.failed[0] > asked_at:
                 raise entry.failed[1]
             client = entry.client
@@ -159,7 +165,7 @@ class Pool:
             return client
 
     def _close_longest_idle(self) -> None:
-        """Close the idle connections that were not used for longest, so that one more stays below the limit."""
+        """Close the connections that were idle for longest, so that one more connection stays within `most_hosts`."""
         with self._lock:
             if len(self._entries) < most_hosts():
                 return
@@ -191,7 +197,7 @@ class Pool:
             self.close_idle(CLOSE_AFTER_S)
 
     def close_idle(self, seconds: float) -> None:
-        """Close connections that were not used for `seconds`."""
+        """Close connections that were not used for at least `seconds`."""
         limit = time.monotonic() - seconds
         with self._lock:
             idle = [

@@ -1,4 +1,4 @@
-"""An SSH transport to one host. The host key is compared before any account data is sent."""
+"""Open SSH transports to hosts. The host key is checked before any account data is sent."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ logging.getLogger("paramiko").setLevel(logging.CRITICAL)
 
 @dataclass(frozen=True)
 class Offered:
-    """The key that a host offers, and whether a trusted authority vouches for it."""
+    """The host key that a host offers, and whether a trusted authority signed it."""
 
     line: str
     is_certified: bool = False
 
 
 def offered_key(target: Target) -> Offered:
-    """The key that the host offers, read by a key exchange only. Raises HostUnreachable."""
+    """Return the host key that a host offers, read by a key exchange only. Raises HostUnreachable."""
     certified = _certified_key(target) if target.authorities else ""
     if certified:
         return Offered(certified, is_certified=True)
@@ -78,7 +78,7 @@ def offered_key(target: Target) -> Offered:
 
 
 def _certified_key(target: Target) -> str:
-    """The key for which a trusted authority vouches, "" if there is none."""
+    """Return the offered host key if a trusted authority signed it; "" otherwise."""
     try:
         transport = _negotiated(target, (*host_certificates.TYPES, *ALL_SIGNATURES))
     except IncompatiblePeer:
@@ -91,7 +91,9 @@ def _certified_key(target: Target) -> str:
 
 
 def certificate_fault(target: Target, key: paramiko.PKey) -> str | None:
-    """Why the certificate of the host's key does not vouch for it; "" if it does, None without a certificate."""
+    """Return why the certificate of an offered host key is not valid for the target; "" if it is valid, None without a
+    certificate.
+    """
     certificate = host_certificates.certificate_of(key)
     if not certificate:
         return None
@@ -99,7 +101,7 @@ def certificate_fault(target: Target, key: paramiko.PKey) -> str | None:
 
 
 def connect(target: Target) -> paramiko.Transport:
-    """An authenticated transport to the host with the pinned or a certified key; every error is a RemoteError."""
+    """Open an authenticated SSH transport to a host with the pinned or a certified host key. Raises RemoteError."""
     if not target.host_key and not target.authorities:
         raise HostKeyUnknown(target.name)
     transport = (_certified(target) if target.authorities else None) or _pinned(target)
@@ -113,8 +115,8 @@ def connect(target: Target) -> paramiko.Transport:
 
 
 def _certified(target: Target) -> paramiko.Transport | None:
-    """A transport to a host whose key an authority vouches for, or whose key is pinned as well; None if another
-    attempt with the pinned key's type may succeed.
+    """Open a transport to a host whose key an authority signed, or is the pinned one; None if another attempt with the
+    pinned key's type may succeed. Raises HostKeyUnknown, HostCertificateRefused, HostUnreachable.
     """
     plain = SIGNATURES[parse_key_line(target.host_key)[0]] if target.host_key else ALL_SIGNATURES
     try:
@@ -136,7 +138,7 @@ def _certified(target: Target) -> paramiko.Transport | None:
 
 
 def _pinned(target: Target) -> paramiko.Transport:
-    """A transport to the host with the pinned key. HostKeyChanged for any other key."""
+    """Open a transport to a host with the pinned host key. Raises HostKeyChanged for any other key."""
     kind, _ = parse_key_line(target.host_key)
     try:
         transport = _negotiated(target, SIGNATURES[kind])
@@ -155,8 +157,8 @@ def _changed(target: Target, offered: str) -> HostKeyChanged:
 
 
 def _negotiated(target: Target, key_types: tuple[str, ...]) -> paramiko.Transport:
-    """A transport after its key exchange. sshd randomly rejects connections when many arrive at once (MaxStartups), so
-    such attempts are repeated with growing random delays.
+    """Open a transport and finish its key exchange. sshd randomly rejects connections when many arrive at once
+    (MaxStartups), so failed attempts are repeated with growing random delays. Raises HostUnreachable.
     """
     reason = ""
     for attempt in range(ATTEMPTS):
@@ -205,7 +207,7 @@ def _restrict(transport: paramiko.Transport, key_types: tuple[str, ...]) -> None
 
 
 def _authenticate(transport: paramiko.Transport, target: Target) -> None:
-    """Authenticate by key, by password, or by both if the host requires both."""
+    """Sign in with a key, a password, or both if the host requires both. Raises AuthenticationRefused."""
     tried: list[str] = []
     still_asked = ["publickey", "password"]
     try:
@@ -232,7 +234,7 @@ def _authenticate(transport: paramiko.Transport, target: Target) -> None:
 
 
 def _keys_of(target: Target) -> Iterator[tuple[str, paramiko.PKey]]:
-    """Keys to sign in with, in order, each with words for messages."""
+    """Yield the keys to sign in with, in order, each after its name for error messages."""
     if target.authority_key:
         now = dt.datetime.now(dt.UTC)
         signed = signed_key(target.authority_key, target.username, target.name, forwards=target.forwards, now=now)
@@ -255,5 +257,5 @@ _bastions = Bastions(connect, CONNECT_TIMEOUT_S)
 
 
 def connect_behind(target: Target) -> Stream:
-    """A TCP connection to the target's address and port through its bastion. Raises HostUnreachable."""
+    """Open a TCP connection to the target's address and port through its bastion. Raises HostUnreachable."""
     return _bastions.stream(target)

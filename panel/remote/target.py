@@ -1,4 +1,4 @@
-"""Location of a host's agent and the connection data, as plain data."""
+"""Plain data that describes how to reach a host's agent."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Target:
-    """Place where an agent runs, with the keys and passwords to reach it. `name` is for messages. The representation
-    leaves out secrets, so that logs and traces do not contain them.
+    """Place where an agent runs, with the keys and passwords to reach it. `name` is for messages. `repr` omits the
+    secrets, so that logs and traces do not contain them.
 
     local: the agent is a child process; its file is in `folder`, its journal in `folder`/state. ssh: `host_key` is the
     pinned key line ("ssh-ed25519 AAAA..."); "" means that nothing may be sent yet, unless one of `authorities`, which
@@ -37,7 +37,7 @@ class Target:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that a host certificate may have: the address, and the host's name in the panel."""
+        """Names for which a host certificate may be valid: the address, and the host's name in the panel."""
         return tuple(dict.fromkeys((self.address, self.name)))
 
     @property
@@ -46,5 +46,5 @@ class Target:
         return f"{address}:{self.port}"
 
     def passes(self, name: str) -> bool:
-        """Return whether this is the target of that name, or is reached through it."""
+        """Return whether the target is the host `name`, or is reached through it as bastion."""
         return self.name == name or (self.via is not None and self.via.passes(name))

@@ -1,5 +1,5 @@
-"""SSH certificates with which the panel signs in to hosts: a new key for each connection, signed by an authority that
-the hosts trust, and valid for minutes (OpenSSH's PROTOCOL.certkeys).
+"""Create SSH user certificates with which the panel signs in to hosts: a new key for each connection, signed by an
+authority that the hosts trust, and valid for minutes (OpenSSH's PROTOCOL.certkeys).
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ TOLERANCE = dt.timedelta(minutes=15)  # of the host's clock
 
 
 def signed_key(authority_key: str, username: str, name: str, *, forwards: bool, now: dt.datetime) -> paramiko.PKey:
-    """A new private key with a certificate for `username`. `authority_key` is an Ed25519 key in OpenSSH format, `name`
-    is what sshd logs. It allows no terminal, and forwarding only with `forwards`, for a bastion.
+    """Create a private key with a certificate for `username`, signed by `authority_key`, an Ed25519 key in OpenSSH
+    format. sshd logs `name`. The certificate allows no terminal, and port forwarding only with `forwards`, for a
+    bastion.
     """
     authority = load_ssh_private_key(authority_key.encode(), None)
     assert isinstance(authority, Ed25519PrivateKey)

@@ -1,1 +1,1 @@
-"""Use of hosts' resources: a reading at least each minute, their history, and what needs attention."""
+"""Use of hosts' resources (CPU, memory, disks): a reading at least each minute, its problems, and a history."""

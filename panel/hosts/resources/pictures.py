@@ -13,7 +13,7 @@ MOST_ROWS = 48  # of a table
 
 
 def charts(rows: Sequence[HostReading]) -> list[Chart]:
-    """Shares of the processors, memory and fullest disk; and the load. Empty with fewer than two rows."""
+    """Return two charts: shares of CPU, memory and the fullest disk; and the load. [] with fewer than two rows."""
     if len(rows) < 2:
         return []
     shares = {
@@ -64,7 +64,7 @@ def _spec(rows: Sequence[HostReading], names: list[str], values: Sequence[Mappin
 
 
 def _table(rows: Sequence[HostReading], series: dict[str, str], factor: float) -> Table:
-    """The newest rows first."""
+    """Return a table with the values of a chart, newest rows first, at most MOST_ROWS."""
     newest = list(rows)[-MOST_ROWS:][::-1]
     return Table(
         [_("Time (UTC)"), *series.values()],

@@ -1,7 +1,7 @@
-"""Problems that a reading of a host's resources shows, with their limits and words. Pure.
+"""Find the problems in a reading of a host's resources, by limits, and describe them. Pure functions.
 
-A problem begins at one limit and ends at a lower one, so that a value near a limit does not raise alerts again and
-again. Those that change quickly must be seen in two readings in a row.
+A problem begins at one limit and ends at a lower one, so that a value near a limit does not raise alerts repeatedly.
+Problems with memory and the clock must be seen in two readings in a row.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _QUICK = frozenset({"memory", "clock"})
 
 @dataclass(frozen=True)
 class Limit:
-    """`value` of a reading, the value at which the problem begins, and the one at which it ends."""
+    """Limit of one value of a reading: the value at which a problem begins, and the lower one at which it ends."""
 
     value: Callable[[Reading], float | None]
     begins: float
@@ -48,7 +48,7 @@ KINDS = ("disk", "inodes", "read_only", *_LIMITS)
 
 
 def judged(reading: Reading, before: Reading | None) -> Reading:
-    """The reading with its problems, which also depend on the reading before."""
+    """Return the reading with its problems set, which also depend on the reading `before`."""
     old = set(before.problems) if before else set()
     seen = [*chain.from_iterable(_of_disk(disk, old, before) for disk in reading.disks), *_of_limits(reading, old)]
     known = old | (set(before.suspected) if before else set())
@@ -88,7 +88,7 @@ def _load_per_cpu(reading: Reading) -> float | None:
 
 
 def label(problem: Problem) -> str:
-    """Short name of a problem."""
+    """Return the short name of a problem, for example "Disk almost full"."""
     return {
         "disk": _("Disk almost full"),
         "inodes": _("Inodes almost used up"),
@@ -101,7 +101,7 @@ def label(problem: Problem) -> str:
 
 
 def words(problem: Problem, reading: Reading) -> str:
-    """One sentence about a problem, with the figures of its reading."""
+    """Return one sentence about a problem, with figures of the reading."""
     disk = next((disk for disk in reading.disks if disk.mount == problem.of), None)
     if disk is not None:
         return _of_disk_words(problem, disk)

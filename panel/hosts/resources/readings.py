@@ -1,4 +1,4 @@
-"""Readings of a host's resources as data, checked, because hosts are not trusted. Pure."""
+"""Typed readings of a host's resources, validated, because hosts are not trusted. Pure functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAME = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,150}")
 
 @dataclass(frozen=True)
 class Disk:
-    """A file system; sizes in bytes. `free` is what accounts other than root can use."""
+    """A file system of a host; sizes in bytes. `free` is the space that accounts other than root can use."""
 
     mount: str
     type: str
@@ -29,7 +29,7 @@ class Disk:
 
     @property
     def used_share(self) -> float:
-        """Used part of what accounts other than root can use, as `df` prints it."""
+        """Used share, from 0 to 1, of the space that accounts other than root can use, as `df` computes it."""
         usable = self.used + self.free
         return self.used / usable if usable else 0.0
 
@@ -40,7 +40,7 @@ class Disk:
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that needs attention. `kind` is of problems.KINDS, `of` the mount point of a disk, else ""."""
+    """A problem of a host's resources. `kind` is one of problems.KINDS; `of` is the mount point of a disk, else ""."""
 
     kind: str
     of: str = ""
@@ -48,10 +48,11 @@ class Problem:
 
 @dataclass(frozen=True)
 class Reading:
-    """One reading; None for what the host did not report. Memory in bytes, shares from 0 to 1.
+    """One reading of a host's resources; None for values that the host did not report. Memory in bytes, shares from 0
+    to 1.
 
-    `clock_offset_s`: how far the host's clock is ahead of the panel's, after the time that the request took.
-    `cpu_share`: busy part of all processors since the reading before. `suspected`: seen once; a problem if seen again.
+    `clock_offset_s`: seconds that the host's clock is ahead of the panel's, less the duration of the request.
+    `cpu_share`: busy share of all processors since the reading before. `suspected`: problems seen only once so far.
     """
 
     uptime_s: float | None = None
@@ -91,7 +92,7 @@ class Reading:
 
     @property
     def disk_share(self) -> float | None:
-        """Used part of the fullest file system."""
+        """Used share of the fullest writable file system, from 0 to 1; None without any."""
         return max((disk.used_share for disk in self.disks if not disk.read_only), default=None)
 
 
@@ -100,7 +101,9 @@ def _used(total: float | None, free: float | None) -> float | None:
 
 
 def reading_of(data: Mapping[str, Any], *, asked_at: float, received_at: float) -> Reading:
-    """The reading in a response of the agent's operation `resources`, between two Unix times of the panel."""
+    """Parse the response of the agent's operation `resources`. `asked_at` and `received_at` are Unix times of the panel
+    before and after the request.
+    """
     cpu, memory, files = (_mapping(data.get(name)) for name in ("cpu", "memory", "files"))
     reboot = _mapping(data.get("reboot"))
     return Reading(
@@ -123,7 +126,9 @@ def reading_of(data: Mapping[str, Any], *, asked_at: float, received_at: float) 
 
 
 def since(reading: Reading, before: Reading | None) -> Reading:
-    """The reading with the busy share of the processors since an earlier reading of the same boot."""
+    """Return the reading with `cpu_share` set: the busy share of the processors since the reading `before`. Unchanged
+    without one, or after a reboot.
+    """
     numbers = (reading.cpu_busy, reading.cpu_total)
     earlier = (before.cpu_busy, before.cpu_total) if before else (None, None)
     if None in numbers or None in earlier:
@@ -133,12 +138,12 @@ def since(reading: Reading, before: Reading | None) -> Reading:
 
 
 def stored(reading: Reading) -> dict[str, Any]:
-    """The reading as JSON for Host.resources."""
+    """Convert a reading to JSON for Host.resources."""
     return asdict(reading)
 
 
 def loaded(data: Mapping[str, Any]) -> Reading | None:
-    """The reading in the JSON of `stored`; None for an empty value, or one of another version of Paddock."""
+    """Parse the JSON of `stored`; return None for an empty value, or one of another version of Paddock."""
     if set(data) != {field.name for field in fields(Reading)}:
         return None
     parts: dict[str, Callable[[Any], Any]] = {
@@ -155,7 +160,9 @@ def loaded(data: Mapping[str, Any]) -> Reading | None:
 
 
 def _offset(time: float | None, asked_at: float, received_at: float) -> float | None:
-    """Seconds that the host's clock is outside the time of the request."""
+    """Return the seconds that the host's clock is ahead of the end of the request, or (negative) behind its beginning;
+    0 in between.
+    """
     if time is None:
         return None
     return time - received_at if time > received_at else min(time - asked_at, 0.0)

@@ -1,4 +1,4 @@
-"""Reads of hosts' resources."""
+"""Selectors for the resources of hosts: last readings, problems, and history."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from panel.hosts.resources import problems, readings
 from panel.hosts.resources.readings import Problem, Reading
 from panel.hosts.selectors import hosts_visible
 
-CURRENT = dt.timedelta(minutes=10)  # an older reading tells nothing about now
+CURRENT = dt.timedelta(minutes=10)  # older readings are ignored
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """A problem of a host, in words."""
+    """A problem of a host's resources, with its name and a sentence."""
 
     host: Host
     problem: Problem
@@ -36,7 +36,7 @@ def is_current(host: Host) -> bool:
 
 
 def host_troubles(host: Host) -> list[Trouble]:
-    """Problems of the last reading; none if that is too old to tell."""
+    """Return the problems in the last reading of a host's resources; [] if the reading is older than CURRENT."""
     reading = last_reading(host) if is_current(host) else None
     if reading is None:
         return []
@@ -47,7 +47,7 @@ def host_troubles(host: Host) -> list[Trouble]:
 
 
 def troubles(user: User) -> list[Trouble]:
-    """Problems of the user's hosts that respond and are not paused, by name."""
+    """Return resource problems of visible hosts that respond and are not paused, in order of the hosts' names."""
     rows = hosts_visible(user).filter(
         status=HostStatus.READY, is_paused=False, resources_at__gt=timezone.now() - CURRENT
     )
@@ -56,10 +56,10 @@ def troubles(user: User) -> list[Trouble]:
 
 
 def reboots_needed(user: User) -> list[Host]:
-    """Hosts of the user whose packages wait for a reboot, by name."""
+    """Return the visible hosts on which installed packages need a reboot, in order of name."""
     return list(hosts_visible(user).filter(resources__reboot_needed=True).order_by("name"))
 
 
 def history(host: Host, since: dt.datetime) -> list[HostReading]:
-    """Rows of the history from a time on, oldest first."""
+    """Return the history of a host's resources from a time on, oldest first."""
     return list(HostReading.objects.filter(host=host, at__gte=since).order_by("at"))

@@ -1,4 +1,4 @@
-"""Resources of a host as JSON."""
+"""Serializers for the resources of a host."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DiskSerializer(serializers.Serializer[Disk]):
 
 
 class ReadingSerializer(serializers.Serializer[Reading]):
-    """Values that the host did not report are null. Shares are from 0 to 1."""
+    """Reading of a host's resources. Values that the host did not report are null. Shares are from 0 to 1."""
 
     cpus = serializers.IntegerField(allow_null=True)
     cpu_share = serializers.FloatField(allow_null=True, help_text="Since the reading before.")
@@ -50,7 +50,7 @@ class TroubleSerializer(serializers.Serializer[selectors.Trouble]):
 
 
 class HistorySerializer(serializers.ModelSerializer[HostReading]):
-    """Ten minutes of the history: means, and the highest values."""
+    """Ten minutes in the history of a host's resources: means, and the highest values."""
 
     class Meta:
         model = HostReading

@@ -1,4 +1,4 @@
-"""Read a host's resources and record them: the last reading at the host, and a row for every ten minutes."""
+"""Read the resources of a host and store them: the last reading in Host.resources, and a row for each ten minutes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from panel.remote.pool import Session
 
 EVERY_MINUTES = 10  # one row of the history
 TIMEOUT_S = 10.0  # a dead disk may keep the agent waiting
-KEPT = dt.timedelta(minutes=30)  # age up to which the reading before tells what changed
+KEPT = dt.timedelta(minutes=30)  # maximum age of the previous reading for comparisons
 
 logger = logging.getLogger(__name__)
 
 
 def resources_read(host: Host, agent: Session) -> None:
-    """Ask the agent and record its response. Without one, the last reading stays. Raises ConnectionLost."""
+    """Ask the agent for the host's resources and store the reading. If the agent fails, keep the last reading. Raises
+    ConnectionLost.
+    """
     asked_at = time.time()
     try:
         data = agent.call("resources", timeout=TIMEOUT_S)
@@ -64,7 +66,7 @@ def _to_history(host: Host, reading: Reading, now: dt.datetime) -> None:
 
 
 def _mean(mean: float | None, value: float | None, count: int) -> float | None:
-    """New mean after one more value; `count` is the number of values before."""
+    """Return the mean after one more value; `count` is the number of values before. None values are skipped."""
     if mean is None or value is None:
         return value if mean is None else mean
     return mean + (value - mean) / (count + 1)

@@ -1,4 +1,4 @@
-"""Services for SSH certificate authorities."""
+"""Services for SSH certificate authorities, and for host keys that they sign."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from panel.remote.keys import key_line, load_private_key, new_private_key
 
 
 def authority_create(*, actor: User, name: str, kind: str, public_key: str = "") -> SshAuthority:
-    """Add an authority. An authority that signs host keys needs its public key. For an authority that signs Paddock's
-    keys, create a private key, which never leaves the panel.
+    """Add an SSH authority. One that signs host keys needs its public key. For one that signs Paddock's keys, create a
+    private key, which never leaves the panel.
 
     Raises PermissionDenied, ValidationError.
     """
@@ -38,7 +38,7 @@ def authority_create(*, actor: User, name: str, kind: str, public_key: str = "")
 
 @transaction.atomic
 def authority_delete(*, actor: User, authority: SshAuthority, expected_version: int | None = None) -> None:
-    """Delete an authority. Conflict if Paddock signs in to hosts with it.
+    """Delete an SSH authority. Raises Conflict if Paddock signs in to hosts with it.
 
     Hosts that were trusted because of it keep their last key as a pinned key.
     """
@@ -52,11 +52,11 @@ def authority_delete(*, actor: User, authority: SshAuthority, expected_version: 
     except ProtectedError as error:
         hosts = ", ".join(sorted(str(item) for item in error.protected_objects))
         raise Conflict(_("Paddock signs in with %s to these hosts: %s. Change them first.") % (name, hosts)) from None
-    transaction.on_commit(pool.close, robust=True)  # open connections may rest on it
+    transaction.on_commit(pool.close, robust=True)  # open connections may depend on the authority
 
 
 def certified_key_keep(host: Host, line: str) -> None:
-    """Record the key of a host for which an authority vouches, as its trusted key. The stored secrets stay,
+    """Store a host key that an SSH authority has signed as the trusted key of its host. The stored secrets stay,
     because the authority confirms that it is the same host.
     """
     changed = host.host_key != line

@@ -1,4 +1,4 @@
-"""Shared steps of the services of this app: set fields, check, increment the version, save, audit."""
+"""Shared function of the services in hosts: set fields, validate, increment the version, save, audit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def store(
     allowed: frozenset[str],
     expected_version: int | None = None,
 ) -> None:
-    """Create or change one object, or nothing. `actor` None is the panel itself; only fields in `allowed` may be set.
+    """Create or change one object in a transaction. `actor` None is the panel itself; only `allowed` fields may be set.
 
     Raises PermissionDenied, ValidationError, ApplicationError (unknown field) or Conflict.
     """

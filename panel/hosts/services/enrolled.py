@@ -1,4 +1,4 @@
-"""A host that adds itself: its key is known from its own report, so nobody has to compare fingerprints."""
+"""Services for hosts that add themselves: they report their host key, so nobody has to compare fingerprints."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def host_enrolled(
 
 
 def _check_key(line: str) -> None:
-    """ValidationError unless the line holds a key of the type that it names (RFC 4253, 6.6)."""
+    """Raise ValidationError unless the line is a host key of the type that it names (RFC 4253, 6.6)."""
     try:
         kind, blob = parse_key_line(line)
     except InvalidKey as error:
@@ -64,7 +64,7 @@ def _check_key(line: str) -> None:
 
 
 def host_enrolled_check(host: Host) -> None:
-    """Check the host, which now lets the panel sign in."""
+    """Queue a check of an enrolled host, which now lets the panel sign in."""
     host_job_request(actor=None, host=host, kind=HostJobKind.CHECK)
 
 
@@ -75,7 +75,9 @@ def _free_name(wanted: str) -> str:
 
 
 def _refuse_known(host: Host) -> None:
-    """Reject a host that is already in the panel: with two rows, Paddock would deploy to one machine twice."""
+    """Raise ValidationError if a host with the same address, port and key is in the panel: deployments would reach the
+    machine twice.
+    """
     known = Host.objects.filter(address=host.address, port=host.port, host_key=host.host_key).first()
     if known is not None:
         words = _("This host is already in the panel as %s. Delete that host first to enroll it again.")

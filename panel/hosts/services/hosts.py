@@ -1,4 +1,4 @@
-"""Services for hosts: add, trust, change, delete."""
+"""Services for hosts: add, trust, change, pause, delete, and register known hosts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from panel.remote.keys import fingerprint, new_private_key, parse_key_line
 
 SECRETS = frozenset({"private_key", "password", "sudo_password"})
 PLACE = frozenset({"address", "port", "bastion"})
-# stored secrets are valid for these and the trusted host key (decision 0410)
+# stored secrets are valid only for the same values of these fields and the same trusted host key (decision 0410)
 BOUND = frozenset({"address", "port", "username"})
 SIGN_INS = ("private_key", "password", "authority")  # at least one is needed
 WAY = PLACE | SECRETS | {"username", "use_sudo", "authority"}  # settings of the connection
@@ -54,7 +54,7 @@ FIELDS = frozenset({"name", "layout", "site_roots", "tags"}) | WAY
 def host_create(
     *, actor: User, name: str, address: str, username: str, teams: Collection[Team] = (), **values: Any
 ) -> Host:
-    """Add a host over SSH, not yet trusted. A first check is queued that reads the offered key; no secret is sent.
+    """Add a host over SSH, not yet trusted, and queue a check that reads its host key; no secret is sent.
 
     Without a private key, a password and an authority, the host is given a new key; selectors.sign_in_command adds it.
     `teams` see and use the host; none: every team. `values`: port, bastion, private_key, password, authority,
@@ -80,7 +80,7 @@ def host_update(
     teams: Collection[Team] | None = None,
     **values: Any,
 ) -> Host:
-    """Change a host. Its pinned key stays, so a different machine at a new address is detected before anything is sent.
+    """Change a host. Its pinned host key stays, so another machine at a new address is detected before data is sent.
 
     A new address, port or user deletes stored secrets not included in `values`; at least one to sign in with must
     remain. A host with new connection settings is checked immediately. `new_key` replaces the private key with a new
@@ -109,7 +109,9 @@ def host_update(
 
 
 def _follow_change(actor: User, old: Host, host: Host, names: set[str]) -> None:
-    """Record what the change of these fields means for web servers and keys, and check new connection settings."""
+    """Apply the consequences of changed fields (`names`) of a host: outdate plans of its web servers, drop a prepared
+    new key, and queue a check of new connection settings.
+    """
     if old.site_roots != host.site_roots:  # the files of its web servers' sites depend on these folders
         WebServer.objects.filter(host=host).update(row_version=F("row_version") + 1, updated_at=timezone.now())
     if old.private_key != host.private_key or old.username != host.username or old.address != host.address:
@@ -137,9 +139,9 @@ def _require_sign_in(old: Host, values: dict[str, object]) -> None:
 
 
 def _secrets_cleared(old: Host, values: dict[str, object]) -> dict[str, str]:
-    """Empty values for stored secrets that belong to the old address, port or user.
+    """Return empty values for stored secrets that belong to the old address, port or user of a host.
 
-    ValidationError at the stored secret if none remains to sign in with.
+    Raises ValidationError at the field of the secret if none remains to sign in with.
     """
     # Without a trusted key, another bastion may be the way to another machine.
     bound = BOUND if old.host_key else BOUND | PLACE
@@ -158,8 +160,8 @@ def _secrets_cleared(old: Host, values: dict[str, object]) -> dict[str, str]:
 
 @transaction.atomic
 def hosts_pause(*, actor: User, hosts: Iterable[Host], paused: bool) -> list[Host]:
-    """Pause or resume these hosts. Paused hosts start no deployments, measurements or drift checks; running and queued
-    jobs continue. Hosts already in that state are skipped without an audit entry.
+    """Pause or resume hosts. No deployments, measurements or drift checks start on paused hosts; running and queued
+    jobs continue. Hosts already in the wanted state are skipped without an audit entry.
     """
     require(actor, Action.ADMINISTER)
     chosen = list({host.pk: host for host in hosts}.values())
@@ -174,7 +176,7 @@ def hosts_pause(*, actor: User, hosts: Iterable[Host], paused: bool) -> list[Hos
 
 
 def refuse_paused(hosts: Iterable[Host]) -> None:
-    """Raise Conflict if one of these hosts is paused. Called wherever a job would start on a host."""
+    """Raise Conflict if one of the hosts is paused. Called wherever a job would start on a host."""
     names = Host.objects.filter(pk__in=[host.pk for host in hosts], is_paused=True).values_list("name", flat=True)
     if names:
         raise Conflict(
@@ -183,9 +185,9 @@ def refuse_paused(hosts: Iterable[Host]) -> None:
 
 
 def host_delete(*, actor: User, host: Host, confirm: str, expected_version: int | None = None) -> None:
-    """Delete a host's data in the panel; `confirm` is its name. Nothing changes on the host.
+    """Delete a host's data in the panel; `confirm` must be its name. Nothing changes on the host.
 
-    Refused with the names of its sites if there are any.
+    Raises Conflict if the host has sites or is a bastion, ValidationError for another name.
     """
     require(actor, Action.ADMINISTER)
     name = host.name
@@ -217,7 +219,7 @@ def _joined(losses: list[str]) -> str:
 
 
 def host_offer_key(*, actor: User | None, host: Host) -> Host:
-    """Read the host's key without authentication, and store it for confirmation.
+    """Read the host key without authentication, and store it for confirmation; return the host.
 
     Raises RemoteError if the host does not respond; the pinned key stays until `host_trust_key`. A host that shows the
     pinned key again after another key is ready again, and so is one whose key a trusted authority signed.
@@ -252,7 +254,7 @@ def _offered_key_keep(row: Host, line: str) -> None:
 
 @transaction.atomic
 def host_trust_key(*, actor: User, host: Host, confirmed: str) -> Host:
-    """Pin the offered key.
+    """Trust (pin) the host key that the host offers; return the host.
 
     `confirmed` is the fingerprint that the user compared (SHA256:...), output of ssh-keygen that contains it, or the
     whole key line, so a key that changed in between is not trusted by accident. A check of the host is queued.
@@ -289,7 +291,7 @@ def host_trust_key(*, actor: User, host: Host, confirmed: str) -> Host:
 
 
 def register_local_host() -> Host:
-    """Register this machine as the first host, for embedded mode; return the existing row if there is one."""
+    """Register the panel's machine as a host, for embedded mode; return the existing row if there is one."""
     host = Host.objects.filter(connection=Connection.LOCAL).first()
     if host is not None:
         return host
@@ -307,8 +309,8 @@ def register_local_host() -> Host:
 
 
 def register_ssh_host(*, name: str, host_key: str, **values: Any) -> Host:
-    """Register a host with a known key, such as those of docker-compose.yml; return an existing host of that name
-    unchanged.
+    """Register a host with a known host key, such as those of docker-compose.yml; an existing host of the same name is
+    returned unchanged.
 
     A new host is checked once a worker runs. `values`: as for `host_create`. Raises ValidationError, ApplicationError.
     """
@@ -325,7 +327,7 @@ def register_ssh_host(*, name: str, host_key: str, **values: Any) -> Host:
 
 
 def _make_enterable(folder: Path) -> None:
-    """Create `folder` and missing parents so that other accounts can enter them, whatever the umask."""
+    """Create `folder` and missing parents with mode 0755, whatever the umask, so that other accounts can enter them."""
     if not folder.exists():
         _make_enterable(folder.parent)
         folder.mkdir(exist_ok=True)
@@ -333,7 +335,9 @@ def _make_enterable(folder: Path) -> None:
 
 
 def _open_to_workers() -> None:
-    """Let unprivileged workers of a server started by root enter the sites' folder, but no folder next to it."""
+    """Let all accounts enter the folder of the sites on the panel's machine, but no other folder of the panel: workers
+    of web servers that root starts are unprivileged.
+    """
     settings.LOCAL_HOST_ROOT.chmod(0o711)
     if not settings.LOCAL_HOST_ROOT.is_relative_to(settings.HOME):
         return

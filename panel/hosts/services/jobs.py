@@ -25,7 +25,7 @@ UNFINISHED = (JobStatus.QUEUED, JobStatus.RUNNING)
 
 @transaction.atomic
 def host_job_request(*, actor: User | None, host: Host, kind: str, params: Params | None = None) -> HostJob:
-    """Queue a job and wake a worker. An equal job that still waits is returned instead.
+    """Queue a host job and wake a worker; return the job. An equal job that still waits is returned instead.
 
     `actor` None is the panel itself. SERVICE takes {"web_server": pk, "action": start|stop|reload}, other kinds what
     their function in PARAMS accepts, or nothing. Raises PermissionDenied, ValidationError.
@@ -46,7 +46,7 @@ def host_job_request(*, actor: User | None, host: Host, kind: str, params: Param
 
 @transaction.atomic
 def host_jobs_request(*, actor: User, hosts: Iterable[Host], kind: str) -> list[HostJob]:
-    """Queue the same job for many hosts, all or none; jobs that still wait are reused."""
+    """Queue the same job for many hosts, all or none, and return the jobs; equal jobs that still wait are reused."""
     require(actor, Action.ADMINISTER)
     chosen = list({host.pk: host for host in hosts}.values())
     if not chosen:
@@ -56,7 +56,7 @@ def host_jobs_request(*, actor: User, hosts: Iterable[Host], kind: str) -> list[
 
 @transaction.atomic
 def host_job_cancel(*, actor: User, job: HostJob) -> HostJob:
-    """Cancel a queued job. Conflict if it is running or has ended."""
+    """Cancel a queued host job. Raises Conflict if it is running or has ended."""
     require(actor, Action.ADMINISTER)
     rows = HostJob.objects.filter(pk=job.pk, status=JobStatus.QUEUED)
     if not rows.update(status=JobStatus.CANCELLED, finished_at=timezone.now()):

@@ -1,4 +1,4 @@
-"""Tags of many rows at once; websites uses the same function for sites."""
+"""Change the tags of many hosts at once; websites uses `rows_tag` for sites."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T", bound=BaseModel)
 
 @transaction.atomic
 def hosts_tag(*, actor: User, hosts: Iterable[Host], add: Iterable[str] = (), remove: Iterable[str] = ()) -> list[Host]:
-    """Add and remove tags of these hosts, all or none.
+    """Add and remove tags of hosts, all or none; return the hosts.
 
     Raises PermissionDenied, ValidationError (at `add`), ApplicationError if no host or no tag is given.
     """
@@ -36,7 +36,9 @@ def hosts_tag(*, actor: User, hosts: Iterable[Host], add: Iterable[str] = (), re
 
 
 def rows_tag(actor: User, action: str, rows: list[T], add: Iterable[str], remove: Iterable[str]) -> None:
-    """Change tags; the caller has checked permission. Unchanged rows are skipped without an audit entry."""
+    """Add and remove tags of rows with tags (hosts, sites). The caller has checked permission. Unchanged rows are
+    skipped without an audit entry. Raises ValidationError, ApplicationError.
+    """
     given, taken = _checked("add", add), set(_checked("remove", remove))
     if not given and not taken:
         raise ApplicationError("Enter at least one tag to add or remove.", field="add")

@@ -1,4 +1,4 @@
-"""Hosts that belong to teams: only these teams see them and put sites on them."""
+"""Assign hosts to teams: only these teams see the hosts and put sites on them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMED = 5
 
 @transaction.atomic
 def host_teams_set(*, actor: User, host: Host, teams: Collection[Team], expected_version: int | None = None) -> Host:
-    """Give the host to these teams; with none, every team may use it.
+    """Assign a host to teams; without teams, every team may use the host.
 
     Raises PermissionDenied, Conflict, and ValidationError if a site of another team is on the host.
     """

@@ -1,4 +1,4 @@
-"""Services for the web servers on a host: found, registered by hand, and gallop, which the panel installs."""
+"""Services for the web servers on hosts: register, change, adopt and delete them, and record those that checks find."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def web_server_create(
 def web_server_update(
     *, actor: User | None, web_server: WebServer, expected_version: int | None = None, **values: Any
 ) -> WebServer:
-    """Change the panel's data about a web server; nothing happens on the host."""
+    """Change the panel's data about a web server; nothing changes on the host."""
     store(
         actor=actor,
         instance=web_server,
@@ -61,7 +61,9 @@ def web_server_update(
 
 @transaction.atomic
 def web_server_delete(*, actor: User, web_server: WebServer, expected_version: int | None = None) -> None:
-    """Remove a web server from the panel. Refused while it has sites or revisions; it keeps running on the host."""
+    """Remove a web server from the panel; it keeps running on the host. Raises Conflict if it has sites
+    or revisions.
+    """
     require(actor, Action.ADMINISTER)
     sites = sorted(site.name for site in web_server.sites.all())
     if sites:
@@ -79,10 +81,10 @@ def web_server_delete(*, actor: User, web_server: WebServer, expected_version: i
 
 @transaction.atomic
 def web_servers_found(host: Host, engines: list[Message]) -> list[Message]:
-    """Update a host's rows from the agent's result; known web servers are identified by their main configuration.
+    """Update the web servers of a host from the agent's result; known ones are identified by their main configuration.
 
     Values that an administrator may have set (label, control, workers) are kept; a missing server stays as stopped,
-    because it may have sites. Returns servers that were found but not added: private instances, for `web_server_adopt`,
+    because it may have sites. Return the found servers that were not added: private instances, for `web_server_adopt`,
     and unsupported servers with the reason as "fault".
     """
     Host.objects.select_for_update().get(pk=host.pk)  # two concurrent checks would both add rows
@@ -103,7 +105,7 @@ def web_servers_found(host: Host, engines: list[Message]) -> list[Message]:
 
 
 def web_server_adopt(*, actor: User, host: Host, engine: str, main_config: str) -> WebServer:
-    """Add a web server that the last check found but did not add. Raises Conflict if there is no such server."""
+    """Add a web server that the last check of the host found but did not add. Raises Conflict if there is none."""
     require(actor, Action.ADMINISTER)
     for found in host.facts.get("other_servers", []):
         if (found["engine"], found["paths"]["main_config"]) == (engine, main_config):
@@ -153,7 +155,7 @@ def _add(actor: User | None, host: Host, found: Message) -> WebServer:
 
 
 def running_set(web_server: WebServer, running: bool) -> None:
-    """Record whether the server was running at the last check: an observation, not a user's change."""
+    """Store whether a web server is running, without an audit entry or a new version: nobody changed a setting."""
     WebServer.objects.filter(pk=web_server.pk).exclude(is_running=running).update(is_running=running)
     web_server.is_running = running
 

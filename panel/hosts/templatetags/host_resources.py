@@ -1,4 +1,4 @@
-"""Figures of a host's last reading in words."""
+"""Template filters that describe the last reading of a host's resources."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ register = template.Library()
 
 @register.filter
 def memory_words(reading: Reading) -> str:
-    """The memory that is available, of all."""
+    """Return the available and the total memory, for example "2 GiB of 8 GiB available"."""
     values = {"free": bytes_iec(reading.memory_available), "total": bytes_iec(reading.memory_total)}
     return _("%(free)s of %(total)s available") % values
 
 
 @register.filter
 def clock_words(reading: Reading) -> str:
-    """Difference between the host's clock and the panel's, in whole seconds."""
+    """Describe the difference between the host's clock and the panel's, in whole seconds."""
     distance = round(reading.clock_distance_s)
     if not distance:
         return _("as the panel's")

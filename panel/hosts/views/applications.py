@@ -25,7 +25,9 @@ from panel.hosts.views.common import administered
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def prepare(request: Request, name: str, application: str) -> HttpResponse:
-    """Request a plan by POST, or with `plan` the installation of that plan's packages."""
+    """Show the latest package list for an application. POST requests a new list, or with `plan` the installation of the
+    packages of that list.
+    """
     host = administered(request, name)
     if application not in APPLICATIONS:
         raise Http404

@@ -1,4 +1,4 @@
-"""Bulk actions on hosts, all or none."""
+"""Bulk actions on hosts from the list: jobs, pause, resume, tags."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def paused_words(hosts: Sequence[Host], paused: bool) -> str:
 
 
 def _ticked(request: Request, names: list[str]) -> list[Host]:
-    """The named hosts if all exist; otherwise none, with a message."""
+    """Return the named hosts if the user can see all of them; otherwise [], after an error message."""
     hosts = list(hosts_listed(request.user).filter(name__in=names).order_by("name"))
     if hosts and len(hosts) == len(set(names)):
         return hosts
@@ -52,7 +52,7 @@ def _ticked(request: Request, names: list[str]) -> list[Host]:
 @login_required
 @require_POST
 def bulk(request: Request) -> HttpResponse:
-    """Start the same job on the selected hosts, all or none. Plans are made by deployments:plan."""
+    """Start the same job on the selected hosts, pause or resume them, or go to the page for tags; all hosts or none."""
     require(request.user, Action.ADMINISTER)
     action = request.POST.get("action", "")
     if action not in (*KINDS, *PAUSING, "tag"):
@@ -75,7 +75,7 @@ def bulk(request: Request) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def bulk_tag(request: Request) -> HttpResponse:
-    """Add tags to the hosts in the query, and remove tags."""
+    """Page to add and remove tags of the hosts in the query."""
     require(request.user, Action.ADMINISTER)
     hosts = _ticked(request, ticked(request, "host"))
     if not hosts:

@@ -54,13 +54,13 @@ def _form_page(request: Request, form: HostForm, host: Host | None) -> HttpRespo
 
 
 def _confirm_page(request: Request, host: Host, *, status: int = 200, **words: Any) -> HttpResponse:
-    """Confirmation page before something is deleted; returns to the host's page."""
+    """Render a confirmation page with `words` as context; its cancel link leads to the host's page."""
     context = words | {"cancel_url": reverse("hosts:detail", args=[host.name]), "crumbs": _crumbs(host)}
     return render(request, "hosts/confirm.html", context, status=status)
 
 
 def _usual_host() -> Host:
-    """A host as the line to paste prepares it: with an account of its own that may use sudo."""
+    """Return a Host with the form's initial values: the account that `prepare_command` creates, with sudo."""
     return Host(site_roots=[*DEFAULT_ROOTS], username="paddock", use_sudo=True)
 
 
@@ -145,7 +145,7 @@ def _delete_words(standing: list[str]) -> str:
 
 
 def _asked(request: Request, host: Host, work: Callable[[], object], done: str) -> HttpResponse:
-    """Run the action, or show its error; the host's page shows the result."""
+    """Run `work`, show the message `done` or the error, and redirect to the host's page."""
     try:
         work()
     except ApplicationError as error:
@@ -161,7 +161,7 @@ def _asked(request: Request, host: Host, work: Callable[[], object], done: str) 
 @login_required
 @require_POST
 def trust(request: Request, name: str) -> HttpResponse:
-    """Pin the key whose fingerprint the page showed; a different key that arrived since is rejected."""
+    """Trust the host key whose fingerprint the page showed; another key that was offered since is rejected."""
     host = administered(request, name)
     if not host.host_key:
         return _trust(request, host, _("The key is trusted. Paddock is now checking the host."))
@@ -191,7 +191,7 @@ def _queue_job(request: Request, host: Host, kind: HostJobKind, **params: Any) -
 @login_required
 @require_POST
 def ask(request: Request, name: str, action: str) -> HttpResponse:
-    """Check the host, check drift, install gallop, pause or resume."""
+    """Start the job named by `action` on a host (check, drift, install-gallop, replace-key), or pause or resume it."""
     host = administered(request, name)
     if action in PAUSING:
         paused, hosts = PAUSING[action], [host]
@@ -207,7 +207,7 @@ def ask(request: Request, name: str, action: str) -> HttpResponse:
 @login_required
 @require_POST
 def service(request: Request, name: str) -> HttpResponse:
-    """Start or reload one web server; stopping requires confirmation."""
+    """Queue a job that starts, reloads or stops the posted web server."""
     host = administered(request, name)
     web_server, action = request.POST.get("web_server", ""), request.POST.get("action", "")
     return _queue_job(
@@ -218,7 +218,7 @@ def service(request: Request, name: str) -> HttpResponse:
 @login_required
 @form_page
 def stop(request: Request, name: str, pk: int) -> HttpResponse:
-    """Stop a web server after a confirmation that names its sites, which become unreachable."""
+    """Stop a web server after a confirmation page that lists its sites, which become unreachable."""
     host = administered(request, name)
     web_server = _web_server(host, pk)
     if request.method == "POST":
@@ -240,7 +240,7 @@ def stop(request: Request, name: str, pk: int) -> HttpResponse:
 @login_required
 @require_POST
 def adopt(request: Request, name: str) -> HttpResponse:
-    """Add a web server that the last check found next to the distribution's."""
+    """Add a web server that the last check of the host found but did not add."""
     host = administered(request, name)
     engine, main_config = request.POST.get("engine", ""), request.POST.get("main_config", "")
     return _asked(
@@ -254,7 +254,7 @@ def adopt(request: Request, name: str) -> HttpResponse:
 @login_required
 @form_page
 def forget(request: Request, name: str, pk: int) -> HttpResponse:
-    """Remove a web server from the panel; it keeps running."""
+    """Remove a web server from the panel after a confirmation; it keeps running on the host."""
     host = administered(request, name)
     web_server = _web_server(host, pk)
     if request.method == "POST":

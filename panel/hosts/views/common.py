@@ -1,4 +1,4 @@
-"""Shared code of pages about one host, for several apps."""
+"""Helper of pages about one host, shared by several apps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from panel.hosts.selectors import host_with_secrets
 
 
 def administered(request: Request, name: str) -> Host:
-    """The host with its secrets, for administrators. Raises PermissionDenied or Http404."""
+    """Return a host by name, with its secrets, for administrators. Raises PermissionDenied or Http404."""
     require(request.user, Action.ADMINISTER)
     host = host_with_secrets(name)
     if host is None:

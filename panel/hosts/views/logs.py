@@ -1,4 +1,4 @@
-"""Logs of a host's web servers: the last lines, new lines as they come, and a search in those of a day."""
+"""Pages of the logs of a host's web servers: the last lines, live updates, and a search in one day."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from panel.hosts.views.pages import host_get
 @login_required
 @require_safe
 def logs(request: Request, name: str) -> HttpResponse:
-    """Common logs of the host's web servers, for administrators, because they contain visitors of all teams."""
+    """Show a log of the host's web servers. Administrators only, because logs contain visitors of all teams' sites."""
     host = host_get(request, name, Action.ADMINISTER)
     found = host_logs(host)
     wanted = request.GET.get("log", "")
@@ -49,7 +49,7 @@ def logs(request: Request, name: str) -> HttpResponse:
 def log_context(
     request: Request, chosen: Log, *, tail: Callable[[], list[str]], search: Callable[[Search], LogPeriod]
 ) -> dict[str, object]:
-    """Context of components/logs.html: the last lines of a log, or with `?day=` the lines found by a search."""
+    """Return the context of components/logs.html: the last lines of a log, or with `?day=` the results of a search."""
     today = timezone.localdate()
     is_search = "day" in request.GET
     form = LogSearchForm(request.GET if is_search else None, initial={"log": chosen.key, "day": today})

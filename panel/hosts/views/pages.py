@@ -1,4 +1,4 @@
-"""Pages of hosts: the list, one host with its running jobs, its web servers' logs."""
+"""Pages of hosts: the list, and one host with its web servers, sites and running jobs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def host_list(request: Request) -> HttpResponse:
 
 
 def _live_context(request: Request, host: Host) -> dict[str, object]:
-    """Context of the part that changes during a job; the page refreshes it until the job has ended."""
+    """Return the context of the part of a host's page that changes during a job; the page refreshes it meanwhile."""
     jobs = list(host.jobs.select_related("requested_by")[:10])
     is_busy = any(item.status in UNFINISHED for item in jobs)
     if not is_busy:
@@ -104,12 +104,12 @@ def _live_context(request: Request, host: Host) -> dict[str, object]:
 
 
 def _others(host: Host) -> list[dict[str, object]]:
-    """Web servers that the last check found but did not add, with their engine's name."""
+    """Return the web servers that the last check found but did not add, with the names of their engines."""
     return [{**item, "name": Engine(item["engine"]).label} for item in host.facts.get("other_servers", [])]
 
 
 def _facts(host: Host) -> list[tuple[str, Any]]:
-    """Facts to display, in order; the agent reports those that it could determine."""
+    """Return the known facts of a host as (label, value), in the order in which the page shows them."""
     facts = host.facts
     found = [
         (_("System"), facts.get("os", {}).get("name")),
@@ -125,7 +125,7 @@ def _facts(host: Host) -> list[tuple[str, Any]]:
 
 
 def _links(facts: dict[str, Any]) -> str:
-    """Implementation of links in comparisons; "" before the first check."""
+    """Describe the network emulation that a host can use for benchmarks; "" before the first check."""
     netem = facts.get("netem", {})
     if not netem:
         return ""
@@ -151,5 +151,5 @@ def detail(request: Request, name: str) -> HttpResponse:
 @login_required
 @require_safe
 def live(request: Request, name: str) -> HttpResponse:
-    """The part of the detail page that follows running jobs."""
+    """Render the part of a host's page that changes during a job."""
     return render(request, "hosts/live.html", _live_context(request, host_get(request, name)))

@@ -1,4 +1,4 @@
-"""Use of a host's resources, now and over time."""
+"""Page of a host's resources: the last reading, problems, and charts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counters of a host's web servers, for administrators, because they cover all teams."""
+"""Page of the traffic counters of a host's web servers. Administrators only: they cover all teams' sites."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from panel.websites.selectors import sites_visible
 @login_required
 @require_safe
 def traffic(request: Request, name: str) -> HttpResponse:
-    """Show the page, or its part that refreshes every few seconds."""
+    """Show the traffic counters of a host's web servers, or only the part that refreshes every few seconds."""
     host = host_get(request, name, Action.ADMINISTER)
     sites = sites_visible(request.user).filter(web_server__host=host)
     context: dict[str, object] = {

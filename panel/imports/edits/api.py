@@ -1,4 +1,4 @@
-"""Edited files over the API, with adoption as settings, which only the importer can do."""
+"""API views of drift, extended by `adopt-settings`, which needs the importer."""
 
 from __future__ import annotations
 

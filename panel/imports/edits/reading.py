@@ -1,7 +1,7 @@
-"""An edit of a deployed file as a change of the site's definition. Pure.
+"""Convert an edit of a deployed file to a change of the site's definition. Pure functions.
 
-The deployed and the edited files are both read by the importer. Only where the two results differ is the site's own
-definition changed, so it does not matter what the importer cannot express.
+The importer reads the deployed and the edited files. The site's definition changes only where the two results differ,
+so everything that the importer cannot express stays as it is.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MOST_RAW_LINES = 2000  # a comparison takes time with the square of their numbe
 
 @dataclass
 class Parts:
-    """Fields of a definition that files express."""
+    """Fields of a site's definition that the importer reads from its files."""
 
     upstreams: list[Any] = field(default_factory=list)
     php_pools: list[Any] = field(default_factory=list)
@@ -46,8 +46,8 @@ class Parts:
 
 
 def with_edit(definition: SiteData, deployed: Parts, edited: Parts) -> SiteData:
-    """`definition` with the difference between the deployed and the edited files. ApplicationError if they have
-    different numbers of server blocks.
+    """Return the definition with the difference between the deployed and the edited files applied. Raises
+    ApplicationError if these have different numbers of server blocks.
     """
     before, after = _renamed(deployed, definition), _renamed(edited, definition)
     changed = definition.copy()
@@ -60,8 +60,8 @@ def with_edit(definition: SiteData, deployed: Parts, edited: Parts) -> SiteData:
 
 
 def tree(engine: str, text: str) -> tuple[object, ...]:
-    """The directives of a file without comments, spacing and line numbers. On nginx and gallop, directives of different
-    kinds are sorted, because their order does not matter. ApplicationError if the file cannot be read.
+    """Return the directives of a file without comments, spacing and line numbers, as nested tuples to compare. On nginx
+    and gallop, they are sorted by name where order does not matter. ApplicationError if the text cannot be parsed.
     """
     try:
         return _bare(READERS[engine](text), engine in NGINX_SYNTAX)
@@ -77,7 +77,7 @@ def _bare(nodes: Iterable[Read], is_sorted: bool) -> tuple[object, ...]:
 
 
 def directives(engine: str, text: str) -> list[str]:
-    """Every directive of a file as one line; those inside of blocks follow separately."""
+    """Return every directive of a file as one line, also those inside of blocks."""
     found: list[str] = []
     level = list(READERS[engine](text))
     while level:
@@ -88,8 +88,8 @@ def directives(engine: str, text: str) -> list[str]:
 
 
 def parts_of(web_server: WebServerSpec, files: Mapping[str, str], path: str) -> Parts:
-    """The fields of a definition that the importer reads from the file `path`, which may include others of `files`,
-    texts by path.
+    """Read the fields of a site's definition from the file `path` with the importer. `files` are texts by path, which
+    the file may include.
     """
 
     def find(pattern: str) -> list[SourceFile]:
@@ -107,7 +107,9 @@ def parts_of(web_server: WebServerSpec, files: Mapping[str, str], path: str) -> 
 
 
 def _renamed(read: Parts, definition: SiteData) -> Parts:
-    """A copy whose upstreams and pools have the names of the definition, by their order: files may have longer ones."""
+    """Return a copy in which upstreams and pools have the names of the definition, matched by order: names in files may
+    be longer.
+    """
     found = copy.deepcopy(read)
     for kind, reference in (("upstreams", "upstream"), ("php_pools", "php_pool")):
         rows, own = getattr(found, kind), [row["name"] for row in cast(Any, definition)[kind]]
@@ -134,7 +136,7 @@ def _blocks(own: Sequence[Any], before: Sequence[Any], after: Sequence[Any]) -> 
 
 
 def _likeness(block: Any, other: Any) -> tuple[int, int, int]:
-    """Number of common names, sockets and locations of a block of the definition and one of the file."""
+    """Return how many names, ports and locations two server blocks have in common."""
     names = set(block["names"]) & set(other["names"])
     sockets = {row["port"] for row in block["listens"]} & {row["port"] for row in other["listens"]}
     locations = {_key(row, "locations") for row in block["locations"]} & {
@@ -144,7 +146,7 @@ def _likeness(block: Any, other: Any) -> tuple[int, int, int]:
 
 
 def _merged(own: Any, old: Any, new: Any, name: str) -> Any:
-    """`own` with the change from `old` to `new`; a member that is missing has the model's default."""
+    """Return `own` with the change from `old` to `new` applied; a missing key means the model's default."""
     if old == new:
         return own
     if name == "snippets":
@@ -178,14 +180,14 @@ def _merged_rows(own: list[Any], old: list[Any], new: list[Any], name: str) -> l
 
 
 def _merged_snippets(own: Mapping[str, str], old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
-    """Raw directives by engine, without empty ones."""
+    """Return `own` raw directives, by engine, with the change from `old` to `new` applied; empty texts are omitted."""
     engines = {**own, **old, **new}
     texts = {engine: _merged_lines(*(value.get(engine, "") for value in (own, old, new))) for engine in engines}
     return {engine: text for engine, text in texts.items() if text}
 
 
 def _merged_lines(own: str, old: str, new: str) -> str:
-    """Remove from the lines of `own` those that are in `old` only, and append those that are in `new` only."""
+    """Return the lines of `own` without those only in `old`, and with those only in `new` appended."""
     lines, added = own.split("\n") if own else [], []
     before, after = old.split("\n") if old else [], new.split("\n") if new else []
     if len(after) > _MOST_RAW_LINES:

@@ -1,4 +1,4 @@
-"""Adopt an edit of a deployed file as settings of its site."""
+"""Adopt an edit of a deployed file as settings of its site: change the site's definition to match the edited file."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _SHOWN = 3  # directives in a message
 
 @dataclass(frozen=True)
 class _Edit:
-    """Texts of the site's deployed files by path, and those on the host."""
+    """An edited file of a site: texts of all its files by path, as deployed and with the edit."""
 
     found: Adoptable
     deployed: dict[str, str]
     edited: dict[str, str]
 
     def read(self) -> tuple[Parts, Parts]:
-        """The deployed and the edited files as the importer reads them. ApplicationError for an unreadable edit."""
+        """Read the deployed and the edited files with the importer. ApplicationError if the edit cannot be parsed."""
         spec, path = web_server_specs.web_server_spec(self.found.revision.web_server), self.found.path
         tree(spec.engine, self.edited[path])
         return parts_of(spec, self.deployed, path), parts_of(spec, self.edited, path)
@@ -43,8 +43,8 @@ class _Edit:
 
 @transaction.atomic
 def edit_adopt(*, actor: User, drift: Drift) -> Site:
-    """Change the settings of the site to match the file edited on its host, in the live version and in the draft, which
-    keeps its other changes.
+    """Change a site's settings to match a file edited on its host, in the live version and in the draft, whose other
+    changes stay; return the site.
 
     Nothing changes unless the settings produce exactly the edited directives and no other file changes. Raises
     ApplicationError, Conflict, PermissionDenied.
@@ -72,7 +72,7 @@ def edit_adopt(*, actor: User, drift: Drift) -> Site:
 
 
 def _unpin(edit: _Edit) -> None:
-    """Let deployments write the file again if an earlier edit was kept as text."""
+    """Delete the pin of the file, if an earlier edit was kept as text, so that deployments write the file again."""
     revision = edit.found.revision
     PinnedFile.objects.filter(site=edit.found.site, web_server=revision.web_server, path=edit.found.path).delete()
 
@@ -85,7 +85,9 @@ def _edit(found: Adoptable, drift: Drift) -> _Edit:
 
 
 def _tried(actor: User, edit: _Edit, definition: SiteData) -> SiteSpec:
-    """The frozen site with this definition. ApplicationError if its files differ from the edited ones."""
+    """Return the frozen site with a definition. Raises ApplicationError if its files would differ from
+    the edited ones.
+    """
     site, web_server = edit.found.site, edit.found.revision.web_server
     with transaction.atomic():
         _unpin(edit)

@@ -1,4 +1,4 @@
-"""Map an imported configuration to sites of the model, with one module per web server."""
+"""Map an imported configuration to sites of the panel's model, with modules for each web server."""
 
 from __future__ import annotations
 
@@ -18,5 +18,7 @@ MAPPERS = {
 
 
 def mapped(loaded: Loaded, web_server: WebServerSpec, prefix: str) -> Report:
-    """Result for `web_server`'s engine; `prefix` is the server's root."""
+    """Map a loaded configuration to a Report of sites, by the engine of `web_server`. `prefix`: root of
+    relative paths.
+    """
     return MAPPERS[web_server.engine](loaded, web_server, prefix)

@@ -1,4 +1,4 @@
-"""A complete Apache configuration: virtual hosts become sites, everything else is kept."""
+"""Map a complete Apache configuration: virtual hosts become sites, everything else stays in the server's files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALWAYS_THERE = {"core", "so", "http", "mpm", "log_config", "mime", "alias", "dir
 
 class Conditions:
     """Evaluation of `<IfModule>` and `<IfDefine>`. Without a list of modules (an upload), every module counts as
-    loaded, and a negated test as false.
+    loaded.
     """
 
     def __init__(self, modules: frozenset[str], defined: frozenset[str] = frozenset()) -> None:
@@ -43,7 +43,7 @@ class Conditions:
         return bare in self.modules or bare in ALWAYS_THERE
 
     def left_out(self, nodes: Sequence[Node]) -> Iterator[Node]:
-        """Conditions that are false, at any depth inside true ones."""
+        """Yield the sections whose condition is false, at any depth inside of sections whose condition is true."""
         for node in nodes:
             if node.low in CONDITIONS and node.body is not None:
                 if self.holds(node):
@@ -52,11 +52,11 @@ class Conditions:
                     yield node
 
     def file(self, node: Node) -> Node:
-        """The same evaluation for the directives of a .htaccess file."""
+        """Return the node of a .htaccess file with its conditions evaluated; other nodes are returned unchanged."""
         return replace(node, body=tuple(self.flat(node.body or ()))) if node.name == HTACCESS else node
 
     def flat(self, nodes: Sequence[Node]) -> Iterator[Node]:
-        """Directives that apply, including those inside true conditions."""
+        """Yield the directives that apply, including those inside of sections whose condition is true."""
         for node in nodes:
             if node.low in CONDITIONS and node.body is not None:
                 if self.holds(node):
@@ -66,7 +66,7 @@ class Conditions:
 
 
 def mapped(loaded: Loaded, web_server: WebServerSpec, prefix: str) -> Report:
-    """Map the configuration. `prefix` is ServerRoot, the base of relative paths."""
+    """Map an Apache configuration to a Report of sites. `prefix` is ServerRoot, the base of relative paths."""
     report = Report("apache", faults=list(loaded.faults), files=len(loaded.files))
     conditions = Conditions(web_server.modules)
     nodes = list(conditions.flat(loaded.nodes))
@@ -105,8 +105,8 @@ def _names(body: Sequence[Node]) -> set[str]:
 
 
 def _groups(hosts: Sequence[Node], bodies: dict[int, tuple[Node, ...]]) -> list[list[Node]]:
-    """Groups of virtual hosts that form one site: those of one folder with a common name, because Debian uses one file
-    for HTTP and one for HTTPS.
+    """Group virtual hosts that form one site: those in files of one folder with a common name, because Debian uses one
+    file for HTTP and one for HTTPS.
     """
     groups: list[tuple[str, set[str], list[Node]]] = []
     for node in hosts:

@@ -1,7 +1,7 @@
-"""Response caching of a virtual host: mod_cache's directives, mapped completely or not at all.
+"""Map the response caching of an Apache virtual host: mod_cache's directives, completely or not at all.
 
-mod_cache stores responses with an expiry time; the model also those without one. Both agree if CacheIgnoreNoLastMod
-admits such responses: CacheDefaultExpire is then their time.
+mod_cache stores responses with an expiry time, and those without one only if CacheIgnoreNoLastMod is on, for
+CacheDefaultExpire. The model always stores both, so only such configurations are mapped.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ MISFIT = "a site caches responses for set times; these directives set them diffe
 
 
 def taken(made: Host, node: Node) -> str | None:
-    """Result for one of `WORDS`: "" mapped, "!note" changed, other text is the reason to keep it raw. The first call
-    handles all of them.
+    """Map one directive of `WORDS`; return "" if mapped, "!note" if changed, or the reason to keep it raw. The first
+    call for a virtual host maps all of them.
     """
     if made.caching is None:
         made.caching = _whole(made)
@@ -55,7 +55,7 @@ def taken(made: Host, node: Node) -> str | None:
 
 
 def _whole(made: Host) -> str:
-    """Set the cache of the locations. Return the reason if the model cannot express it, "" otherwise."""
+    """Set the caching of all locations of a virtual host; return "", or the reason if the model cannot express it."""
     said = {node.low: node for node in made.own if node.low in WORDS}
     enabled = [node for node in made.own if node.low == "cacheenable"]
     seconds = _seconds(said)
@@ -75,7 +75,9 @@ def _whole(made: Host) -> str:
 
 
 def _seconds(said: dict[str, Node]) -> int | None:
-    """Cache time of responses without an expiry time; None if they are not stored, or other times take precedence."""
+    """Return the time in seconds for which responses without an expiry time are cached; None if they are not cached, or
+    if a limit changes that time.
+    """
     numbers: dict[str, int] = {}
     for name, usual in (("cachedefaultexpire", DEFAULT_S), ("cachemaxexpire", LONGEST_S), ("cacheminexpire", 0)):
         value = said[name].value if name in said else str(usual)

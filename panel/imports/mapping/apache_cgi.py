@@ -1,6 +1,4 @@
-"""CGI: a program started for each request. The model has none, so such directives are reported and dropped, and their
-surroundings kept.
-"""
+"""Drop and report Apache's CGI directives, because the model has no CGI; the sections around them are kept."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ _HANDLERS = ("addhandler", "sethandler")
 
 
 def why(node: Node) -> str:
-    """Reason to drop the directive itself; "" for others."""
+    """Return the reason to drop a CGI directive; "" for other directives."""
     if node.low in _PATHS:
         return PATHS
     values = [value.lower() for value in node.args]
@@ -31,7 +29,7 @@ def why(node: Node) -> str:
 
 
 def without(node: Node) -> tuple[Node | None, list[tuple[Node, str]]]:
-    """The directive without its CGI parts, or None if nothing else remains; and the removed parts with reasons."""
+    """Return a directive without its CGI parts (None if nothing remains), and the removed parts with reasons."""
     if reason := why(node):
         return _options(node), [(node, reason)]
     if node.body is None:
@@ -46,7 +44,9 @@ def without(node: Node) -> tuple[Node | None, list[tuple[Node, str]]]:
 
 
 def _options(node: Node) -> Node | None:
-    """Options without the CGI words. If no word remains, `None` keeps the others disabled."""
+    """Return an Options directive without ExecCGI; None for other directives, or if nothing remains. A list of plain
+    words that becomes empty turns into `Options None`.
+    """
     if node.low != "options":
         return None
     words = tuple(word for word in node.args if word.lower().lstrip("+") != "execcgi")

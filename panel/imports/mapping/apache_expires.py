@@ -1,7 +1,7 @@
-"""mod_expires (https://httpd.apache.org/docs/2.4/mod/mod_expires.html): expiry times of a folder's files.
+"""Map mod_expires (https://httpd.apache.org/docs/2.4/mod/mod_expires.html): expiry times of a folder's files.
 
-In the model they belong to a location. So a section with ExpiresDefault maps to the location of its alias; times by
-type or for the whole virtual host stay raw.
+In the model, expiry times belong to a location. So a section with ExpiresDefault maps to the location of its alias;
+times by type or for the whole virtual host stay raw.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHORT = re.compile(r"A(\d{1,9})")
 
 
 def value(said: str) -> str:
-    """ExpiresDefault's time in the model's notation; "" if there is no equivalent."""
+    """Convert a time of ExpiresDefault to the model's notation, for example 7d; "" if there is no equivalent."""
     if match := _SHORT.fullmatch(said):
         return _worded(int(match[1]))
     match = _PLUS.fullmatch(" ".join(said.lower().split()))
@@ -46,17 +46,19 @@ def _worded(seconds: int) -> str:
 
 
 def taken(made: Host, node: Node) -> str | None:
-    """Reason to keep a line of the virtual host itself raw."""
+    """Return the reason to keep a directive of mod_expires outside of sections raw."""
     return BY_TYPE if node.low == "expiresbytype" else OF_ALL
 
 
 def says(node: Node) -> bool:
-    """Return whether the node is a section with such lines."""
+    """Return whether a node is a `<Directory>` or `<Location>` with directives of mod_expires."""
     return node.low in ("directory", "location") and any(item.low in WORDS for item in node.body or ())
 
 
 def section(made: Host, node: Node) -> Node | None:
-    """The section without the lines now mapped to its location, which are noted; None if nothing remains."""
+    """Map the expiry time of a section to its location; return the section without the mapped lines, None if nothing
+    remains.
+    """
     said = [item for item in node.body or () if item.low in WORDS]
     row = _row(made, node) if said else None
     times = [value(item.value) for item in said if item.low == "expiresdefault" and len(item.args) == 1]
@@ -72,7 +74,7 @@ def section(made: Host, node: Node) -> Node | None:
 
 
 def _row(made: Host, node: Node) -> LocationData | None:
-    """The single file location that the section covers completely."""
+    """Return the location of an alias that a section covers exactly; None if there is none."""
     if len(node.args) != 1:
         return None
     for row in made.block["locations"]:

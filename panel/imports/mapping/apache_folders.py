@@ -1,4 +1,4 @@
-"""`<Directory>` sections of a virtual host, matched to its folders."""
+"""Map the `<Directory>` sections of an Apache virtual host by the folders of its site."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _ANYWHERE = ("aliasmatch", "scriptaliasmatch", "userdir", "virtualdocumentroot",
 
 
 def is_root(made: Host, node: Node) -> bool:
-    """Return whether the section is for the document root itself."""
+    """Return whether a `<Directory>` section is for the document root itself."""
     return made.path(node.value) in map(made.path, made.values("documentroot"))
 
 
 def options(node: Node) -> set[str]:
-    """Words of its Options, in lower case and without +."""
+    """Return the words of the Options directives in a section, in lower case and without +."""
     return {word.lstrip("+").lower() for item in node.body or () if item.low == "options" for word in item.args}
 
 
 def is_served(made: Host, node: Node) -> bool:
-    """Return whether a path of the site may lead below that folder, so that its section applies.
+    """Return whether a path of the site may lead below the folder of a `<Directory>` section, which then applies.
 
     For / only access rules apply, because every folder of a site has a section with the other settings.
     """
@@ -45,7 +45,9 @@ def is_served(made: Host, node: Node) -> bool:
 
 
 def directory(made: Host, node: Node) -> str | None:
-    """A section that equals the panel's own is mapped; any other stays raw after the panel's."""
+    """Map a `<Directory>` section if it equals what the panel writes or the model can express it; otherwise return a
+    reason to keep it raw or drop it (results as in apache_handlers).
+    """
     overrides = [item for item in node.body or () if item.low == "allowoverride" and item.value.lower() != "none"]
     if overrides and (unknown := apache_htaccess.unread(made, made.path(node.value))):
         return f"-{unknown}"
@@ -67,15 +69,15 @@ def directory(made: Host, node: Node) -> str | None:
 
 
 def _is_plain(item: Node) -> bool:
-    """Return whether the directive admits everybody or equals the panel's own setting."""
+    """Return whether a directive grants access to everybody, or equals the panel's setting."""
     if item.low == "require":
         return item.args == ("all", "granted")
     return item.low in _SIMPLE and item.args != ("all", "denied")
 
 
 def _ruled(made: Host, rules: list[Node]) -> bool:
-    """Return whether the model can express the rules of the document root's section: files first, as many applications
-    need.
+    """Map rewrite rules in the section of the document root, such as "files first" of many applications; return False
+    if the model cannot express them.
     """
     if not apache_rewrites.is_on(rules):
         return True

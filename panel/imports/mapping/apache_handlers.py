@@ -1,7 +1,7 @@
-"""Handlers of a virtual host's paths: redirects, rewriting, upstreams, PHP and other folders.
+"""Map directives of Apache that decide how paths are handled: aliases, redirects, rewriting, PHP.
 
-Each function returns: "" mapped, "!note" changed, "-note" refused, other text is the reason to keep the directive raw,
-None: kept.
+Each function returns "" if the directive was mapped, "!note" if it was changed, "-note" if it is refused, other text as
+the reason to keep it raw, None to keep it raw without a reason.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def alias(made: Host, node: Node) -> str | None:
 
 
 def _aliased(node: Node) -> tuple[str, str]:
-    """Prefix and folder, each with a final slash; "" for other forms, and for a file."""
+    """Return the path prefix and folder of an Alias, each with a final slash; ("", "") for other forms
+    and for files.
+    """
     if len(node.args) != 2 or node.value == "/":
         return "", ""
     path, folder = node.args
@@ -57,8 +59,8 @@ def _aliased(node: Node) -> tuple[str, str]:
 
 
 def redirect(made: Host, node: Node) -> str | None:
-    """Redirects: everything to another site, or single paths by a rewrite, because Apache's redirects match whole
-    segments.
+    """Map a redirect of everything to a location, and of single paths to a rewrite, because Apache's redirects match
+    whole path segments.
     """
     args = list(node.args)
     code: int | None = {"redirectpermanent": 301, "redirecttemp": 302}.get(node.low)
@@ -76,7 +78,9 @@ def redirect(made: Host, node: Node) -> str | None:
 
 
 def _moved(made: Host, code: int | None, args: list[str], *, is_expression: bool) -> str:
-    """A rewrite before any location, as in Apache, where only mod_proxy comes first (its hook is APR_HOOK_FIRST)."""
+    """Map a redirect of single paths to a rewrite of the server block. It runs before any location, as in Apache, where
+    only mod_proxy comes first (its hook is APR_HOOK_FIRST).
+    """
     flag = {301: "permanent", 302: "redirect"}.get(code or 0)
     if flag is None or len(args) != 2 or re.search(r"[%?\\]|\$\D", args[1]):
         return NO_REDIRECT
@@ -105,7 +109,9 @@ def _everything(made: Host, code: int, value: str) -> str | None:
 
 
 def rewrite(made: Host, node: Node) -> str | None:
-    """Rewrite rules: the common redirect to HTTPS, or the model's list; otherwise all stay raw, in order."""
+    """Map rewrite rules: the common redirect to HTTPS, or all rules to the model's rewrites; otherwise all stay raw, in
+    order.
+    """
     upgrades, _servers = apache_proxy.websockets(made)
     if id(node) in upgrades:
         return ""
@@ -140,7 +146,7 @@ def _rewrites(made: Host, node: Node, own: list[Node]) -> str | None:
 
 
 def is_to_https(node: Node) -> bool:
-    """Return whether a rule redirects everything to HTTPS."""
+    """Return whether a RewriteRule redirects everything to HTTPS."""
     if node.low != "rewriterule" or len(node.args) != 3 or not TO_HTTPS.match(node.args[1]):
         return False
     flags = node.args[2].strip("[]").lower().split(",")
@@ -151,7 +157,7 @@ def is_to_https(node: Node) -> bool:
 
 
 def files_match(made: Host, node: Node) -> str | None:
-    """PHP by FPM, as in Debian's php-fpm configuration."""
+    """Map a `<FilesMatch>` that passes PHP files to PHP-FPM, as in Debian's php-fpm configuration."""
     body = node.body or ()
     handlers = [item for item in body if item.low == "sethandler"]
     if node.value not in PHP_FILES or len(body) != 1 or not handlers:

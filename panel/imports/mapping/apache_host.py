@@ -43,10 +43,10 @@ def host(
     first: set[str],
     closed: Sequence[str] = (),
 ) -> None:
-    """Add the virtual host's block.
+    """Map an Apache virtual host to a server block and add it to the draft.
 
-    `around` is the context outside the virtual host; `first` records addresses already seen, because the first virtual
-    host of an address is its default. `closed`: unreadable files and folders.
+    `own` are the directives inside, `around` those outside of virtual hosts; `first` records addresses already seen,
+    because the first virtual host of an address is its default. `closed`: unreadable files and folders.
     """
     made = Host(draft, node, own, prefix, around)
     made.closed = closed
@@ -62,7 +62,7 @@ def host(
 
 
 def _take(made: Host, said: Node) -> None:
-    """Map one directive, and note its outcome."""
+    """Map one directive of a virtual host, and record its outcome in the draft."""
     draft = made.draft
     left, lost = apache_cgi.without(said)
     for gone, reason in lost:
@@ -85,8 +85,8 @@ def _take(made: Host, said: Node) -> None:
 
 
 def _turn(item: Node) -> int:
-    """Order of mapping: directives that create locations before those that need them, and the virtual host before its
-    folders.
+    """Return the sort key of a directive for the mapping: directives that create locations first, then those that need
+    locations, then .htaccess files.
     """
     if item.name == htaccess.HTACCESS:
         return 2
@@ -95,8 +95,8 @@ def _turn(item: Node) -> int:
 
 
 def _without_override(made: Host, node: Node) -> Node:
-    """The directive without `AllowOverride None`, which the panel's own folders contain; other values are dropped if
-    the .htaccess files were read.
+    """Return a section without `AllowOverride None`, which the panel writes itself; other values are dropped only if
+    the .htaccess files of the folder were read.
     """
     if node.body is None:
         return node
@@ -130,7 +130,7 @@ def _listens(made: Host, first: set[str]) -> None:
 
 
 def _index(made: Host, around: Sequence[Node]) -> None:
-    """Set the index files inherited from the server's own files, because the panel always writes DirectoryIndex."""
+    """Set the index files that a virtual host inherits, because the panel always writes DirectoryIndex."""
     if made.values("directoryindex"):
         return
     outside = [node for node in around if node.low == "directoryindex"]
@@ -147,7 +147,7 @@ def _certificate(made: Host) -> None:
         made.draft.certificates.append(CertificateFiles(number, certificate, key or certificate, chain))
 
 
-# --- single directives: "" mapped, "!note" changed, "-note" refused, other text: reason to keep it raw, None: kept ---
+# --- single directives; results as in apache_handlers ---
 
 
 def _names(made: Host, node: Node) -> str | None:
@@ -219,7 +219,9 @@ def _custom_log(made: Host, node: Node) -> str | None:
 
 
 def _format(made: Host, args: Sequence[str]) -> str | None:
-    """The model's log format with the same lines, found by its text or by its LogFormat name."""
+    """Return the model's log format that writes the same lines, by the text of a format or the name of a LogFormat;
+    None if there is none, "" for combined.
+    """
     if len(args) != 1:
         return None
     said = [
@@ -261,12 +263,12 @@ def _tls_file(made: Host, node: Node) -> str | None:
 
 
 def _admin(made: Host, node: Node) -> str | None:
-    """Map the default addresses of Debian and Apache to nothing; keep a real address raw."""
+    """Drop a ServerAdmin with a default address of Debian or Apache, with a note; keep a real address raw."""
     return f"!Apache's error pages no longer contain {node.value}" if node.value.lower() in NOBODY else None
 
 
 def _compressed(made: Host, node: Node) -> str | None:
-    """Compression filter; the model always compresses text/html too."""
+    """Map AddOutputFilterByType DEFLATE to gzip; the model always compresses text/html too."""
     kinds = [item.args for item in made.own if item.low == node.low]
     types = list(dict.fromkeys(kind for args in kinds for kind in args[1:]))
     others = {"browsermatch", "browsermatchnocase", "setoutputfilter"} & {item.low for item in made.own}

@@ -1,5 +1,5 @@
-"""Directives of .htaccess files, which the server no longer reads: mapped to the site's rewrites, or to raw directives
-of their folder, where they have the same effect (https://httpd.apache.org/docs/2.4/howto/htaccess.html#when).
+"""Map the directives of .htaccess files, which the server no longer reads once a site is deployed: to rewrites, or to
+raw directives of the folder, with the same effect (https://httpd.apache.org/docs/2.4/howto/htaccess.html#when).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ RULES = ("rewriterule", "rewritecond", "rewritebase", "rewriteengine", "rewriteo
 
 
 def are_read(made: Host, folder: str) -> bool:
-    """Return whether the .htaccess files of that folder were read with the virtual host."""
+    """Return whether the .htaccess files of a folder were read with the virtual host."""
     roots = [node.value for node in made.own if node.name == READ]
     return any(is_below(root, (folder,)) or is_below(folder, (root,)) for root in roots)
 
 
 def unread(made: Host, folder: str) -> str:
-    """Reason why the .htaccess directives of that folder are unknown; "" if they are known."""
+    """Return why the .htaccess directives of a folder are unknown; "" if they are known."""
     if not are_read(made, folder):
         return UNREAD.format(folder=folder, why="they are outside the imported files")
     inside = [path for path in made.closed if is_below(path, (folder,))]
@@ -40,13 +40,13 @@ def unread(made: Host, folder: str) -> str:
 
 
 def files_note(made: Host) -> str:
-    """Note for the section that enables .htaccess files."""
+    """Return the note for a `<Directory>` section that enables .htaccess files."""
     files = sum(1 for node in made.own if node.name == "htaccess")
     return f"{NO_LONGER}{f'the lines of {files} found files are listed below' if files else 'its folders contain none'}"
 
 
 def take(made: Host, node: Node) -> None:
-    """Map one file, with a note for each of its directives; `<IfModule>` is already evaluated."""
+    """Map one .htaccess file and record the outcome of each directive; `<IfModule>` is already evaluated."""
     body = node.body or ()
     if made.ended:
         for item in body:
@@ -60,8 +60,8 @@ def take(made: Host, node: Node) -> None:
 
 
 def _mapped(made: Host, node: Node, rules: Sequence[Node]) -> bool:
-    """Return whether the model can express the rules. They run after the virtual host's own rules, which must not end
-    the list.
+    """Map the rewrite rules of a .htaccess file; return False if the model cannot express them, or if the virtual host
+    already has rewrites.
     """
     if not apache_rewrites.is_on(rules):
         for item in rules:
@@ -82,12 +82,14 @@ def _mapped(made: Host, node: Node, rules: Sequence[Node]) -> bool:
 
 
 def _answers_beside(row: LocationData) -> bool:
-    """Return whether the location responds without files; a / location would disable the site's files-first rule."""
+    """Return whether a location is for /: it would take precedence over the server block's try_files."""
     return row["pattern"] == "/" and row["match"] in ("", "^~")
 
 
 def _raw(made: Host, node: Node, items: Sequence[Node]) -> None:
-    """Keep the directives that a site may contain in one section of the folder."""
+    """Keep the permitted directives of a .htaccess file as raw directives, in one `<Directory>` section
+    of its folder.
+    """
     kept: list[Node] = []
     for said in items:
         item, lost = apache_cgi.without(said)

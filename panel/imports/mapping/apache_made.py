@@ -1,4 +1,4 @@
-"""A virtual host of Apache during its mapping to a block of the model."""
+"""State of an Apache virtual host while it is mapped to a server block of the model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from panel.websites.definitions import BlockData, LocationData, RewriteData
 
 
 class Host:
-    """State of the mapping of a virtual host."""
+    """A virtual host while it is mapped: its directives (`own`), those outside (`around`), and the `block` so far."""
 
     def __init__(
         self, draft: Draft, node: Node, own: tuple[Node, ...], prefix: str, around: Sequence[Node] = ()
@@ -29,7 +29,7 @@ class Host:
 
     @property
     def root(self) -> str:
-        """The effective document root; "" if there is none."""
+        """Effective document root; "" if there is none."""
         said = self.values("documentroot")
         return self.path(said[-1]) if said else ""
 
@@ -40,7 +40,9 @@ class Host:
         return posixpath.normpath(posixpath.join(self.prefix, value))
 
     def add(self, row: LocationData) -> str:
-        """Add a location, or return the reason if another directive already handles its paths."""
+        """Add a location to the block and return ""; return the reason if another directive already handles
+        its paths.
+        """
         values: LocationData = {"match": "", "handler": "static", **row}
         keys = [(known["match"], known["pattern"]) for known in self.block["locations"]]
         if self.ended or (values["match"], values["pattern"]) in keys:
@@ -49,7 +51,9 @@ class Host:
         return ""
 
     def rules(self, rewrites: list[RewriteData], try_files: list[str]) -> None:
-        """Apply rules for the whole site; files first also covers scripts, which have their own location."""
+        """Set rewrites and try_files of the server block; PHP locations get try_files too, because they
+        have their own.
+        """
         self.block["rewrites"] = rewrites
         if not try_files:
             return

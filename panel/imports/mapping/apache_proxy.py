@@ -33,7 +33,9 @@ def proxy_pass(made: Host, node: Node) -> str | None:
 
 
 def passed(made: Host, path: str, url: str, words: tuple[str, ...], inside: Sequence[Node] = ()) -> str | None:
-    """Map the proxying of requests below `path` to `url`. `inside`: other directives of the same section."""
+    """Map a ProxyPass of `path` to `url` with the parameters `words`. `inside`: other directives of the
+    same section.
+    """
     if url == "!" and any(_led(item) == f"{path.rstrip('/')}/" for item in made.own if item.low == "alias"):
         return ""  # that folder's location handles its requests itself
     if url == "!" and path.startswith("/") and path != "/":
@@ -66,8 +68,8 @@ def passed(made: Host, path: str, url: str, words: tuple[str, ...], inside: Sequ
 
 
 def _request_headers(made: Host, match: re.Match[str], inside: Sequence[Node]) -> list[HeaderData]:
-    """Headers that httpd treats otherwise than Paddock does by default: it sends the upstream's own host name, and
-    passes on what the client sent about itself.
+    """Return the request headers that httpd sends and Paddock would not by default: the upstream's host name as Host,
+    and the client's own X-Real-IP and X-Forwarded-* headers.
     """
     found: list[HeaderData] = []
     if not _is_on([*made.own, *inside], "proxypreservehost", default=False):
@@ -87,7 +89,7 @@ def _is_on(nodes: Iterable[Node], name: str, *, default: bool) -> bool:
 
 
 def _places(path: str, uri: str) -> list[tuple[str, str]]:
-    """Each location's pattern with the replacement in the path."""
+    """Return (pattern, replacement in the path) for each location that a ProxyPass of `path` needs."""
     if path.endswith("/"):
         return [(path, uri)]
     return [(path, uri or "/"), (f"{path}/", f"{uri.rstrip('/')}/")]
@@ -98,7 +100,7 @@ def _led(node: Node) -> str:
 
 
 def _parameters(words: tuple[str, ...]) -> tuple[LocationData, ServerData, list[str]]:
-    """Parameters of ProxyPass: those of the location, those of its server, and unsupported ones."""
+    """Split the parameters of a ProxyPass into fields of the location, fields of the server, and unsupported words."""
     row: LocationData = {}
     server: ServerData = {}
     rest: list[str] = []
@@ -142,7 +144,9 @@ def location(made: Host, node: Node) -> str | None:
 
 
 def websockets(made: Host) -> tuple[set[int], set[str]]:
-    """Rules that pass WebSockets to the server that receives all requests anyway: their nodes, and the servers."""
+    """Find rewrite rules that pass WebSockets to the server that receives all requests anyway; return the ids of their
+    nodes, and the servers' addresses.
+    """
     nodes: set[int] = set()
     servers: set[str] = set()
     conditions: list[Node] = []
@@ -158,7 +162,7 @@ def websockets(made: Host) -> tuple[set[int], set[str]]:
 
 
 def _upgrades(made: Host, rule: Node, conditions: list[Node]) -> str:
-    """The server of such a rule; "" for other rules."""
+    """Return the server of a rewrite rule that passes WebSockets to where all requests go; "" for other rules."""
     if len(rule.args) != 3 or rule.args[0] not in (*apache_rewrites.ANYTHING, "/?(.*)", "^/?(.*)", "/(.*)"):
         return ""
     match = TARGET.match(rule.args[1].replace("/$1", "/").replace("$1", "/").replace("%{REQUEST_URI}", "/"))
@@ -182,12 +186,12 @@ def _everything_to(node: Node, address: str) -> bool:
 
 
 def off_only(made: Host, node: Node) -> str | None:
-    """Map a switch that sets the default, off."""
+    """Map a directive whose value is the default, off; keep other values raw."""
     return "" if node.value.lower() == "off" else None
 
 
 def request_header(made: Host, node: Node) -> str | None:
-    """Map headers that the panel sends to every upstream by itself."""
+    """Map a RequestHeader that sets X-Forwarded-Proto, which the panel always sends to upstreams; keep others raw."""
     is_proxy = any(item.low in ("proxypass", "location") for item in made.own)
     return "" if is_proxy and _sets_scheme(made, node) else None
 
@@ -198,10 +202,10 @@ def _sets_scheme(made: Host, node: Node) -> bool:
 
 
 def preserve_host(made: Host, node: Node) -> str | None:
-    """Map ProxyPreserveHost; `passed` gives the locations their Host header."""
+    """Accept ProxyPreserveHost: `passed` has set the Host header of the locations by it."""
     return ""
 
 
 def add_headers(made: Host, node: Node) -> str | None:
-    """Map ProxyAddHeaders of the whole host; `passed` gives its locations their headers."""
+    """Accept ProxyAddHeaders of a virtual host that proxies: `passed` has set the headers of the locations by it."""
     return "" if any(item.low in ("proxypass", "location") for item in made.own) else None

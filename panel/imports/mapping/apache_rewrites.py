@@ -26,13 +26,13 @@ KEPT_QUERY = "$is_args$args"
 _FILES = ("%{REQUEST_FILENAME}", "%{DOCUMENT_ROOT}%{REQUEST_URI}", "%{DOCUMENT_ROOT}/%{REQUEST_URI}")
 _FILES_OF_HOST = (*_FILES[1:], "%{DOCUMENT_ROOT}%{REQUEST_FILENAME}", "%{DOCUMENT_ROOT}/%{REQUEST_FILENAME}")
 ANYTHING = ("^", ".", ".*", "^.*$", "(.*)", "^(.*)$", "^(.+)$", "^.+$", "^/(.*)$", "^/.*$", "^/", "/(.*)", "^/?(.*)$")
-# `RewriteRule .* - [E=HTTP_AUTHORIZATION:...]`, which passes the password to programs in spite of mod_cgi.
+# `RewriteRule .* - [E=HTTP_AUTHORIZATION:...]`, which passes the Authorization header to programs.
 _AUTHORIZATION = re.compile(r"\[E=HTTP_AUTHORIZATION:", re.I)
 
 
 @dataclass(frozen=True)
 class Found:
-    """Result of the mapping; `why` it is impossible, `note` on differences."""
+    """Result of mapping rewrite rules; `why`: the reason if the model cannot express them, `note`: a difference."""
 
     rewrites: list[RewriteData] = field(default_factory=list)
     try_files: list[str] = field(default_factory=list)
@@ -62,7 +62,7 @@ class _Rule:
 
 
 def found(own: Sequence[Node], *, hands_back: bool = False, folder: str = "") -> Found:
-    """Map the rules among `own`.
+    """Map the rewrite rules among the directives `own` of a virtual host or .htaccess file.
 
     `hands_back`: a changed path is looked up again, as with Apache's [PT]. `folder`: that of a .htaccess file, the base
     of its paths; "" for a virtual host.
@@ -93,7 +93,7 @@ def found(own: Sequence[Node], *, hands_back: bool = False, folder: str = "") ->
 
 
 def _rules(own: Sequence[Node]) -> tuple[list[_Rule], bool]:
-    """Rules with their conditions, and whether conditions without a rule remain."""
+    """Return the RewriteRules with their conditions, and whether conditions without a rule remain."""
     rules: list[_Rule] = []
     conditions: list[Node] = []
     for node in own:
@@ -115,14 +115,16 @@ def _passes_on(rule: _Rule) -> bool:
 
 
 def passes_on(node: Node) -> bool:
-    """Return whether a line only passes the Authorization header to programs."""
+    """Return whether a RewriteRule only passes the Authorization header to programs."""
     if node.low != "rewriterule" or len(node.args) != 3 or node.args[1] != "-":
         return False
     return bool(_AUTHORIZATION.match(node.args[2])) and "," not in node.args[2]
 
 
 def _front(rule: _Rule, folder: str, base: str, hands_back: bool) -> list[str]:
-    """try_files of a rule that sends all missing files to one program; [] for other rules."""
+    """Return the try_files equivalent of a rule that sends requests for missing files to one program; [] for other
+    rules.
+    """
     asked = set()
     for node in rule.conditions:
         subject, test, *flags = (*node.args, "", "")
@@ -140,8 +142,8 @@ def _front(rule: _Rule, folder: str, base: str, hands_back: bool) -> list[str]:
 
 
 def _is_of(rule: _Rule, controller: str) -> bool:
-    r"""Return whether the rule keeps the program's own path, `RewriteRule ^index\.php$ - [L]`, as try_files does by
-    itself.
+    r"""Return whether a rule only excepts the program's own path, such as `RewriteRule ^index\.php$ - [L]`, which is
+    superfluous with try_files.
     """
     bare = re.escape(controller.lstrip("/"))
     return rule.target == "-" and rule.flags <= {"L", "END"} and not rule.conditions and rule.pattern in (
@@ -150,7 +152,9 @@ def _is_of(rule: _Rule, controller: str) -> bool:
 
 
 def _rewrite(rule: _Rule, hands_back: bool, folder: str, base: str) -> RewriteData | None:
-    """Map one rule. A path that is not looked up again names a file in Apache."""
+    """Map one RewriteRule without conditions; None if there is no equivalent. Without a second lookup (`hands_back`,
+    PT), Apache takes the new path as a file, which the model cannot express.
+    """
     flags, target = rule.flags, rule.target
     pattern = _whole(rule.pattern, folder)
     kinds = [_CODES[flag] for flag in flags if flag in _CODES]
@@ -173,8 +177,8 @@ def _rewrite(rule: _Rule, hands_back: bool, folder: str, base: str) -> RewriteDa
 
 
 def _whole(pattern: str, folder: str) -> str:
-    """Expression for the whole path; "" if there is none. In a .htaccess file, expressions match the path after its
-    folder.
+    """Return a rule's pattern as an expression for the whole path; "" if there is none. Patterns in a .htaccess file
+    match the path after its folder.
     """
     if not folder:
         return pattern if pattern.startswith(("^/", "/")) else ""
@@ -187,9 +191,9 @@ def _whole(pattern: str, folder: str) -> str:
 
 
 def always_holds(conditions: Sequence[Node], names: set[str], *, is_tls: bool) -> bool:
-    """Return whether a rule's conditions hold for every request of this virtual host.
+    """Return whether the conditions of a rewrite rule hold for every request to a virtual host.
 
-    They may test its names, as certbot does (`%{SERVER_NAME} =shop.example [OR]`), or that the connection has no TLS.
+    Such conditions test its names, as certbot's do (`%{SERVER_NAME} =shop.example [OR]`), or that there is no TLS.
     """
     asked: set[str] = set()
     for node in conditions:

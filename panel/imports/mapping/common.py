@@ -1,4 +1,4 @@
-"""Shared steps of the mappings: record the result for a directive, check values, build snippets."""
+"""Shared helpers of the mappings: record the outcome of a directive, check values, build snippets, choose names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SIZES = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 @dataclass
 class Draft:
-    """One site during the mapping: its definition, and the result for every directive."""
+    """A site while it is mapped: the parts of its definition, and the outcome of every directive."""
 
     web_server: WebServerSpec
     items: list[Item] = field(default_factory=list)
@@ -39,11 +39,13 @@ class Draft:
     cache_mb: int | None = None  # None: the model's default
 
     def note(self, node: Node, outcome: Outcome, note: str = "", where: str = "") -> None:
-        """Record one directive's result. A block's result covers its inner directives unless they have their own."""
+        """Record the outcome of a directive. The outcome of a block covers its inner directives without an outcome."""
         self.items.append(Item(node.file, node.line, shown(node), outcome, note, where))
 
     def snippet(self, owner: BlockData | LocationData, node: Node, where: str, why: str = "") -> None:
-        """Keep `node` unchanged in the snippet of a block or location, unless a site may not contain it."""
+        """Keep a directive unchanged in the raw directives of a server block or location, unless sites must not contain
+        it.
+        """
         node = _absolute(node, self.web_server)
         try:
             text = printed(node, self.web_server.engine)
@@ -74,7 +76,9 @@ class Draft:
         return made
 
     def named(self, rows: list[_Named], wanted: str, row: _Named) -> str:
-        """Name of an equal row, or of `row` added under `wanted` or the next free name."""
+        """Return the name of an equal row in `rows`; if there is none, add `row` as `wanted` or under the next free
+        name.
+        """
         for known in rows:
             if {key: value for key, value in known.items() if key != "name"} == row:
                 return str(known["name"])
@@ -89,9 +93,9 @@ class Draft:
 
 
 def _absolute(node: Node, web_server: WebServerSpec) -> Node:
-    """The node with absolute paths of password files.
+    """Return the node with absolute paths of password files.
 
-    In nginx they are relative to the folder of nginx.conf, but the panel's files are in other folders
+    In nginx, these paths are relative to the folder of nginx.conf, but the panel's files are in other folders
     (ngx_http_auth_basic_user_file).
     """
     if node.low == "auth_basic_user_file" and node.args and "$" not in node.value:
@@ -104,7 +108,7 @@ def make_site(draft: Draft, name: str) -> FoundSite:
 
 
 def fits(check: Callable[[Any], object], value: Any) -> str:
-    """ "" if the model accepts the value, else the reason."""
+    """Return "" if the validator `check` accepts the value, otherwise its message."""
     try:
         check(value)
     except ValidationError as error:
@@ -115,7 +119,7 @@ def fits(check: Callable[[Any], object], value: Any) -> str:
 
 
 def seconds(value: str) -> float | None:
-    """Times of nginx and Apache in seconds: 60, 60s, 1m30s; None if invalid."""
+    """Parse a time of nginx or Apache (60, 60s, 1m30s) and return seconds; None if invalid."""
     if re.fullmatch(r"\d+", value):
         return float(value)
     if not re.fullmatch(r"(?:\d+(?:ms|[smhdwMy]))+", value):
@@ -129,7 +133,7 @@ def whole_seconds(value: str) -> int | None:
 
 
 def megabytes(value: str) -> int | None:
-    """A size in whole MiB; None if invalid."""
+    """Parse a size of nginx (64m, 1g) and return whole MiB; None if it is invalid or not a whole number of MiB."""
     match = re.fullmatch(r"(\d+)([kKmMgG]?)", value)
     if not match:
         return None
@@ -138,7 +142,7 @@ def megabytes(value: str) -> int | None:
 
 
 def slug(text: str, fallback: str = "site") -> str:
-    """A name of a-z, 0-9 and hyphens."""
+    """Convert a text to a name of a-z, 0-9 and hyphens with at most 60 characters; `fallback` if nothing remains."""
     found = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60].strip("-")
     return found or fallback
 
@@ -151,7 +155,7 @@ def free_name(wanted: str, taken: Iterable[str]) -> str:
 
 
 def printed(node: Node, engine: str) -> str:
-    """A directive printed in its server's syntax."""
+    """Print a directive in the syntax of an engine."""
     return "\n".join(PRINTERS[engine](node, 0))
 
 

@@ -1,4 +1,4 @@
-"""A complete nginx configuration: servers become sites, everything else is kept."""
+"""Map a complete nginx configuration: servers become sites, everything else stays in the server's files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEPT = "is not part of a site; it stays in the web server's own files"
 
 
 def mapped(loaded: Loaded, web_server: WebServerSpec, prefix: str) -> Report:
-    """Map the configuration. `prefix` is the base of relative document roots."""
+    """Map an nginx configuration to a Report of sites. `prefix` is the base of relative document roots."""
     report = Report("nginx", faults=list(loaded.faults), files=len(loaded.files))
     http = tuple(_http(loaded.nodes))
     servers = [node for node in http if node.name == "server" and node.body is not None]
@@ -44,7 +44,7 @@ def mapped(loaded: Loaded, web_server: WebServerSpec, prefix: str) -> Report:
 
 
 def _http(nodes: Sequence[Node]) -> Iterator[Node]:
-    """Directives of `http`, or of the file itself if it is included there."""
+    """Yield the directives of all `http` blocks, or the given ones if there is none: the file is included in `http`."""
     blocks = [node for node in nodes if node.name == "http"]
     if not blocks:
         yield from nodes
@@ -57,7 +57,7 @@ def names_of(node: Node) -> set[str]:
 
 
 def _groups(servers: Sequence[Node]) -> list[list[Node]]:
-    """Groups of servers that form one site: those of one file with a common name, ignoring `www.`, such as the HTTP and
+    """Group servers that form one site: those of one file with a common name, ignoring `www.`, such as its HTTP and
     HTTPS servers.
     """
     groups: list[tuple[str, set[str], list[Node]]] = []
@@ -80,7 +80,7 @@ def _name(blocks: Sequence[BlockData], node: Node) -> str:
 
 
 def _defaults(servers: Sequence[Node], sites: Sequence[FoundSite]) -> None:
-    """Set the default server explicitly, because nginx uses the first server of a socket and the order of files may
+    """Set the default server of each socket explicitly: nginx would use the first one, and the order of files may
     change.
     """
     found: dict[tuple[str, int], tuple[bool, Node]] = {}
@@ -100,7 +100,7 @@ def _defaults(servers: Sequence[Node], sites: Sequence[FoundSite]) -> None:
 
 
 def _upstream_parts(http: Sequence[Node], upstreams: dict[str, Node], sites: Sequence[FoundSite]) -> None:
-    """Move an upstream to the sites that use it, unless other directives refer to it."""
+    """Add an upstream's lines to the parts of the sites that use it, unless other directives refer to it."""
     places = {(part.file, part.first): site for site in sites for part in site.parts}
     for name, block in upstreams.items():
         users: dict[str, FoundSite] = {}
@@ -118,6 +118,6 @@ def _upstream_parts(http: Sequence[Node], upstreams: dict[str, Node], sites: Seq
 
 
 def _raw(definition: SiteData) -> list[Any]:
-    """Raw directives of a site."""
+    """Return all raw directives of a site's definition."""
     owners = [owner for block in definition["blocks"] for owner in (block, *block["locations"])]
     return [owner["snippets"] for owner in owners if "snippets" in owner]

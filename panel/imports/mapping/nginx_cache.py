@@ -1,5 +1,5 @@
-"""Response caching of a location: proxy_cache, fastcgi_cache and uwsgi_cache with related directives, mapped
-completely or kept raw together.
+"""Map the response caching of an nginx location: proxy_cache, fastcgi_cache and uwsgi_cache with related directives,
+completely or not at all: then they stay raw.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _COOKIE = re.compile(r"\$cookie_(\w+)\Z")
 
 
 def cached(place: Location, kind: str) -> frozenset[str]:
-    """Names of the mapped directives; `kind` is proxy, fastcgi or uwsgi. Empty if the model cannot express them."""
+    """Map the cache directives of a location; return their names, or an empty set if the model cannot express them.
+    `kind` is proxy, fastcgi or uwsgi.
+    """
     own = [node for node in place.own if node.name in {f"{kind}_{word}" for word in WORDS}]
     if not any(node.name == f"{kind}_cache" and node.value != "off" for node in own):
         return frozenset()
@@ -39,7 +41,7 @@ def cached(place: Location, kind: str) -> frozenset[str]:
 
 
 def _mapped(place: Location, kind: str) -> tuple[LocationData, dict[str, str]]:
-    """The model's fields, and differences by directive; empty if there is no equivalent."""
+    """Return the fields of the location, and notes about differences by directive; both empty without an equivalent."""
     times = _times(place.chain.effective(f"{kind}_cache_valid"))
     skipped = _skipped(place, kind)
     key = _key(place, kind)
@@ -63,7 +65,7 @@ def _mapped(place: Location, kind: str) -> tuple[LocationData, dict[str, str]]:
 
 
 def _times(nodes: list[Node]) -> list[CacheTimeData]:
-    """Cache times with their statuses; [] if one uses `any`, or no time is set."""
+    """Return the cache times with their statuses; [] if one uses `any`, or no time is set."""
     found: list[CacheTimeData] = []
     for node in nodes:
         *codes, time = node.args
@@ -75,8 +77,8 @@ def _times(nodes: list[Node]) -> list[CacheTimeData]:
 
 
 def _skipped(place: Location, kind: str) -> tuple[list[str], bool, bool] | None:
-    """(cookies, whether queries count, whether passwords are ignored); None for other conditions, or two different
-    lists.
+    """Return the conditions under which the cache is bypassed, as (cookies, whether any query is one, whether a
+    password is none); None for other conditions, or if cache_bypass and no_cache differ.
     """
     lists = [
         {word for node in place.chain.effective(f"{kind}_{name}") for word in node.args}
@@ -96,7 +98,7 @@ def _skipped(place: Location, kind: str) -> tuple[list[str], bool, bool] | None:
 
 
 def _key(place: Location, kind: str) -> str | None:
-    """ "" for the panel's own key; None for an unsupported one."""
+    """Return the cache key of a location; "" if it equals the panel's default, None for an unsupported one."""
     nodes = place.chain.effective(f"{kind}_cache_key")
     key = nodes[-1].value if nodes else ""
     if kind != "proxy":  # the panel's key always begins with the method
@@ -107,7 +109,7 @@ def _key(place: Location, kind: str) -> str | None:
 
 
 def _size(place: Location, kind: str) -> None:
-    """Set the site's cache size to that of the largest zone in its locations."""
+    """Raise the site's cache size to the maximum size of the location's cache zone."""
     zone = place.chain.one(f"{kind}_cache")
     for node in place.chain.effective(f"{kind}_cache_path"):
         named = [word.partition("=")[2].partition(":")[0] for word in node.args if word.startswith("keys_zone=")]

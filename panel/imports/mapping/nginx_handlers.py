@@ -1,4 +1,4 @@
-"""Locations that pass requests on: proxy_pass and fastcgi_pass with related directives."""
+"""Map nginx locations that pass requests on: proxy_pass and fastcgi_pass with related directives."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SCRIPTS = ("$document_root$fastcgi_script_name", "$document_root/$fastcgi_script
 
 
 def proxy(place: Location) -> bool:
-    """Map the proxy if the model can express it and note its directives; return whether it could."""
+    """Map a location with proxy_pass and record its directives; return False if the model cannot express it."""
     node = next(item for item in place.own if item.name == "proxy_pass")
     match = TARGET.fullmatch(node.value)
     if match is None or "$" in node.value:
@@ -66,7 +66,9 @@ def proxy(place: Location) -> bool:
 
 
 def upstream_named(place: Location, server: str, port: int) -> str | None:
-    """Name of the site's upstream for `server`; None if the model cannot express it. `port`: the default."""
+    """Return the name of the site's upstream for a `server` as in proxy_pass, added if new; None if the model cannot
+    express it. `port`: the default.
+    """
     block = place.upstreams.get(server.lower())
     if block is not None:
         return _upstream_of(place, server.lower(), block)
@@ -93,7 +95,7 @@ def _upstream_of(place: Location, name: str, block: Node) -> str | None:
 
 
 def _server(node: Node) -> ServerData | None:
-    """One `server` of an upstream; None if a parameter is not supported."""
+    """Convert a `server` of an upstream; None if the model lacks one of its parameters."""
     address = node.value if node.value.startswith("unix:") or re.search(r":\d+$", node.value) else f"{node.value}:80"
     if fits(validators.validate_upstream_address, address):
         return None
@@ -111,7 +113,7 @@ def _server(node: Node) -> ServerData | None:
 
 
 def forwarded_headers(place: Location, server: str, module: str) -> None:
-    """Set the headers that the upstream gets now, so that the panel's rendering sends the same."""
+    """Set the request headers of a location so that the upstream receives the same headers as before."""
     own = {item.args[0].lower(): item for item in place.chain.effective(f"{module}_set_header") if len(item.args) == 2}
     kept: list[HeaderData] = []
     upgraded = own.get("upgrade") is not None and own["upgrade"].args[1] == "$http_upgrade"
@@ -160,7 +162,7 @@ def timeouts(place: Location, module: str) -> None:
 
 
 def fastcgi(place: Location) -> frozenset[str] | None:
-    """Names of the mapped directives; None if the model cannot express the location."""
+    """Map a location with fastcgi_pass; return the names of the mapped directives, None if the model cannot express it."""
     node = next(item for item in place.own if item.name == "fastcgi_pass")
     address = _single(place, node.value)
     if address is None or fits(validators.validate_upstream_address, address):
@@ -188,7 +190,9 @@ def fastcgi(place: Location) -> frozenset[str] | None:
 
 
 def _single(place: Location, target: str) -> str | None:
-    """The address; for an upstream with one server, the address of that server."""
+    """Return the address of a fastcgi_pass target; if it names an upstream, that of its single server, None for
+    several.
+    """
     block = place.upstreams.get(target.lower())
     if block is None:
         return target
@@ -197,7 +201,7 @@ def _single(place: Location, target: str) -> str | None:
 
 
 def _settings(params: list[Node]) -> dict[str, str] | None:
-    """PHP settings sent with every request; None if the model does not allow one of them."""
+    """Return the PHP settings in fastcgi_param PHP_VALUE; None if the model does not allow one of them."""
     found: dict[str, str] = {}
     for node in params:
         if node.value not in ("PHP_VALUE", "PHP_ADMIN_VALUE"):
@@ -236,8 +240,8 @@ def _param(place: Location, node: Node) -> None:
 
 
 def _tried(place: Location) -> set[str]:
-    """Directives equivalent to the panel's own guard against paths without a script, and others
-    that it always writes.
+    """Map directives of a PHP location that the panel always writes, such as try_files against missing scripts; return
+    their names.
     """
     taken: set[str] = set()
     tries = [item for item in place.own if item.name == "try_files"]

@@ -23,13 +23,15 @@ TEXT = "text/plain"
 
 
 class Chain:
-    """Directives around a location, innermost first: nginx inherits a complete list per name, or nothing."""
+    """Levels of directives that a location inherits, innermost first. nginx inherits all directives of a name from one
+    level, or none.
+    """
 
     def __init__(self, *levels: Sequence[Node]) -> None:
         self.levels = levels
 
     def effective(self, name: str) -> list[Node]:
-        """Effective directives of that name: those of the innermost level with any."""
+        """Return the effective directives of a name: those of the innermost level with any."""
         for level in self.levels:
             if found := [node for node in level if node.name == name]:
                 return found
@@ -41,7 +43,7 @@ class Chain:
 
 
 class Location:
-    """Data to map a location: its draft, its own row, and the levels around it."""
+    """A location while it is mapped: the site's draft, the location's data so far (`row`), and the levels around it."""
 
     def __init__(
         self, draft: Draft, node: Node, chain: Chain, where: str, upstreams: dict[str, Node], prefix: str
@@ -60,7 +62,7 @@ class Location:
         return str(self.row["match"]) in ("~", "~*")
 
     def known(self, texts: Sequence[str]) -> bool:
-        """Return whether the model supports every variable in these values."""
+        """Return whether the model supports every variable in the texts."""
         captures = variables.captures_of(self.row["pattern"]) if self.is_regex else frozenset()
         return not any(fits(lambda value: variables.parse(value, "/", captures=captures), text) for text in texts)
 
@@ -72,7 +74,9 @@ class Location:
 
 
 def matched(node: Node) -> tuple[str, str] | None:
-    """(match, pattern); None for unsupported forms: named locations and patterns without a leading slash."""
+    """Return (match, pattern) of a location; None for unsupported forms, such as named locations and patterns without a
+    leading slash.
+    """
     args = node.args
     if len(args) == 2 and args[0] in MATCHES:
         match, pattern = args
@@ -93,7 +97,9 @@ def location(
     upstreams: dict[str, Node],
     prefix: str,
 ) -> None:
-    """Add the location to `block`; one that the model cannot express goes into the block's snippet unchanged."""
+    """Map a location and add it to `block`; a location that the model cannot express becomes raw directives of the
+    block.
+    """
     at = f"blocks/{len(draft.blocks) - 1}"
     found = matched(node)
     if found is None or any(child.low == "location" and child.args == node.args for child in node.body or ()):
@@ -128,7 +134,9 @@ def _fill(place: Location) -> None:
 
 
 def _returns(place: Location) -> bool:
-    """Map a fixed response; one after rewrite rules, or with a media type that the panel would change, stays raw."""
+    """Map a fixed response (return) of a location; return False, to keep it raw, after rewrite rules, or with a media
+    type that the panel would change.
+    """
     if any(node.name in REWRITES for node in place.own):
         return False
     node = next(item for item in place.own if item.name == "return")
@@ -147,7 +155,7 @@ def _returns(place: Location) -> bool:
 
 
 def return_of(node: Node) -> tuple[int | None, str]:
-    """Status and URL or text; (None, "") for a form of nginx that the model lacks."""
+    """Return the status and the URL or text of a `return`; (None, "") for a status that the model lacks."""
     first, *rest = (*node.args, "")
     if not first.isdigit():
         return 302, first
@@ -158,7 +166,7 @@ def return_of(node: Node) -> tuple[int | None, str]:
 
 
 def _rest(place: Location, taken: frozenset[str]) -> None:
-    """Map every remaining directive if possible, otherwise keep it raw."""
+    """Map every directive of a location that is not in `taken`, if possible, otherwise keep it raw."""
     for node in place.own:
         if node.name in taken:
             continue
@@ -208,8 +216,8 @@ def _autoindex(place: Location, node: Node) -> str:
 
 
 def _header(place: Location, node: Node) -> str:
-    """Map response headers. The model merges the block's headers with the location's, nginx does not; if they differ,
-    they stay raw.
+    """Map an add_header of a location. It stays raw if outer levels have headers: the model would send both, nginx does
+    not.
     """
     others = [item for level in place.chain.levels[1:] for item in level if item.name == "add_header"]
     if others:
@@ -256,7 +264,7 @@ def _body_size(place: Location, node: Node) -> str:
 
 
 def _gzip(place: Location, node: Node) -> str:
-    """Map gzip. The panel adds Vary; if nginx does not, the directive stays raw."""
+    """Map gzip of a location. It stays raw without gzip_vary, because the panel always adds Vary."""
     if node.value == "on" and place.chain.one("gzip_vary") != "on":
         return "sites do not support this without gzip_vary"
     place.row["gzip"] = node.value

@@ -1,4 +1,4 @@
-"""Locations that pass requests on to gRPC and uWSGI applications: grpc_pass and uwsgi_pass with related directives."""
+"""Map nginx locations with grpc_pass and uwsgi_pass and related directives."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _param(place: Location, node: Node) -> None:
 
 
 def _is_header(place: Location, name: str, words: list[str]) -> bool:
-    """Send the parameter as a request header if the model can express it; return whether it could."""
+    """Map a uwsgi_param HTTP_* to a request header; return False if the model cannot express it."""
     if _HEADER.fullmatch(name) is None or len(words) != 1:
         return False
     header: HeaderData = {"name": name.removeprefix("HTTP_").replace("_", "-").title(), "value": words[0]}

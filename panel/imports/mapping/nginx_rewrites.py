@@ -1,4 +1,4 @@
-"""nginx's rewrite lists, mapped completely or not at all, because their order relative to `if` and `set` matters."""
+"""Map nginx's rewrites, all of a block or none, because their order relative to `if` and `set` matters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OTHERS = ("if", "set", "break", "return")
 
 
 def rewrites_of(own: Sequence[Node]) -> tuple[list[RewriteData], str]:
-    """Rewrites of a server or location, and the reason why the model cannot express them, "" if it can."""
+    """Return the rewrites among the directives of a server or location, and "" or why the model cannot express them."""
     if others := sorted({node.name for node in own if node.name in OTHERS}):
         return [], f"its order relative to {', '.join(others)} matters, which sites do not preserve"
     found: list[RewriteData] = []

@@ -27,7 +27,7 @@ TLS_WORDS = {"ssl_protocols": ("TLSv1.2", "TLSv1.3")}
 
 
 class Server:
-    """State of the mapping of a server. `http` are the directives around it, which it inherits."""
+    """An nginx `server` while it is mapped to `block`. `http` are the directives around it, which it inherits."""
 
     def __init__(self, draft: Draft, node: Node, http: Sequence[Node], upstreams: dict[str, Node], prefix: str) -> None:
         self.draft = draft
@@ -47,7 +47,7 @@ class Server:
 
 
 def server(draft: Draft, node: Node, http: Sequence[Node], upstreams: dict[str, Node], prefix: str) -> BlockData:
-    """Add the server's block to `draft`."""
+    """Map an nginx `server` to a server block, add it to the draft, and return it."""
     made = Server(draft, node, http, upstreams, prefix)
     draft.blocks.append(made.block)
     draft.note(node, "mapped", where=made.where)
@@ -73,7 +73,7 @@ def server(draft: Draft, node: Node, http: Sequence[Node], upstreams: dict[str, 
 
 
 def _inherited_root(made: Server) -> None:
-    """Set the root from the context around the server, or nginx's default if it has no root."""
+    """Set the root that a server without one inherits, or nginx's default, html."""
     outside = [node.value for node in made.http if node.name == "root"]
     if "root" in made.block or not (outside or not made.block["locations"]):
         return
@@ -104,7 +104,7 @@ LISTEN: dict[str, _Flag] = {"ssl": "tls", "http2": "http2", "default_server": "d
 
 
 def listen_of(node: Node) -> tuple[ListenData | None, list[str]]:
-    """The listen, with its unsupported parameters; None if the model lacks the address."""
+    """Parse a `listen`; return it (None if the model lacks the address), and its unsupported parameters."""
     match = ADDRESS.match(node.value)
     if match is None or not (match["v6"] or match["v4"] or match["port"]):
         return None, []
@@ -139,7 +139,7 @@ def _listens(made: Server) -> None:
 
 
 def _add_listen(listens: list[ListenData], found: ListenData, *, is_quic: bool) -> None:
-    """Add a listen. QUIC is a second `listen` of the same address in nginx, and a property in the model."""
+    """Add a listen, or merge it with one of the same socket, such as nginx's second `listen` for QUIC."""
     same = [item for item in listens if (item["address"], item["port"]) == (found["address"], found["port"])]
     target = same[0] if same else found
     if not same:
@@ -150,7 +150,7 @@ def _add_listen(listens: list[ListenData], found: ListenData, *, is_quic: bool) 
         target[name] = target.get(name, False) or found[name]
 
 
-# --- single directives: "" mapped, "!note" changed, other text: reason to keep it raw ---
+# --- single directives: return "" if mapped, "!note" if changed, other text as the reason to keep them raw ---
 
 
 def _names(made: Server, node: Node) -> str:
@@ -186,7 +186,7 @@ def _known(values: Sequence[str]) -> bool:
 
 
 def _try_files(made: Server, node: Node) -> str:
-    """Map try_files of a server block: nginx applies it if no location matches, the panel in location /."""
+    """Map try_files of a server: nginx applies it to paths without a location, the panel in location /."""
     if why := fits(shapes.validate_try_files, list(node.args)):
         return why
     if not _known(node.args):
@@ -230,7 +230,7 @@ def _header(made: Server, node: Node) -> str:
 
 
 def _format(made: Server, args: Sequence[str]) -> str | None:
-    """The model's log format with the same lines; "" is combined, nginx's default."""
+    """Return the model's log format that writes the same lines; "" for combined; None if there is none."""
     if args in ((), ("combined",)):
         return ""
     said = [item.args[1:] for item in made.http if item.name == "log_format" and item.args[:1] == tuple(args)]
@@ -312,9 +312,7 @@ def _rewrite(made: Server, node: Node) -> str:
 
 
 def _brotli(made: Server, node: Node) -> str:
-    """Map Brotli. The panel compresses the same types with gzip and Brotli, if the server is known
-    to have the module.
-    """
+    """Map Brotli if the server has the module: the panel compresses the same media types with gzip and Brotli."""
     if not Dialect.of(made.draft.web_server).brotli:
         return "this web server does not seem to have the module ngx_brotli"
     ours, theirs = (
@@ -332,7 +330,7 @@ def _brotli_types(made: Server, node: Node) -> str:
 
 
 def _header_buffers(made: Server, node: Node) -> str:
-    """Map header buffers. The panel always writes four; their size limits a header."""
+    """Map large_client_header_buffers with four buffers, as the panel always writes; their size limits a header."""
     match = re.fullmatch(r"(\d{1,4})[kK]", node.args[1]) if len(node.args) == 2 else None
     if match is None or node.args[0] != "4" or not 1 <= int(match[1]) <= 1024:
         return "sites have four buffers of whole kilobytes"
@@ -341,7 +339,7 @@ def _header_buffers(made: Server, node: Node) -> str:
 
 
 def _return(made: Server, node: Node) -> None:
-    """Map a return that ends every request to the location / of a block without other locations."""
+    """Map a `return` of a server, which ends every request, to a location / in a block without other locations."""
     code, value = return_of(node)
     where = f"{made.where}/locations/0"
     row: LocationData = {"match": "", "pattern": "/"}
@@ -359,11 +357,11 @@ def _own_tls(made: Server, node: Node) -> str:
 
 
 def _certificate(made: Server) -> None:
-    """Map the last certificate of each kind; the model does not support several (RSA and ECDSA)."""
+    """Record the files of a server's first certificate; the model does not support several (RSA and ECDSA)."""
     found = {name: made.inherits(name) for name in ("ssl_certificate", "ssl_certificate_key")}
     if not any(item["tls"] for item in made.block["listens"]) or not all(found.values()):
         return
-    # Relative to the folder of nginx.conf (ngx_conf_full_name), whatever file names them.
+    # Paths are relative to the folder of nginx.conf (ngx_conf_full_name), in included files too.
     paths = [posixpath.join(made.draft.web_server.config_root, nodes[0].value) for nodes in found.values()]
     made.draft.certificates.append(CertificateFiles(len(made.draft.blocks) - 1, *paths))
 

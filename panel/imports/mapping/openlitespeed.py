@@ -1,4 +1,4 @@
-"""A complete OpenLiteSpeed configuration: its virtual hosts become sites with the listeners that map them."""
+"""Map a complete OpenLiteSpeed configuration: virtual hosts become sites with the listeners that map them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def _kept(node: Node) -> str:
 
 
 def _parts(node: Node, listeners: Sequence[Node], loaded: Loaded, web_server: WebServerSpec) -> Iterator[Part]:
-    """Parts of the virtual host: its block, its maps, and its settings file if the panel may change it."""
+    """Yield the lines that define a virtual host: its block, its maps in listeners, and its own file if the panel may
+    change it.
+    """
     yield Part(node.file, node.line, node.end)
     for listener in listeners:
         for item in listener.body or ():
@@ -63,7 +65,9 @@ def _parts(node: Node, listeners: Sequence[Node], loaded: Loaded, web_server: We
 
 
 def _own_listener(node: Node) -> dict[str, Any] | None:
-    """The server's own listener as the panel repeats it; None if the model cannot name it."""
+    """Return a listener of the server's files as data, which the panel needs to map sites into it; None if its name or
+    address is not supported.
+    """
     found = _socket(node)
     if found is None or set("\n{}") & set(node.value) or not node.value:
         return None
@@ -73,7 +77,7 @@ def _own_listener(node: Node) -> dict[str, Any] | None:
 
 
 def _socket(listener: Node) -> tuple[str, int, bool] | None:
-    """(address in the model's notation, port, whether it uses TLS)."""
+    """Return (address in the model's notation, port, whether it uses TLS) of a listener; None for other addresses."""
     body = listener.body or ()
     address, _, port = litespeed.says(body, "address").rpartition(":")
     address = {"*": "", "[ANY]": "::"}.get(address.upper(), address.strip("[]"))
@@ -95,8 +99,8 @@ def _host(draft: Draft, node: Node, around: Sequence[Node], listeners: Sequence[
 
 
 def _names(made: Host, listener: Node) -> list[str]:
-    """Names for which a listener selects this virtual host: from its own maps, or from the virtual host or its
-    template.
+    """Return the domain names for which a listener selects a virtual host, from the listener's maps and from the
+    virtual host or its template.
     """
     names: list[str] = []
     for item in listener.body or ():

@@ -1,5 +1,5 @@
-"""OpenLiteSpeed's contexts: prefixes that are served, redirected or proxied. A context with other
-settings stays raw.
+"""Map OpenLiteSpeed's contexts (path prefixes that are served, redirected or proxied) to locations. A context with
+other settings stays raw.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ _MORE = ("extraheaders", "accesscontrol", "indexfiles", "autoindex", "enableexpi
 
 
 def address_of(value: str) -> str:
-    """A socket or address in the model's notation."""
+    """Convert a socket or address of OpenLiteSpeed to the model's notation."""
     bare = re.sub(r"^https?://", "", value)
     return f"unix:/{bare[5:].lstrip('/')}" if bare.lower().startswith(("uds:/", "unix:")) else bare
 
 
 def context(made: Host, node: Node) -> str | None:
-    """Map a prefix if the model supports all of its settings."""
+    """Map a context to a location if the model supports all of its settings; return "", a note, or the reason to keep
+    it raw (see openlitespeed_host).
+    """
     values, uri = {item.name: item.value for item in node.body or ()}, node.value
     if fits(validators.validate_uri_path, uri) or not uri.endswith("/"):
         return "only prefixes with a final slash work the same in a site"
@@ -77,7 +79,7 @@ def _proxy(made: Host, values: dict[str, str], uri: str) -> LocationData | None:
 
 
 def _redirect(made: Host, values: dict[str, str], uri: str) -> LocationData | None:
-    """Map a redirect of everything below the root to another site, which appends the rest of the path."""
+    """Map a redirect of the context / to another site; the location appends the path. None for other redirects."""
     code = values.get("statuscode", "301" if values.get("externalredirect") == "1" else "302")
     target = values.get("location", "")
     if uri != "/" or not code.isdigit() or int(code) not in validators.REDIRECTS:
@@ -111,7 +113,7 @@ def _headers(row: LocationData, node: Node, values: dict[str, str]) -> str:
 
 
 def _unquoted(text: str) -> str:
-    """A header's value as the server sends it; "" if it has special syntax (rendering.openlitespeed.quoting)."""
+    """Return a header's value without quotes; "" if it has special syntax (rendering.openlitespeed.quoting)."""
     if re.search(r"(?:^|\s)(?:env=\S*|early)\Z", text, re.I):
         return ""
     if text[0] not in "\"'":
@@ -121,7 +123,7 @@ def _unquoted(text: str) -> str:
 
 
 def _access(row: LocationData, node: Node, values: dict[str, str]) -> str:
-    """Map allowed addresses with all others denied, or the reverse, for which the order does not matter."""
+    """Map access control that allows some addresses and denies all others, or the reverse: order does not matter then."""
     said = {item.name: [word.strip() for word in re.split(r"[,\s]+", item.value) if word] for item in node.body or ()}
     allowed, denied = said.get("allow", []), said.get("deny", [])
     everybody = {"*", "ALL", "all"}

@@ -27,7 +27,7 @@ USED = ("proxy", "fcgi")
 
 
 class Host:
-    """State of the mapping of a virtual host. `around` holds the server's own settings for all of them."""
+    """An OpenLiteSpeed virtual host while it is mapped to `block`. `around`: settings of the server for all of them."""
 
     def __init__(self, draft: Draft, node: Node, around: Sequence[Node], prefix: str) -> None:
         self.draft = draft
@@ -49,7 +49,7 @@ class Host:
         return next((item.body or () for item in self.own if item.name == name), ())
 
     def server(self, name: str, block: str = "") -> str:
-        """The server's setting for all virtual hosts, in one of its blocks or outside them."""
+        """Return a server-wide setting, in the block `block` or outside of blocks; "" if it is not set."""
         inside = [child for item in self.around if item.name == block for child in item.body or ()]
         return litespeed.says(inside if block else self.around, name)
 
@@ -69,7 +69,7 @@ class Host:
             self.block["names"].append(normal)
 
     def settled(self, node: Node) -> Node:
-        """The directive with variables resolved, because outside this virtual host they have other values."""
+        """Return a directive with variables resolved, because they have other values outside of the virtual host."""
         names = {"VH_NAME": self.node.value, "VH_ROOT": self.root}
         args = tuple(_variables(value, names) for value in node.args)
         inside = [item for item in node.body or () if item.name != "autoloadhtaccess"]  # not allowed in a site
@@ -84,7 +84,7 @@ def _variables(value: str, names: dict[str, str]) -> str:
 
 
 def fill(made: Host) -> None:
-    """Map every directive of the virtual host to its block, or note the result."""
+    """Map every directive of a virtual host to its block, and record the outcomes."""
     _index(made)
     applications = [item for item in made.own if item.name == "extprocessor"]
     last = [item for item in made.own if item.name in LAST]
@@ -98,8 +98,8 @@ def fill(made: Host) -> None:
 
 
 def _take(made: Host, item: Node, take: Callable[[Host, Node], str | None] | None) -> None:
-    """Record the result of one function: "" mapped, "!note" changed, "-note" lost, other text is the reason to keep it
-    raw, None: kept.
+    """Map a directive with the function `take` and record its result: "" mapped, "!note" changed, "-note" refused,
+    other text the reason to keep it raw; None: raw without a reason.
     """
     why = take(made, item) if take else None
     if why == "":
@@ -113,7 +113,7 @@ def _take(made: Host, item: Node, take: Callable[[Host, Node], str | None] | Non
 
 
 def _usual(value: str, words: str) -> Callable[[Host, Node], str]:
-    """Map a key that the panel always writes as `value`."""
+    """Return a function that maps a key which the panel always writes as `value`; `words` describe that for a note."""
     return lambda made, node: "" if node.value == value else f"!Paddock writes {value}: {words}"
 
 
@@ -125,7 +125,9 @@ def _root(made: Host, node: Node) -> str:
 
 
 def _domains(made: Host, node: Node) -> str:
-    """Map domains to names if the virtual host lists its own listeners; otherwise they only set a variable."""
+    """Accept vhDomain and vhAliases, whose names `openlitespeed` has mapped if the virtual host lists listeners;
+    without listeners they add no names.
+    """
     return "" if made.value("listeners") else "!the listeners' maps contain its names; this directive adds none"
 
 
@@ -134,7 +136,9 @@ def _listeners(made: Host, node: Node) -> str:
 
 
 def _index(made: Host) -> None:
-    """Set the index files inherited from the server's own files, because the panel always writes them."""
+    """Set the index files and autoindex of a virtual host, with those inherited from the server: the panel always
+    writes them.
+    """
     values = {item.name: item.value for item in made.inside("index")}
     server = made.server("indexfiles") or "index.html"
     said = {"0": "", "1": server, "2": server}[values.get("useserver", "1" if not values else "0")[:1] or "0"]
@@ -203,12 +207,12 @@ def _tls(made: Host, node: Node) -> str:
 
 
 def _application(made: Host, node: Node) -> str | None:
-    """Map an application with the location that uses it; any other would be a program started by a site."""
+    """Accept an external application that a mapped location uses; keep others, which would start programs, raw."""
     return "" if node.value in made.used and litespeed.says(node.body or (), "type") in USED else None
 
 
 def _scripts(made: Host, node: Node) -> str | None:
-    """Map PHP by suffix, run by an existing pool."""
+    """Map a script handler for PHP that an existing FastCGI pool runs to a location; keep others raw."""
     words = [item.value.split() for item in node.body or () if item.name == "add"]
     if len(words) != 1 or len(words[0]) != 2 or words[0][1] != "php" or ":" not in words[0][0]:
         return None

@@ -1,4 +1,4 @@
-"""OpenLiteSpeed's rewrite rules of a virtual host or .htaccess file: mapped to rewrites or try_files, or kept raw."""
+"""Map the rewrite rules of an OpenLiteSpeed virtual host or .htaccess file to rewrites or try_files, or keep them raw."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RULES = ("rewriterule", "rewritecond", "rewritebase", "rewriteengine", "rewritef
 
 
 def take(made: Host, node: Node) -> str | None:
-    """Map a `rewrite` block, or a .htaccess file that the server currently reads (see openlitespeed_host.fill)."""
+    """Map a `rewrite` block or a .htaccess file; results as for `take` in openlitespeed_host."""
     return _htaccess(made, node) if node.name == HTACCESS else _block(made, node)
 
 
@@ -48,7 +48,7 @@ def _block(made: Host, node: Node) -> str | None:
 
 
 def _rules(body: tuple[Node, ...]) -> list[Node]:
-    """Rules of a block: those of its `rules`, and those directly in it."""
+    """Return the rewrite rules of a `rewrite` block: those of its `rules`, and those directly in it."""
     text = "\n".join(
         item.value if item.name == "rules" else f"{item.name} {item.value}"
         for item in body
@@ -58,9 +58,9 @@ def _rules(body: tuple[Node, ...]) -> list[Node]:
 
 
 def _place(made: Host, found: Found) -> bool:
-    """Add the result to the site if possible; return whether it was.
+    """Add mapped rewrites and try_files to the site; return False if the site cannot have them.
 
-    In OpenLiteSpeed, files first applies to every path in any context, in the model only to paths without another
+    In OpenLiteSpeed, try_files rules apply to every path in any context, in the model only to paths without another
     location.
     """
     if found.try_files:
@@ -74,7 +74,7 @@ def _place(made: Host, found: Found) -> bool:
 
 
 def _has_contexts(made: Host) -> bool:
-    """Return whether some paths are not files or scripts of the document root."""
+    """Return whether the virtual host has contexts other than plain files of its document root."""
     rows = made.block["locations"]
     plain = {row["pattern"] for row in rows if row["handler"] == "static" and "alias" not in row}
     return any(item.name == "context" and (item.value != "/" or "/" not in plain) for item in made.own)

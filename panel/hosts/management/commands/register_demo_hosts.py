@@ -65,7 +65,7 @@ def read(path: Path) -> str:
 
 
 def parsed(text: str) -> tuple[str, str, int]:
-    """(name, address, port) of NAME[=ADDRESS[:PORT]]; the address defaults to the name."""
+    """Parse NAME[=ADDRESS[:PORT]] into (name, address, port); the address defaults to the name, the port to 22."""
     name, _, rest = text.partition("=")
     address, _, port = rest.partition(":")
     if port and not port.isdecimal():

@@ -1,7 +1,7 @@
 """`manage.py register_local_host`: register and check this machine as the first host, and install gallop. Safe to
 repeat.
 
-With PADDOCK_LOCAL_HOST=0 this machine is not a host, and nothing is done.
+With PADDOCK_LOCAL_HOST=0 the command does nothing: the panel's machine is not managed.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Command(BaseCommand):
             self.stderr.write(error.message)
 
     def _queue_job(self, host: Host, kind: HostJobKind) -> None:
-        """Run a job immediately, because no worker runs yet. A failure is printed and does not prevent the panel from
-        starting.
+        """Run a job at once in this process, because no worker runs yet. Print a failure, so that the panel starts
+        anyway.
         """
         job = HostJob.objects.create(host=host, kind=kind)
         try:

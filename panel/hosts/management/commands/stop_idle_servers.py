@@ -1,4 +1,4 @@
-"""`manage.py stop_idle_servers`: last step of `make run`, so that an unused web server does not keep running."""
+"""`manage.py stop_idle_servers`: stop the panel's own web servers without sites; the last step of `make run`."""
 
 from __future__ import annotations
 
