@@ -30,7 +30,7 @@ class Observed:
 
 
 def healths(checks: Mapping[Deployment, Sequence[Mapping[str, Any]]]) -> dict[tuple[int, int], Observed]:
-    """Return the health observed at the end of deployments, by (deployment id, site id); `checks` are the agents'."""
+    """Return the health of sites observed at the end of deployments, by (deployment id, site id)."""
     found = {}
     for deployment, rows in checks.items():
         named = of_checks(rows)
@@ -53,7 +53,7 @@ def of_checks(rows: Iterable[Mapping[str, Any]]) -> dict[str, Observed]:
 
 
 def since(sites: Sequence[int]) -> dict[int, tuple[str, dt.datetime | None]]:
-    """Return the last observed health of sites and the time since when it is so, by site id."""
+    """Return the last observed health of sites and the time at which it began, by site id."""
     rows = SiteState.objects.filter(site__in=sites).values_list("site_id", "health", "health_since")
     return {site: (health, at) for site, health, at in rows}
 

@@ -127,7 +127,7 @@ class Plan:
 
     `web_servers` are ids of web servers in the order in which they are reloaded. `drifted` are paths that were edited
     on the host since the last deployment. `unchecked` is the reason why the host's files are unknown, "" if they are
-    known. `main_files` are the files that a main file's change leaves behind (main_config.py).
+    known. `main_files`: the panel's main file and the kept original after a change of the main file (main_file/).
     """
 
     sites: list[PlanSite] = field(default_factory=list)

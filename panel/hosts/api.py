@@ -94,7 +94,9 @@ class Hosts(Resource):
 
     @extend_schema(request=HostInput, responses={201: HostSerializer})
     def create(self, request: Request) -> Response:
-        """Add a host over SSH. Its key is read without sending a secret; compare the key, then call `trust-key/`."""
+        """Add a host over SSH. Paddock reads its host key and sends no secret; compare the key, then call
+        `trust-key/`.
+        """
         host = services.host_create(actor=self.actor, **self.body(HostInput))
         return self.answer(host, status=201, location=f"/api/v1/hosts/{host.name}/")
 
@@ -223,7 +225,7 @@ class Hosts(Resource):
     @extend_schema(responses=LogSerializer)
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[], reads=Action.ADMINISTER)
     def logs(self, request: Request, name: str = "") -> Response:
-        """Return the last lines of a common log of the host's web servers; without `log`, the list of logs.
+        """Return the last lines of an access or error log of the host's web servers; without `log`, the list of logs.
 
         With `search` or `day` (UTC): the newest lines of that day that contain the text, in rotated files too.
         """
@@ -238,7 +240,7 @@ class Hosts(Resource):
 
 
 class WebServers(Resource):
-    """Web servers on hosts."""
+    """Web servers (nginx, Apache httpd, OpenLiteSpeed, gallop) on hosts."""
 
     model = WebServer
     serializer_class = WebServerSerializer
@@ -258,7 +260,7 @@ class WebServers(Resource):
 
     @extend_schema(request=WebServerInput, responses={201: WebServerSerializer})
     def create(self, request: Request) -> Response:
-        """Register an existing web server that the check did not find."""
+        """Register an existing web server that the checks of its host did not find."""
         web_server = services.web_server_create(actor=self.actor, **self.body(WebServerInput))
         return self.answer(web_server, status=201, location=f"/api/v1/web-servers/{web_server.pk}/")
 
@@ -335,7 +337,7 @@ class SshAuthorities(Resource):
         return self.answer(row, status=201, location=f"/api/v1/ssh-authorities/{row.name}/")
 
     def destroy(self, request: Request, name: str = "") -> Response:
-        """Delete an authority with which Paddock signs in to no host."""
+        """Delete an SSH certificate authority; refused (409) if Paddock signs in to a host with it."""
         row = self.get_object()
         services.authority_delete(actor=self.actor, authority=row, expected_version=self.expected_version(row))
         return Response(status=204)

@@ -78,7 +78,7 @@ class ServerChoiceField(forms.ModelChoiceField):  # type: ignore[type-arg] # not
         )
 
     def offer(self, user: User) -> None:
-        """Offer the web servers of hosts that the user can see."""
+        """Set the choices: the web servers of hosts that the user can see."""
         self.queryset = web_servers_visible(user)
 
     def label_from_instance(self, obj: WebServer) -> str:
@@ -86,7 +86,7 @@ class ServerChoiceField(forms.ModelChoiceField):  # type: ignore[type-arg] # not
 
 
 def offer_web_servers(form: forms.BaseForm, user: User) -> None:
-    """Offer the web servers of hosts that the user can see in the form's field `web_server`."""
+    """Set the choices of a form's field `web_server`: the web servers of hosts that the user can see."""
     field = form.fields["web_server"]
     assert isinstance(field, ServerChoiceField)
     field.offer(user)

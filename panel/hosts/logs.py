@@ -28,7 +28,7 @@ class Log:
 
 @dataclass(frozen=True)
 class ServerLog(Log):
-    """A common log of a web server; `root` is its folder."""
+    """An access or error log that a web server writes for all sites; `root` is its folder."""
 
     root: str
 
@@ -40,9 +40,7 @@ def _server_words(web_server: WebServer) -> str:
 
 
 def host_logs(host: Host) -> list[ServerLog]:
-    """Return the common logs of a host's web servers. Administrators only: they contain visitors of all
-    teams' sites.
-    """
+    """Return the access and error logs of a host's web servers. Administrators only: they cover all teams' sites."""
     found = []
     for web_server in host.web_servers.all():
         root = web_server.paths.get("log_dir", "")

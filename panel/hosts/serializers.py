@@ -24,7 +24,7 @@ from panel.hosts.services.jobs import SERVICE_ACTIONS
 
 
 class HostSerializer(serializers.ModelSerializer[Host]):
-    """A host as JSON. `host_key_fingerprint` is the trusted key, `offered_fingerprint` one that must be confirmed."""
+    """A host. `host_key_fingerprint` is of the trusted key, `offered_fingerprint` of a key that must be confirmed."""
 
     site_roots = serializers.ListField(child=serializers.CharField(), read_only=True)
     tags = TagsListField(read_only=True)

@@ -15,7 +15,7 @@ from panel.websites.models import Site
 
 
 def imports_visible(user: User) -> QuerySet[Import]:
-    """Return all imports, newest first, without loading their content; none for users who are no administrators."""
+    """Return all imports, newest first, without loading their content, for administrators; none for other users."""
     rows = Import.objects.select_related("web_server__host", "created_by").defer("content")
     return rows if may(user, Action.ADMINISTER) else rows.none()
 

@@ -151,12 +151,12 @@ def _managed_files(web_server: WebServer) -> dict[str, str]:
 
 
 def _left_by_adopting(web_server: WebServer) -> list[str]:
-    """Return files whose links adopted sites have replaced: they stay for the admin and are no disabled sites."""
+    """Return paths of files whose links adopted sites have replaced: they stay, and are not disabled sites."""
     return list(ReplacedFile.objects.filter(web_server=web_server).exclude(link="").values_list("real", flat=True))
 
 
 def _set_aside(report: Report, loaded: Loaded, managed: Mapping[str, str]) -> None:
-    """Remove sites whose files the panel wrote from the report, and list them as kept."""
+    """Remove from the report the sites whose files the panel wrote, and list them as kept."""
     for site in list(report.sites):
         owners = [managed.get(part.file) or managed.get(loaded.files[part.file].real) for part in site.parts]
         if owners and all(owners):

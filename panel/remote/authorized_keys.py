@@ -24,7 +24,7 @@ TIMEOUT_S = 30.0
 
 
 def key_add(target: Target, line: str, beside: Sequence[str]) -> None:
-    """Add the public key in `line` to the file, with the options of the first line that has one of the keys `beside`.
+    """Add the public key in `line` to authorized_keys, with the options of the first line that has a key of `beside`.
     Raises ApplicationError if the file lacks the keys `beside`, with which the panel signs in: then sshd reads another
     file. Raises RemoteError.
     """
@@ -43,7 +43,7 @@ def key_add(target: Target, line: str, beside: Sequence[str]) -> None:
 
 
 def key_remove(target: Target, line: str) -> None:
-    """Remove every line with the public key in `line` from the file; other lines stay. Raises RemoteError."""
+    """Remove every line with the public key in `line` from authorized_keys; other lines stay. Raises RemoteError."""
     _change(target, lambda lines: [row for row in lines if not has_key(row, line)])
 
 

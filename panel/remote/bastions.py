@@ -30,7 +30,7 @@ FORWARDING_HELP = (
 
 @dataclass
 class _Shared:
-    """The connection to one bastion, shared by all hosts behind it; closed when the last of them is given back."""
+    """The connection to one bastion, shared by all hosts behind it; closed with the last connection through it."""
 
     via: Target
     connecting: threading.Lock = field(default_factory=threading.Lock)

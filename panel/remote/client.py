@@ -275,7 +275,7 @@ class AgentClient:
             waiting.hand(message, size)
 
     def _end(self) -> None:
-        """Tell all waiting threads that the connection is lost."""
+        """Close the connection and tell all waiting threads that it is lost."""
         with self._lock:
             self._closed = True
             waiting = list(self._waiting.values())

@@ -58,9 +58,7 @@ class Link(Protocol):
 
 
 class LocalLink:
-    """The agent as a child process on the panel's machine; the target's folder has its archive and is its working
-    folder.
-    """
+    """The agent as a child process on the panel's machine; its archive is in the target's folder, where it runs."""
 
     def __init__(self, target: Target) -> None:
         assert target.folder is not None
@@ -260,8 +258,8 @@ class SshLink:
 
 
 def _await_readable(descriptor: int, timeout_s: float) -> None:
-    """Wait until a descriptor is readable, with poll(2): select(2) takes no descriptor above 1,023, and a panel with
-    500 hosts has such.
+    """Wait until a descriptor is readable, with poll(2): select(2) fails for descriptors above 1,023, which a panel
+    with 500 hosts reaches.
     """
     waiting = select.poll()
     waiting.register(descriptor, select.POLLIN)

@@ -115,8 +115,8 @@ def connect(target: Target) -> paramiko.Transport:
 
 
 def _certified(target: Target) -> paramiko.Transport | None:
-    """Open a transport to a host whose key an authority signed, or is the pinned one; None if another attempt with the
-    pinned key's type may succeed. Raises HostKeyUnknown, HostCertificateRefused, HostUnreachable.
+    """Open a transport to a host with a key that an authority signed or that is pinned; None if another attempt with
+    the pinned key's type may succeed. Raises HostKeyUnknown, HostCertificateRefused, HostUnreachable.
     """
     plain = SIGNATURES[parse_key_line(target.host_key)[0]] if target.host_key else ALL_SIGNATURES
     try:
@@ -158,7 +158,8 @@ def _changed(target: Target, offered: str) -> HostKeyChanged:
 
 def _negotiated(target: Target, key_types: tuple[str, ...]) -> paramiko.Transport:
     """Open a transport and finish its key exchange. sshd randomly rejects connections when many arrive at once
-    (MaxStartups), so failed attempts are repeated with growing random delays. Raises HostUnreachable.
+    (MaxStartups), so failed attempts are repeated with growing random delays. Raises HostUnreachable, and
+    IncompatiblePeer if the host has no key of `key_types`.
     """
     reason = ""
     for attempt in range(ATTEMPTS):

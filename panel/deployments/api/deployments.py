@@ -95,7 +95,7 @@ class Deployments(Resource):
         return context
 
     def whole(self) -> Deployment:
-        """Return the requested deployment; show its files only to users with access to all of its sites."""
+        """Return the requested deployment; raise Http404 for users without access to all of its sites."""
         deployment: Deployment = self.get_object()
         if not selectors.is_whole_visible(self.actor, deployment):
             raise Http404
@@ -133,7 +133,7 @@ class Deployments(Resource):
     @extend_schema(request=ConfirmInput, responses={202: DeploymentDetailSerializer(many=True)})
     @action(detail=True, methods=["post"])
     def confirm(self, request: Request, uuid: object = None) -> Response:
-        """Apply the plan and the rest of its batch. An outdated plan is rejected (409)."""
+        """Confirm the plan: apply it and the other plans of its batch. An outdated plan is rejected (409)."""
         values = self.body(ConfirmInput)
         batch = services.deployment_confirm(actor=self.actor, deployment=self.whole(), **values)
         return plans_answer(self, batch, accepted=True)
@@ -224,7 +224,9 @@ class Drifts(Resource):
     @extend_schema(request=EmptySerializer, responses={201: DeploymentDetailSerializer(many=True)})
     @action(detail=True, methods=["post"])
     def overwrite(self, request: Request, pk: str = "") -> Response:
-        """Plan to restore the deployed file; confirm with `accept_drift`."""
+        """Plan to restore the edited files of the file's site as last deployed; confirm the plan with
+        `accept_drift`.
+        """
         drift = self.get_object()
         if drift.site is None:
             raise Http404

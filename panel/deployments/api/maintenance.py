@@ -55,7 +55,7 @@ class MaintenanceEnd(_Sites):
 
 
 class MaintenanceInput(_Sites, StrictModelSerializer):
-    """The sites, and the settings of their maintenance; each setting has a default."""
+    """Sites to put into maintenance, and the settings of the maintenance; each setting has a default."""
 
     allowed = serializers.ListField(child=serializers.CharField(max_length=60), required=False, max_length=200)
 

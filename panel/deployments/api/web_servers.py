@@ -22,7 +22,7 @@ class MainFileInput(StrictSerializer):
 
 
 class DeployableWebServers(WebServers):
-    """Web servers on hosts."""
+    """Web servers (nginx, Apache httpd, OpenLiteSpeed, gallop) on hosts."""
 
     dry_run_actions = WebServers.dry_run_actions | {"main_file"}
 

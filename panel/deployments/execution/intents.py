@@ -13,7 +13,7 @@ NO_CERTIFICATE = 400  # of a server block that requires a client's certificate; 
 
 
 def intended(spec: SiteSpec, number: int, listen: Listen, host: str, path: str) -> tuple[int, ...]:
-    """Return the statuses that server block `number` gives this address on purpose, e.g. for a denial or a password."""
+    """Return the statuses that server block `number` is configured to return for a request, e.g. 403 for a denial."""
     block = spec.blocks[number]
     if listen.tls and requires_certificate(block):
         return (NO_CERTIFICATE,)

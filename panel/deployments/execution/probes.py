@@ -178,7 +178,7 @@ def _paths(block: ServerBlock, number: int) -> Iterator[tuple[str, tuple[str, st
 
 
 def _known(old: SiteSpec | None, host: str) -> set[tuple[str, str]] | None:
-    """Return match type and pattern of each location of live server blocks with a host name; None without `old`."""
+    """Return match type and pattern of each location of live server blocks that handle `host`; None without `old`."""
     if old is None:
         return None
     blocks = [block for block in old.blocks if host in {*map(_plain, block.names), host_for(block)}]
@@ -192,7 +192,7 @@ def logs_of(spec: SiteSpec) -> list[tuple[str, str]]:
 
 
 def guards_of(sites: Iterable[tuple[SiteSpec, Health]]) -> list[Probe]:
-    """Return one health page probe for each of the given other sites, for at most MAX_GUARDS sites."""
+    """Return one health page probe for each site that a deployment must not break, for at most MAX_GUARDS sites."""
     guards: list[Probe] = []
     for spec, health in sites:
         if len(guards) == MAX_GUARDS:

@@ -34,8 +34,8 @@ _WITH_CERTIFICATES = (DeploymentKind.DEPLOY, DeploymentKind.MOVE)
 
 
 def jobs_make(groups: Sequence[Group]) -> list[Dispatch]:
-    """Build one transaction for each group from the current state, with the hosts locked, because other deployments may
-    have ended after the plans were shown.
+    """Build one transaction for each group of deployments from the current state of the database, because other
+    deployments may have ended since the plans were made. The caller has locked the hosts.
 
     Each web server's shared files depend on the live sites.
     """
@@ -70,7 +70,7 @@ class _Facts:
 
 
 class _Draft:
-    """Transaction of one deployment, or of several that are joined, during construction."""
+    """A transaction under construction, for one deployment or for several that are joined."""
 
     def __init__(
         self, group: Group, web_servers: Mapping[int, WebServer], items: Mapping[int, list[DeploymentItem]]

@@ -61,10 +61,10 @@ class Dispatch:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Result, reason for waiting in the queue, or error of the panel that broke the deployment.
+    """Outcome of an attempt to carry out a transaction: its result (`end`), why it waits in the queue (`waits`), why
+    its deployments must be carried out one by one (`alone`), or an exception in the panel (`broke`).
 
-    `end` is that of the first deployment, and the others of the transaction ended in the same way. `alone`: why each of
-    them has to be carried out alone instead.
+    `end` is the result of the first deployment; the others of the transaction ended in the same way.
     """
 
     end: End | None = None
@@ -85,7 +85,7 @@ class Before:
 
 @dataclass(frozen=True)
 class Lost:
-    """The response to `hand_over` was lost; `ask_again` waits for the result."""
+    """The response to a transaction that `hand_over` sent was lost; `ask_again` requests the result."""
 
     cause: ApplicationError
 
@@ -96,7 +96,7 @@ Tell = Callable[[Message | Before], None]
 def hand_over(job: Dispatch, tell: Callable[[dict[str, object] | Verdict | Lost], None]) -> Asked | None:
     """Send the transaction without waiting, if the host is connected and no other data is needed first.
 
-    `tell` then gets its events and the result from another thread. Returns None if `deliver` is needed.
+    Another thread then passes its events and result to `tell`. Returns None if `deliver` has to send it instead.
     """
     host = job.deployment.host
     if job.attempted or job.compared or job.names or job.elsewhere:
@@ -153,10 +153,10 @@ def deliver(job: Dispatch, tell: Tell) -> Verdict:
 
 
 def _refused_names(job: Dispatch) -> str:
-    """Return why upstream servers' names are refused: on the host, they now resolve to a cloud's metadata service.
+    """Return why upstream servers are refused: on the host, their names now resolve to a cloud's metadata service; ""
+    if none does. They may have resolved differently when the plan was made.
 
-    They may have resolved differently when the plan was made. Names that do not resolve in time are refused as well,
-    because their DNS server could delay on purpose. "" if there is no reason.
+    Names that do not resolve in time are refused as well, because their DNS server could delay on purpose.
     """
     if not job.names:
         return ""
@@ -184,7 +184,7 @@ def _ask_before(job: Dispatch) -> Before | None:
 
 
 def _ask_after(job: Dispatch, before: Before | None) -> Message | None:
-    """Request the compared addresses after the change; return the complete comparison, None without a first half."""
+    """Request the compared addresses after the change and return the complete comparison; None if none was begun."""
     begun = before.comparison if before is not None else job.deployment.comparison
     if not begun or begun["complete"]:
         return None
@@ -243,9 +243,10 @@ def _is_too_late(job: Dispatch) -> bool:
 
 
 def _abandon(job: Dispatch) -> Verdict:
-    """End a transaction that its host has not begun: one that is too old, or a joined one, to be sent one by one.
+    """Tell the host never to begin a transaction: it is too old, or its deployments are to be sent one by one. Return
+    the Verdict, with the result if the host has begun the transaction after all.
 
-    The host remembers the end, so that a late request changes nothing.
+    The host remembers this, so that a late request changes nothing.
     """
     try:
         result = host_agent.abandoned(job.deployment.host, job.request.transaction)

@@ -52,8 +52,8 @@ def orphans_queue() -> list[UUID]:
 
 
 def next_in_line(uuids: Sequence[UUID]) -> list[UUID]:
-    """Return uuids of queued deployments on the hosts of the given ones, oldest first; of each host, as many as one
-    transaction can hold.
+    """Return the uuids of queued deployments on the hosts of the given deployments, oldest first; for each host, as
+    many as one transaction can hold.
     """
     hosts = Deployment.objects.filter(uuid__in=uuids).values("host")
     queued = Deployment.objects.filter(host__in=hosts, status=DeploymentStatus.QUEUED).order_by("confirmed_at", "pk")
@@ -189,7 +189,7 @@ class _Batch:
         threads.submit(self._wait, job, lambda: ask_again(job, lost))
 
     def _overdue(self, threads: ThreadPoolExecutor) -> None:
-        """Handle requests whose response did not arrive in time."""
+        """Cancel requests whose response did not arrive in time, and ask for their results in threads."""
         for job, asked in list(self._asked.values()):
             error = asked.overdue(host_agent.APPLY_TIMEOUT_S)
             if error is not None:

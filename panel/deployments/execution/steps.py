@@ -102,8 +102,8 @@ class Recorder:
 
 
 def steps_replace(said: Mapping[int, Sequence[StepEvent]]) -> None:
-    """Replace the rows of each deployment, by its key, with the agent's own journal. Runs in the
-    caller's transaction.
+    """Replace the Step rows of deployments (by id) with the steps in the agents' results. Runs in the caller's
+    transaction.
     """
     said = {pk: events for pk, events in said.items() if events}
     if not said:

@@ -36,7 +36,7 @@ def _named(change: Change) -> Iterator[tuple[str, str]]:
 
 
 def refuse(host: Host, changes: Sequence[Change], refused: Mapping[str, str]) -> None:
-    """Raise ApplicationError if a name resolves, on the host, to a cloud's metadata service. Nothing is planned."""
+    """Raise ApplicationError if `refused` (name -> reason) has a name of a target that the changes deploy."""
     for change in changes:
         for name, where in _named(change):
             if name in refused:

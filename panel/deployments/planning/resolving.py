@@ -1,4 +1,6 @@
-"""Validate upstreams and PHP pools whose names resolve to the host itself: may the site's team use that service?"""
+"""Validate upstreams and PHP pools given by name: if a name resolves to the host itself, the site's team must have
+the right to use that service.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ _Named = dict[Host, dict[Site, list[Claim]]]
 
 
 def resolved_problems(sites: Sequence[Site], web_server: WebServer | None = None) -> dict[int, list[Problem]]:
-    """Return problems of targets given by name, by site id, on `web_server` or on each site's own web server. Hosts
-    resolve the names.
+    """Return the problems of proxy targets that are names, by site id. The host of `web_server`, or of each site's own
+    web server, resolves the names.
     """
     found: dict[int, list[Problem]] = {}
     for host, named in _named(sites, web_server).items():
@@ -36,7 +38,7 @@ def resolved_problems(sites: Sequence[Site], web_server: WebServer | None = None
 
 
 def _named(sites: Sequence[Site], web_server: WebServer | None) -> _Named:
-    """Return proxy targets given by name, by host and site, without deployed targets, which have been checked."""
+    """Return the proxy targets that are names, by host and site. Deployed targets are omitted: they were checked."""
     found: _Named = {}
     for site in sites:
         place = web_server or site.web_server

@@ -53,7 +53,7 @@ def checks(request: Request) -> HttpResponse:
 
 
 def _checks_context(request: Request) -> dict[str, object]:
-    """Return the context of the partial: the last drift check of each host, for users who can start one."""
+    """Return the template context for the last drift check of each host; empty for users who cannot start checks."""
     if not may(request.user, Action.ADMINISTER):
         return {"jobs": [], "is_checking": False}
     rows = host_jobs_visible(request.user).filter(kind=HostJobKind.DRIFT).order_by("-pk")[:200]

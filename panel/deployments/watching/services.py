@@ -178,8 +178,8 @@ def _unknown(host: Host) -> Observed:
 
 
 def _reach(state: SiteState, seen: Observed) -> Observed:
-    """Return the panel's observation, as unknown if it failed and the panel never reached the site: a network between
-    them may be closed.
+    """Return the panel's observation of a site; unknown instead of failing if the panel never reached the site, whose
+    network may be closed to the panel.
     """
     was_reached = state.reach != Health.UNKNOWN
     return seen if seen.is_well or was_reached else Observed(None, f"Never reached from the panel: {seen.words}")

@@ -85,9 +85,7 @@ def _edit(found: Adoptable, drift: Drift) -> _Edit:
 
 
 def _tried(actor: User, edit: _Edit, definition: SiteData) -> SiteSpec:
-    """Return the frozen site with a definition. Raises ApplicationError if its files would differ from
-    the edited ones.
-    """
+    """Return the frozen site that a definition gives. ApplicationError if its files differ from the edited ones."""
     site, web_server = edit.found.site, edit.found.revision.web_server
     with transaction.atomic():
         _unpin(edit)

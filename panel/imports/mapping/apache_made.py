@@ -51,8 +51,8 @@ class Host:
         return ""
 
     def rules(self, rewrites: list[RewriteData], try_files: list[str]) -> None:
-        """Set rewrites and try_files of the server block; PHP locations get try_files too, because they
-        have their own.
+        """Set rewrites and try_files of the server block, and try_files of its PHP locations, which do not
+        inherit it.
         """
         self.block["rewrites"] = rewrites
         if not try_files:

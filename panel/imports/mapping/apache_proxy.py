@@ -162,7 +162,7 @@ def websockets(made: Host) -> tuple[set[int], set[str]]:
 
 
 def _upgrades(made: Host, rule: Node, conditions: list[Node]) -> str:
-    """Return the server of a rewrite rule that passes WebSockets to where all requests go; "" for other rules."""
+    """Return the server to which a rewrite rule passes WebSockets, if ProxyPass sends all requests there; else ""."""
     if len(rule.args) != 3 or rule.args[0] not in (*apache_rewrites.ANYTHING, "/?(.*)", "^/?(.*)", "/(.*)"):
         return ""
     match = TARGET.match(rule.args[1].replace("/$1", "/").replace("$1", "/").replace("%{REQUEST_URI}", "/"))
@@ -202,10 +202,10 @@ def _sets_scheme(made: Host, node: Node) -> bool:
 
 
 def preserve_host(made: Host, node: Node) -> str | None:
-    """Accept ProxyPreserveHost: `passed` has set the Host header of the locations by it."""
+    """Accept ProxyPreserveHost, from which `passed` derives the Host header of the locations."""
     return ""
 
 
 def add_headers(made: Host, node: Node) -> str | None:
-    """Accept ProxyAddHeaders of a virtual host that proxies: `passed` has set the headers of the locations by it."""
+    """Accept ProxyAddHeaders of a virtual host that proxies: `passed` derives the headers of the locations from it."""
     return "" if any(item.low in ("proxypass", "location") for item in made.own) else None

@@ -155,7 +155,7 @@ def free_name(wanted: str, taken: Iterable[str]) -> str:
 
 
 def printed(node: Node, engine: str) -> str:
-    """Print a directive in the syntax of an engine."""
+    """Return a directive as text in the syntax of an engine."""
     return "\n".join(PRINTERS[engine](node, 0))
 
 

@@ -1,5 +1,5 @@
-"""Map the response caching of an nginx location: proxy_cache, fastcgi_cache and uwsgi_cache with related directives,
-completely or not at all: then they stay raw.
+"""Map the response caching of an nginx location: proxy_cache, fastcgi_cache and uwsgi_cache with related directives.
+Either all of them are mapped, or all stay raw.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def _times(nodes: list[Node]) -> list[CacheTimeData]:
 
 
 def _skipped(place: Location, kind: str) -> tuple[list[str], bool, bool] | None:
-    """Return the conditions under which the cache is bypassed, as (cookies, whether any query is one, whether a
-    password is none); None for other conditions, or if cache_bypass and no_cache differ.
+    """Return what bypasses the cache, as (names of cookies, True if any query does, True if a password does not);
+    None for other conditions, or if cache_bypass and no_cache differ.
     """
     lists = [
         {word for node in place.chain.effective(f"{kind}_{name}") for word in node.args}

@@ -162,7 +162,7 @@ def timeouts(place: Location, module: str) -> None:
 
 
 def fastcgi(place: Location) -> frozenset[str] | None:
-    """Map a location with fastcgi_pass; return the names of the mapped directives, None if the model cannot express it."""
+    """Map a location with fastcgi_pass; return the names of mapped directives, None if the model cannot express it."""
     node = next(item for item in place.own if item.name == "fastcgi_pass")
     address = _single(place, node.value)
     if address is None or fits(validators.validate_upstream_address, address):

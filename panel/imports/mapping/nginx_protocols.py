@@ -23,7 +23,7 @@ _HEADER = re.compile(r"HTTP_[A-Z0-9_]+")
 
 
 def grpc(place: Location) -> frozenset[str] | None:
-    """Names of the mapped directives; None if the model cannot express the location."""
+    """Map a location with grpc_pass; return the names of mapped directives, None if the model cannot express it."""
     node = next(item for item in place.own if item.name == "grpc_pass")
     match = _GRPC.fullmatch(node.value)
     if match is None or "$" in node.value:
@@ -44,7 +44,7 @@ def grpc(place: Location) -> frozenset[str] | None:
 
 
 def uwsgi(place: Location) -> frozenset[str] | None:
-    """Names of the mapped directives; None if the model cannot express the location."""
+    """Map a location with uwsgi_pass; return the names of mapped directives, None if the model cannot express it."""
     node = next(item for item in place.own if item.name == "uwsgi_pass")
     match = _UWSGI.fullmatch(node.value)
     if match is None or "$" in node.value:

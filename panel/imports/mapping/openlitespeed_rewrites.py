@@ -1,4 +1,4 @@
-"""Map the rewrite rules of an OpenLiteSpeed virtual host or .htaccess file to rewrites or try_files, or keep them raw."""
+"""Map rewrite rules of an OpenLiteSpeed virtual host or .htaccess file to rewrites or try_files, or keep them raw."""
 
 from __future__ import annotations
 
