@@ -1,4 +1,4 @@
-"""All calls of this app to the agents of hosts: transactions, drift, probes, logs, and DNS."""
+"""Calls from the deployments app to the agents on hosts: transactions, drift, probes, logs, and DNS lookups."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def preflight(host: Host, logs: Sequence[str], *, roots: Collection[str]) -> Pre
 
 
 def observed(host: Host, probes: Sequence[protocol.Probe]) -> list[Message]:
-    """Send the probes on the host now and return the observed responses, in order; fewer if time runs out."""
+    """Let the host's agent send probes now; return the observed responses, in order; fewer if time runs out."""
     args = {"probes": protocol.plain(list(probes))}
     found: list[Message] = _call(host, "observe", args, ANSWERS_TIMEOUT_S)["rows"]
     return found

@@ -167,7 +167,7 @@ class Deployment(Job):
 
     @property
     def part_words(self) -> str:
-        """Name of this deployment's purpose, for pages: a move between hosts has one part per host."""
+        """Name of the deployment's purpose, for pages: a move between hosts has one part per host."""
         if self._takes_off_for_a_move:
             return gettext("Move: remove")
         if self.kind == DeploymentKind.MOVE and any(line.comes_from_elsewhere for line in self.plan.sites):
@@ -194,7 +194,7 @@ class Deployment(Job):
 
     @property
     def status_words(self) -> str:
-        """Status for pages: *Replaced* if a newer plan replaced this one, *Verified* if all sites responded as
+        """Status for pages: *Replaced* if a newer plan took its place, *Verified* if all sites responded as
         expected.
         """
         if self.superseded_by_id:

@@ -167,32 +167,32 @@ class Hosts(Resource):
     @extend_schema(request=EmptySerializer, responses={202: HostJobSerializer})
     @action(detail=True, methods=["post"])
     def check(self, request: Request, name: str = "") -> Response:
-        """Check the host: connect, read its facts, and find the installed web servers."""
+        """Queue a check of the host: connect, read its facts, and find the installed web servers."""
         return self._queue_job(HostJobKind.CHECK)
 
     @extend_schema(request=EmptySerializer, responses={202: HostJobSerializer})
     @action(detail=True, methods=["post"], url_path="install-gallop")
     def install_native(self, request: Request, name: str = "") -> Response:
-        """Install gallop, the bundled web server, on the host."""
+        """Queue a job that installs gallop, the bundled web server, on the host."""
         return self._queue_job(HostJobKind.INSTALL_NATIVE)
 
     @extend_schema(request=EmptySerializer, responses={202: HostJobSerializer})
     @action(detail=True, methods=["post"], url_path="replace-key")
     def replace_key(self, request: Request, name: str = "") -> Response:
-        """Replace the SSH key of the host: the new key is allowed and tried before the old key is removed."""
+        """Queue a job that replaces the SSH key of the host: the new key is tried before the old one is removed."""
         return self._queue_job(HostJobKind.ROTATE_KEY)
 
     @extend_schema(request=EmptySerializer, responses={202: HostJobSerializer})
     @action(detail=True, methods=["post"], url_path="check-drift")
     def check_drift(self, request: Request, name: str = "") -> Response:
-        """Check whether managed files were edited on the host; results are at /drifts/."""
+        """Queue a check for managed files that were edited on the host; results are at /drifts/."""
         return self._queue_job(HostJobKind.DRIFT)
 
     @extend_schema(request=PrepareInput, responses={202: HostJobSerializer})
     @action(detail=True, methods=["post"])
     def prepare(self, request: Request, name: str = "") -> Response:
-        """List the packages that a benchmark application needs; the job's result has them. With `plan`, the uuid of
-        such a job, install exactly its packages, or nothing.
+        """Queue a job whose result lists the packages that a benchmark application needs. With `plan`, the uuid of such
+        a job, install exactly the listed packages, or nothing.
         """
         values = {key: str(value) for key, value in self.body(PrepareInput).items()}
         kind = HostJobKind.PREPARE
@@ -282,7 +282,7 @@ class WebServers(Resource):
     @extend_schema(request=ServiceInput, responses={202: HostJobSerializer})
     @action(detail=True, methods=["post"])
     def service(self, request: Request, pk: str = "") -> Response:
-        """Start, stop or reload the web server."""
+        """Queue a job that starts, stops or reloads the web server."""
         web_server = self.get_object()
         params = {"web_server": web_server.pk, "action": self.body(ServiceInput)["action"]}
         return queued(

@@ -49,9 +49,7 @@ def authorities_once() -> Iterator[None]:
 
 
 def with_authorities(work: Callable[[T], R]) -> Callable[[T], R]:
-    """Wrap `work` for threads that handle many hosts: the SSH authorities are read once, now, and not
-    by the threads.
-    """
+    """Wrap `work` for threads that handle many hosts: the SSH authorities are read now, once for all threads."""
     known = [host_authorities()]
 
     def knowing(item: T) -> R:

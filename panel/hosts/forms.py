@@ -42,7 +42,7 @@ class LogSearchForm(Form):
 
     @property
     def search(self) -> Search:
-        """Search that a valid form describes."""
+        """Search with the day and text of a valid form."""
         return Search(self.cleaned_data["day"], self.cleaned_data["text"])
 
 

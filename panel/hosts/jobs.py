@@ -118,8 +118,8 @@ def install_native(job: HostJob) -> dict[str, object]:
 
 
 def prepare(job: HostJob) -> dict[str, object]:
-    """List the packages that an application needs, or install those of a plan (agents/host/applications.py, run). Check
-    the host again if packages were installed or none are missing.
+    """List the packages that a benchmark application needs, or install those of a plan (agents/host/applications.py,
+    run). Check the host again if packages were installed or none are missing.
     """
     asked = {"name": job.params["application"], "action": "plan"}
     timeout = PLAN_TIMEOUT_S

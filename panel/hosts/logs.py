@@ -79,12 +79,12 @@ class Search:
 
 
 def log_search(host: Host, path: str, roots: Sequence[str], wanted: Search) -> LogPeriod:
-    """Search a log and its rotated files; raises the errors of `log_period`."""
+    """Return the lines of a log and its rotated files that a Search finds; raises the errors of `log_period`."""
     begin = timezone.make_aware(dt.datetime.combine(wanted.day, dt.time()))
     end = timezone.make_aware(dt.datetime.combine(wanted.day + dt.timedelta(days=1), dt.time()))
     return log_period(host, path, roots=roots, begin=begin, end=end, text=wanted.text, most=wanted.most)
 
 
 def host_log_search(host: Host, log: ServerLog, wanted: Search) -> LogPeriod:
-    """Search one of `host_logs` and its rotated files; raises the errors of `log_period`."""
+    """Return the lines that a Search finds in one of `host_logs`; raises the errors of `log_period`."""
     return log_search(Host.objects.get(pk=host.pk), log.path, [log.root], wanted)

@@ -27,7 +27,7 @@ def version(host: Host, application: str) -> str:
 
 
 def services(packages: list[dict[str, str]]) -> tuple[list[str], list[str]]:
-    """Return the packages of a plan that bring a new service, and those that upgrade the package of a service."""
+    """Return the names of a plan's packages that bring a new service, and of those that upgrade a service."""
     found = [package for package in packages if _SERVICE.match(package["name"])]
     return [item["name"] for item in found if not item["was"]], [item["name"] for item in found if item["was"]]
 

@@ -44,7 +44,7 @@ class Row:
 
     @property
     def items(self) -> list[Item]:
-        """Directives of the site, those that need attention first; within an outcome in the order of the files."""
+        """Directives of the site, those that need attention first; of equal outcomes in the order of the files."""
         return sorted(self.found.items, key=lambda item: _ORDER.index(item.outcome))
 
     @property

@@ -189,7 +189,9 @@ def _zip(data: bytes) -> Iterator[tuple[str, _Entry]]:
 
 
 def _unpacked(data: bytes) -> bytes:
-    """Decompress gzip, bzip2 or xz, at most MAX_UNPACKED_BYTES: 16 MiB can expand to terabytes."""
+    """Decompress gzip, bzip2 or xz. Raises ApplicationError above MAX_UNPACKED_BYTES: 16 MiB can expand
+    to terabytes.
+    """
     opened = next((opener for magic, opener in _PACKED.items() if data.startswith(magic)), None)
     if opened is None:
         return data

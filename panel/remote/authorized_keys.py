@@ -25,8 +25,8 @@ TIMEOUT_S = 30.0
 
 def key_add(target: Target, line: str, beside: Sequence[str]) -> None:
     """Add the public key in `line` to authorized_keys, with the options of the first line that has a key of `beside`.
-    Raises ApplicationError if the file lacks the keys `beside`, with which the panel signs in: then sshd reads another
-    file. Raises RemoteError.
+    Raises RemoteError, and ApplicationError if the file has none of the keys `beside`, with which the panel signs in:
+    then sshd reads another file.
     """
 
     def changed(lines: list[str]) -> list[str]:

@@ -1,9 +1,8 @@
 """Build the host agent as one zip archive that Python runs.
 
-The archive holds the sources and, beside them, what the panel's Python compiled them to (PEP 552, unchecked). A host
-with the same version of Python loads the compiled modules, any other from 3.8 on the sources: zipimport looks at the
-version by itself. The name is made of the sources' digest, so every worker uploads the same name and a host needs it
-once.
+The archive has the sources and the bytecode that the panel's Python compiled (PEP 552, unchecked). A host with the same
+version of Python loads the bytecode, any other from 3.8 on the sources: zipimport checks the version. The name has the
+digest of the sources, so every worker uploads the same name, and a host needs it once.
 """
 
 from __future__ import annotations

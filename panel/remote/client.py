@@ -70,7 +70,7 @@ class _Waiting:
         self.heard(message)
 
     def taken(self) -> None:
-        """Count one message as processed."""
+        """Count the oldest unprocessed message as processed."""
         self._bytes -= self._sizes.popleft()
 
 

@@ -1,4 +1,4 @@
-"""API views that put sites into maintenance and end it."""
+"""API views to start and to end the maintenance of sites."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Sites(StrictSerializer):
 
 
 class MaintenanceEnd(_Sites):
-    """Sites whose maintenance ends."""
+    """Names or tags of the sites whose maintenance ends."""
 
 
 class MaintenanceInput(_Sites, StrictModelSerializer):

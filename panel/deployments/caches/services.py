@@ -1,4 +1,4 @@
-"""Purge a site's cached responses on request."""
+"""Service that deletes a site's cached responses on request."""
 
 from __future__ import annotations
 

@@ -37,7 +37,9 @@ UNKNOWN_RESULT = (
 
 
 def _require_main(actor: User, deployments: Iterable[Deployment]) -> None:
-    """Require an administrator if one of the deployments changes a main file, which belongs to no site and no team."""
+    """Raise PermissionDenied unless the actor may administer, if a deployment changes a main file,
+    which has no team.
+    """
     if any(row.kind == DeploymentKind.MAIN for row in deployments):
         require(actor, Action.ADMINISTER)
 
@@ -222,7 +224,7 @@ def _take_back_disabling(rows: QuerySet[Deployment]) -> None:
 
 
 def disabling_take_back(deployment: Deployment) -> None:
-    """Enable the sites again that a deployment was to disable, because it did not succeed or was canceled."""
+    """Enable the sites again that a deployment should have disabled, because it failed or was canceled."""
     sites = Site.objects.filter(deployment_items__deployment=deployment, enabled=False)
     disabled = list(sites.values_list("pk", flat=True))
     Site.objects.filter(pk__in=disabled).update(enabled=True)

@@ -134,7 +134,7 @@ def _probe(asked: Asked, number: int, listen: Listen, host: str, path: str) -> P
 
 
 def _was(old: SiteSpec | None, listen: Listen, host: str) -> tuple[str, int] | None:
-    """Return the address and port at which the live revision serves this host name and scheme; None if it does not."""
+    """Return the address and port at which the revision `old` serves a host name with or without TLS; None if not."""
     if old is None:
         return None
     places = [
@@ -149,7 +149,7 @@ def _was(old: SiteSpec | None, listen: Listen, host: str) -> tuple[str, int] | N
 
 
 def extras_of(asked: Asked) -> list[Probe]:
-    """Return probes of one path of each location and of the busiest paths, on one listen of each server block."""
+    """Return probes of one path of each location, and of the busiest paths in the log, on one listen of each block."""
     found = []
     for number, block in enumerate(asked.new.blocks):
         host = host_for(block)

@@ -61,7 +61,7 @@ def jobs_make(groups: Sequence[Group]) -> list[Dispatch]:
 
 @dataclass(frozen=True)
 class _Facts:
-    """Database rows that transactions need in addition to their deployments; `moves` as `_moves` returns them."""
+    """Data from the database that transactions need in addition to their deployments; `moves` is from `_moves`."""
 
     live: dict[int, list[SiteState]]
     taking: Collection[int]
@@ -87,8 +87,8 @@ class _Draft:
         self.stand: dict[int, list[FileRecord]] = {}
 
     def add_web_server_files(self, entries: dict[int, list[Entry]]) -> None:
-        """Add the shared files of the web servers, with the state found on the host at confirmation. A main file is
-        planned separately and depends on no site.
+        """Add the shared files of the web servers, with the state on the host that the confirmed plan showed. A main
+        file is planned separately and depends on no site.
         """
         if self.is_of_main:
             return
@@ -126,7 +126,7 @@ class _Draft:
         return found
 
     def _elsewhere(self, asked: Sequence[Asked], facts: _Facts) -> tuple[Elsewhere, ...]:
-        """Return the old hosts of sites that this deployment moves."""
+        """Return the old hosts of the sites that the transaction moves, with their sites and log folders."""
         places: dict[Host, list[Revision]] = defaultdict(list)
         for revision in facts.moves.get(self.deployment.pk, {}).values():
             places[revision.web_server.host].append(revision)

@@ -184,7 +184,7 @@ def _ask_before(job: Dispatch) -> Before | None:
 
 
 def _ask_after(job: Dispatch, before: Before | None) -> Message | None:
-    """Request the compared addresses after the change and return the complete comparison; None if none was begun."""
+    """Request the compared addresses after the change; return the complete comparison, or None if none was begun."""
     begun = before.comparison if before is not None else job.deployment.comparison
     if not begun or begun["complete"]:
         return None

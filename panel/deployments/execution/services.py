@@ -124,7 +124,7 @@ class _Batch:
         self._asked: dict[int, tuple[Dispatch, Asked]] = {}  # requests sent without a waiting thread, by deployment
 
     def run(self, groups: Sequence[Group]) -> None:
-        """Run until each deployment of the groups has ended or is released."""
+        """Carry out the deployments of the groups, and return when each has ended or is released."""
         host_agent.connect_soon(group[0].host for group in groups)  # connect while the requests are built
         jobs = self._prepared(groups)
         jobs = self._begun(jobs)
@@ -139,7 +139,7 @@ class _Batch:
     # --- before anything is sent ---
 
     def _prepared(self, groups: Sequence[Group]) -> list[Dispatch]:
-        """Build the requests of the batch. A group that cannot be prepared ends alone and does not delay the others."""
+        """Build the transactions of the groups. A group that cannot be prepared ends and does not delay the others."""
         return _each_or_all(groups, jobs_make, self._unprepared)
 
     def _unprepared(self, group: Group, error: Exception) -> None:
@@ -150,7 +150,9 @@ class _Batch:
             self._separate(group, "the panel could not prepare it")
 
     def _begun(self, jobs: Sequence[Dispatch]) -> list[Dispatch]:
-        """Set `started_at`, because from now on a request may reach the host; return the jobs that are still owned."""
+        """Set `started_at`, because from now on a request may reach the host; return the jobs that the worker still
+        owns.
+        """
         now = timezone.now()
         rows = [row for job in jobs for row in job.group]
         for job in jobs:
@@ -168,7 +170,7 @@ class _Batch:
         return left
 
     def _is_whole(self, job: Dispatch, kept: Collection[int]) -> bool:
-        """Return whether all deployments of a transaction are still owned; if only some are, requeue these."""
+        """Return whether the worker still owns all deployments of a transaction; if only some, requeue them."""
         own = tuple(row for row in job.group if row.pk in kept)
         if own and len(own) < len(job.group):
             self._separate(own, "one of its deployments was given up")
@@ -274,8 +276,8 @@ class _Batch:
         _release(self._claim, dict.fromkeys(group, f"Deployed alone, because together with others it failed: {why}"))
 
     def _broke(self, group: Group, error: Exception) -> None:
-        """Handle an exception in the panel: requeue deployments whose request may have reached the host, to ask for
-        their result later; record the others as failed.
+        """Handle an exception in the panel: requeue the deployments of the group if their request may have reached the
+        host, whose result is requested later; otherwise record them as failed.
         """
         logger.error("deployment %s broke", group[0].uuid, exc_info=error)
         if group[0].started_at is None:

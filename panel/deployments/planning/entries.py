@@ -45,8 +45,8 @@ class Entry:
         return signature(self.old)
 
     def as_file(self, shown: PlanFile | None = None) -> PlanFile:
-        """Return the PlanFile of this path, without its diff. `shown` is the path's PlanFile in the confirmed plan,
-        with the state on the host that the admin accepted.
+        """Return the PlanFile of the path, without its diff. `shown` is the path's PlanFile in the confirmed plan, with
+        the state on the host that the admin accepted.
         """
         if shown and shown.found_sha256 is not None:
             self.found = Found(self.path, shown.found_sha256, "")

@@ -78,7 +78,7 @@ def _root_of(path: str, host: Host) -> str:
 
 
 def placed_words(warnings: Iterable[PlanWarning], files: Sequence[PlanFile]) -> list[PlanWarning]:
-    """Return the warnings of a plan, with other text for missing folders that the plan creates with a placeholder."""
+    """Return the warnings of a plan; those about folders that the plan creates with a placeholder get another text."""
     made = {(file.site, file.path.rpartition("/")[0]) for file in files}
     found = []
     for warning in warnings:

@@ -246,8 +246,8 @@ def web_server_entries(
 
 
 def _ask_all(drafts: Sequence[_Draft], threads: ThreadPoolExecutor) -> list[Callable[[], str]]:
-    """Ask the hosts of all drafts; the returned functions record the answers in the draft and return why that failed,
-    or "".
+    """Ask the hosts of all drafts. Each returned function waits for a host's response, records it in the draft, and
+    returns "" or an error message.
 
     Each host without an open connection is asked in a thread; all others have been asked when this returns.
     """
@@ -265,8 +265,8 @@ def _is_ready(host: Host) -> bool:
 
 
 def _ask(draft: _Draft) -> Callable[[], str]:
-    """Ask one host about the files of a draft; the returned function waits for the response, as in `_ask_all`. Makes no
-    database query (`authorities_once`), because each thread would open its own connection.
+    """Ask one host about the files of a draft; return a function as in `_ask_all`. Makes no database query
+    (`authorities_once`), because each thread would open a connection.
     """
     host, entries = draft.host, draft.entries
     if host.status != HostStatus.READY:

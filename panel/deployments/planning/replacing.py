@@ -66,7 +66,9 @@ def _said(row: ReplacedFile, text: str, sites: Collection[int]) -> str:
 
 
 def _open_rows(changes: Sequence[Change]) -> list[tuple[ReplacedFile, list[Change]]]:
-    """Return the original files from which first deployments of adopted sites remove lines, each with these changes."""
+    """Return the original files from which some of the changes, first deployments of adopted sites, remove lines, each
+    with these changes.
+    """
     starting = [change for change in changes if change.new and not change.old]
     web_servers = {change.new.web_server_id for change in starting if change.new}
     found = []
@@ -83,7 +85,7 @@ def _open_rows(changes: Sequence[Change]) -> list[tuple[ReplacedFile, list[Chang
 
 
 def replaced(changes: Sequence[Change]) -> dict[int, list[Taken]]:
-    """Return what the changes do to the hosts' original files, by web server id."""
+    """Return the original files that first deployments of adopted sites change, by web server id."""
     rows = _open_rows(changes)
     texts = contents(row.original_id for row, _own in rows)
     found: dict[int, list[Taken]] = {}
@@ -118,7 +120,7 @@ def is_taking_over(changes: Sequence[Change]) -> set[int]:
 
 
 def replaced_done(revisions: Iterable[int]) -> None:
-    """Record that the sites of these revisions (ids) are live, without their lines in the host's original files."""
+    """Record that adopted sites are live (ids of revisions), and their lines gone from the host's original files."""
     deployed: dict[int, set[int]] = {}
     for web_server, site in (
         Revision.objects.filter(pk__in=list(revisions)).order_by().values_list("web_server", "site")

@@ -256,8 +256,8 @@ def site_rollback(*, actor: User, site: Site, revision: Revision) -> Deployment:
 
 
 def _deployed_or_not(chosen: Sequence[Site], *, with_disabled: bool = True) -> tuple[list[Site], list[Site]]:
-    """Split sites into (sites on a host: deployed, or disabled there; other sites). Raises Conflict if a deployment of
-    one of the others runs.
+    """Split sites into two lists: sites on a host (deployed, or disabled there), and sites on none. Raises Conflict if
+    a deployment of a site in the second list runs.
     """
     there = live_revisions(chosen).keys() | (disabled_revisions(chosen).keys() if with_disabled else set())
     nowhere = [site for site in chosen if site.pk not in there]

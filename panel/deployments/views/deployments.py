@@ -144,7 +144,7 @@ def _batch(request: Request, deployment: Deployment) -> list[Deployment]:
 
 @require_safe
 def detail(request: Request, uuid: UUID) -> HttpResponse:
-    """Show a waiting plan; after the confirmation, its progress and result."""
+    """Page of a deployment: the plan while it waits for confirmation, then progress and result."""
     deployment = _visible(request, uuid)
     batch = _batch(request, deployment)
     sites = [item.site for item in deployment.items.all()]  # without sites deleted since
@@ -213,13 +213,13 @@ def _draft_stays(deployment: Deployment) -> tuple[Site, Revision] | None:
 
 
 def _newer(request: Request, deployment: Deployment) -> Deployment | None:
-    """Return the plan that replaced a plan, if the user has access to all of its sites."""
+    """Return the newer plan that replaced `deployment`, if the user has access to all of its sites, or None."""
     newer = deployment.superseded_by
     return newer if newer and selectors.is_whole_visible(request.user, newer) else None
 
 
 def _also_edited(request: Request, batch: list[Deployment]) -> list[Drift]:
-    """Return other edited files of the same web servers, which a plan keeps.
+    """Return open drift in other files of the web servers of a batch: edits that its plans keep.
 
     The reload activates them, and if a site then responds differently, the deployment stops.
     """

@@ -1,4 +1,4 @@
-"""Pages of maintenance: start it for one or several sites, and end it."""
+"""Pages to start and to end the maintenance of sites."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _sites(request: Request, names: list[str]) -> list[Site]:
 
 
 def _shown(plans: list[Deployment]) -> HttpResponse:
-    """Redirect to the page of the first deployment, which lists the others of its batch; without plans to the sites."""
+    """Redirect to the page of the first deployment, which lists its batch, or to the list of sites without one."""
     return redirect("deployments:detail", plans[0].uuid) if plans else redirect("websites:list")
 
 

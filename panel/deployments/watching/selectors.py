@@ -30,8 +30,8 @@ def spec_of(revision: int) -> dict[str, Any]:
 
 
 def same_revision(states: list[SiteState]) -> list[SiteState]:
-    """Return the states whose live revision has not changed in the database since they were loaded. A deployment that
-    changed the others has observed them itself.
+    """Return the states whose live revision has not changed in the database since they were loaded. Where it changed,
+    the deployment has observed the site.
     """
     rows = SiteState.objects.filter(pk__in=[state.pk for state in states]).values_list("pk", "revision")
     now = dict(rows)

@@ -21,7 +21,7 @@ def zone_named(name: str) -> ZoneInfo | None:
 
 @dataclass(frozen=True)
 class Freeze:
-    """No changes from `begins` (inclusive) to `ends` (exclusive)."""
+    """Period without changes, from `begins` (inclusive) to `ends` (exclusive)."""
 
     begins: dt.datetime
     ends: dt.datetime
@@ -32,8 +32,8 @@ class Freeze:
 
 @dataclass(frozen=True)
 class Weekly:
-    """Changes on these days (0: Monday) from `opens` to `closes`, in the time zone; past midnight if `closes` is
-    earlier.
+    """Weekly window: changes are allowed on `days` (0: Monday) from `opens` to `closes` in the time zone `zone`, past
+    midnight if `closes` is earlier.
     """
 
     days: tuple[int, ...]
@@ -65,7 +65,7 @@ class Weekly:
 
 
 def is_open(times: Sequence[Weekly | Freeze], at: dt.datetime) -> bool:
-    """Return whether changes are allowed: in no freeze, and in a weekly window if there are any."""
+    """Return whether changes are allowed at a moment: in no freeze, and in a weekly window if there are any."""
     if any(item.covers(at) for item in times if isinstance(item, Freeze)):
         return False
     weekly = [item for item in times if isinstance(item, Weekly)]

@@ -25,7 +25,7 @@ _NAME_CHARACTERS = 50  # leaves room for a number
 def host_enrolled(
     *, name: str, address: str, port: int, username: str, host_key: str, tags: Iterable[str], teams: Collection[Team]
 ) -> Host:
-    """Create a host with its reported key and a new private key. The caller has checked its right to do so.
+    """Create a host with its reported host key and a new private key. The caller has checked the right to enroll.
 
     A name that is taken gets a number. Raises ValidationError by field.
     """

@@ -75,7 +75,7 @@ def bulk(request: Request) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def bulk_tag(request: Request) -> HttpResponse:
-    """Page to add and remove tags of the hosts in the query."""
+    """Page that adds and removes tags of the hosts in the query."""
     require(request.user, Action.ADMINISTER)
     hosts = _ticked(request, ticked(request, "host"))
     if not hosts:

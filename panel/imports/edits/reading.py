@@ -1,7 +1,7 @@
 """Convert an edit of a deployed file to a change of the site's definition. Pure functions.
 
 The importer reads the deployed and the edited files. The site's definition changes only where the two results differ,
-so everything that the importer cannot express stays as it is.
+so everything that the importer cannot express is kept.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Map the response caching of an Apache virtual host: mod_cache's directives, completely or not at all.
 
-mod_cache stores responses with an expiry time, and those without one only if CacheIgnoreNoLastMod is on, for
-CacheDefaultExpire. The model always stores both, so only such configurations are mapped.
+mod_cache stores responses without an expiry time only if CacheIgnoreNoLastMod is on, for CacheDefaultExpire. The model
+always stores them, so only configurations with CacheIgnoreNoLastMod are mapped.
 """
 
 from __future__ import annotations

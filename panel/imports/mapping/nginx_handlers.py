@@ -190,8 +190,8 @@ def fastcgi(place: Location) -> frozenset[str] | None:
 
 
 def _single(place: Location, target: str) -> str | None:
-    """Return the address of a fastcgi_pass target; if it names an upstream, that of its single server, None for
-    several.
+    """Return the address of a fastcgi_pass target: of an upstream with a single server, the server's;
+    None for several.
     """
     block = place.upstreams.get(target.lower())
     if block is None:

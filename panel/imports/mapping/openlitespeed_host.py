@@ -136,9 +136,7 @@ def _listeners(made: Host, node: Node) -> str:
 
 
 def _index(made: Host) -> None:
-    """Set the index files and autoindex of a virtual host, with those inherited from the server: the panel always
-    writes them.
-    """
+    """Set the index files and autoindex of a virtual host, own or inherited, because the panel always writes both."""
     values = {item.name: item.value for item in made.inside("index")}
     server = made.server("indexfiles") or "index.html"
     said = {"0": "", "1": server, "2": server}[values.get("useserver", "1" if not values else "0")[:1] or "0"]

@@ -1,4 +1,4 @@
-"""`manage.py register_local_host`: register and check this machine as the first host, and install gallop. Safe to
+"""`manage.py register_local_host`: register the panel's machine as a host, check it, and install gallop. Safe to
 repeat.
 
 With PADDOCK_LOCAL_HOST=0 the command does nothing: the panel's machine is not managed.
