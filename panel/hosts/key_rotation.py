@@ -21,8 +21,8 @@ from panel.remote.keys import new_private_key, public_lines
 
 
 def rotate(job: HostJob) -> dict[str, object]:
-    """Replace the SSH key of the job's host; return {"public_key": the new one}. ApplicationError if
-    the old one stays.
+    """Replace the SSH key of the job's host; return {"public_key": new key}. If that fails, the old key
+    stays in use.
     """
     host = job.host
     if host.connection != Connection.SSH or not host.private_key:

@@ -55,7 +55,7 @@ def certificates_deploy(host: Host, renewed: Sequence[tuple[Site, Certificate]])
 
 
 def revision_restore(site: Site, revision: Revision) -> Deployment | None:
-    """Queue a deployment that restores an earlier revision of a site; None if it is live, or if no revision is."""
+    """Queue a deployment that restores a revision of a site; return None if it is live, or the site is not deployed."""
     live = live_revision(site)
     if live is None or live.pk == revision.pk:
         return None

@@ -92,7 +92,7 @@ def url_of(probe: Probe) -> str:
 
 
 def begun(probes: Sequence[Probe], first: Sequence[Message], again: Sequence[Message]) -> list[Message]:
-    """Return the rows of a comparison before the change, from the responses to two rounds of the same requests."""
+    """Return the rows of a new comparison, from the responses to two rounds of requests before the change."""
     rows = []
     for probe, answer, second in zip(probes, first, again, strict=True):
         changing = sorted(_differences(answer, second))

@@ -20,7 +20,7 @@ def _waiting(kind: str) -> QuerySet[Deployment]:
 
 
 def supersede(actor: User | None, rows: Sequence[Deployment], sites: set[int]) -> None:
-    """Cancel waiting plans, with their batches, that have only sites of the new plan: `rows` with the site ids `sites`.
+    """Cancel waiting plans, with their batches, whose sites are all in `sites`: site ids of the new deployments `rows`.
 
     Runs while the new plan is stored. A plan with other sites keeps waiting.
     """
