@@ -194,9 +194,7 @@ class Deployment(Job):
 
     @property
     def status_words(self) -> str:
-        """Status for pages: *Replaced* if a newer plan took its place, *Verified* if all sites responded as
-        expected.
-        """
+        """Status for pages: *Replaced* if a newer plan took its place, *Verified* if all sites responded as expected."""
         if self.superseded_by_id:
             return gettext("Replaced")
         if self.status == DeploymentStatus.PLANNED and self.confirmed_at is not None:
@@ -280,7 +278,7 @@ class Step(models.Model):
 
 
 class SiteState(models.Model):
-    """Current state of a site on a host; written only by deployments, drift checks and the watch of live sites."""
+    """Current state of a site on a host; only deployments, drift checks and health checks of live sites write it."""
 
     site = models.OneToOneField(Site, on_delete=models.CASCADE, related_name="state")
     status = models.CharField(max_length=12, choices=SiteStatus.choices, default=SiteStatus.DRAFT, db_index=True)

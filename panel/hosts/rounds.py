@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 def hosts_round(work: Callable[[int], bool], hosts: Iterable[int], *, until: float, at_once: int, failure: str) -> int:
     """Call `work` with the primary key of each host; return the number of hosts for which it returned True.
 
-    No host is begun after `until` (time.monotonic). An exception is logged as `failure`, which contains %s for the
+    No call begins after `until` (time.monotonic). An exception is logged as `failure`, which contains %s for the
     primary key, and does not end the round.
     """
 

@@ -96,7 +96,7 @@ class ExplanationSerializer(serializers.Serializer[Any]):
     )
 )
 class DeployableSites(Sites):
-    """Sites: their domains, content and settings. Changes here reach a host only through a deployment."""
+    """Sites: their domains, content and settings. Changes of a site reach its host only through a deployment."""
 
     dry_run_actions = Sites.dry_run_actions | {"rollback", "set_back", "disable", "take_off", "move"}
     parameters = {

@@ -51,7 +51,7 @@ def _samples(location: Location) -> list[str]:
 
 
 def requests_of(specs: Iterable[SiteSpec]) -> list[Probe]:
-    """Return the requests to compare, taken from the server blocks in turn; at most MAX_REQUESTS."""
+    """Return the requests whose responses are compared, taken from the server blocks in turn; at most MAX_REQUESTS."""
     rows = [_of_block(block) for spec in specs for block in spec.blocks]
     found: list[Probe] = []
     for number in range(max((len(row) for row in rows), default=0)):

@@ -76,8 +76,8 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Before:
-    """Responses of adopted sites before the change (comparing); record them at once, because they cannot be repeated
-    later.
+    """Responses of adopted sites before the change, the first half of a comparison (comparing.py). Record them at once:
+    they cannot be requested again later.
     """
 
     comparison: Message

@@ -212,8 +212,8 @@ def _renames(files: list[PlanFile]) -> list[PlanFile]:
 def web_server_records(
     groups: Mapping[WebServer, Sequence[Change]], live: Mapping[int, Sequence[SiteState]]
 ) -> dict[int, list[FileRecord]]:
-    """Render and store the shared files of web servers for all sites that are live after the changes, by web server id.
-    `live`: sites that stay unchanged.
+    """Render and store the shared files of web servers for all sites that are live after the changes; return their file
+    records by web server id. `live`: sites that stay unchanged.
 
     Managed main configurations are not included; they change with the server (hosts.native), not with sites.
     """
@@ -246,8 +246,8 @@ def web_server_entries(
 
 
 def _ask_all(drafts: Sequence[_Draft], threads: ThreadPoolExecutor) -> list[Callable[[], str]]:
-    """Ask the hosts of all drafts. Each returned function waits for a host's response, records it in the draft, and
-    returns "" or an error message.
+    """Ask the hosts of all plans under construction (`drafts`). Each returned function waits for a host's response,
+    records it in the plan, and returns "" or an error message.
 
     Each host without an open connection is asked in a thread; all others have been asked when this returns.
     """
@@ -265,8 +265,8 @@ def _is_ready(host: Host) -> bool:
 
 
 def _ask(draft: _Draft) -> Callable[[], str]:
-    """Ask one host about the files of a draft; return a function as in `_ask_all`. Makes no database query
-    (`authorities_once`), because each thread would open a connection.
+    """Ask the host of a plan under construction about its files; return a function as in `_ask_all`. Makes no database
+    query (`authorities_once`), because each thread would open a connection.
     """
     host, entries = draft.host, draft.entries
     if host.status != HostStatus.READY:

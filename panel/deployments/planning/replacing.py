@@ -66,8 +66,8 @@ def _said(row: ReplacedFile, text: str, sites: Collection[int]) -> str:
 
 
 def _open_rows(changes: Sequence[Change]) -> list[tuple[ReplacedFile, list[Change]]]:
-    """Return the original files from which some of the changes, first deployments of adopted sites, remove lines, each
-    with these changes.
+    """Return pairs of an original file and the changes, first deployments of adopted sites, that remove
+    lines from it.
     """
     starting = [change for change in changes if change.new and not change.old]
     web_servers = {change.new.web_server_id for change in starting if change.new}

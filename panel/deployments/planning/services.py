@@ -64,7 +64,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Then:
-    """Deployment to wait for before a deployment starts, and changes after its success; fields as in `Deployment`."""
+    """Fields of a new Deployment: the deployment that it waits for, and the follow-up after its success."""
 
     on_success: OnSuccess = OnSuccess.NOTHING
     target: WebServer | None = None

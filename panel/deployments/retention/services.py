@@ -42,7 +42,7 @@ def _deployments_forget(before: dt.datetime) -> int:
 
 
 def _limits(sites: Iterable[int]) -> dict[int, int]:
-    """Return the id of the oldest deployment to keep for each site, 0 if it has fewer than KEPT_OF_SITE; by site id."""
+    """Return, by site id, the id of the oldest deployment to keep; 0 if the site has fewer than KEPT_OF_SITE."""
     found = {}
     for site in sites:
         newest = DeploymentItem.objects.filter(site=site).order_by("-deployment").values_list("deployment", flat=True)

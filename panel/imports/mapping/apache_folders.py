@@ -76,8 +76,8 @@ def _is_plain(item: Node) -> bool:
 
 
 def _ruled(made: Host, rules: list[Node]) -> bool:
-    """Map rewrite rules in the section of the document root, such as "files first" of many applications; return False
-    if the model cannot express them.
+    """Map rewrite rules in the section of the document root, for example those that send requests for missing files to
+    an application; return False if the model cannot express them.
     """
     if not apache_rewrites.is_on(rules):
         return True

@@ -1,4 +1,4 @@
-"""State of an Apache virtual host while it is mapped to a server block of the model."""
+"""State of the mapping of an Apache virtual host to a server block of the model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from panel.websites.definitions import BlockData, LocationData, RewriteData
 
 
 class Host:
-    """A virtual host while it is mapped: its directives (`own`), those outside (`around`), and the `block` so far."""
+    """State of mapping a virtual host: its directives (`own`), those outside (`around`), and the `block` so far."""
 
     def __init__(
         self, draft: Draft, node: Node, own: tuple[Node, ...], prefix: str, around: Sequence[Node] = ()

@@ -28,7 +28,7 @@ _SIZES = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 @dataclass
 class Draft:
-    """A site while it is mapped: the parts of its definition, and the outcome of every directive."""
+    """State of the mapping of one site: the parts of its definition so far, and the outcome of every directive."""
 
     web_server: WebServerSpec
     items: list[Item] = field(default_factory=list)

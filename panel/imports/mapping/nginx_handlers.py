@@ -190,9 +190,7 @@ def fastcgi(place: Location) -> frozenset[str] | None:
 
 
 def _single(place: Location, target: str) -> str | None:
-    """Return the address of a fastcgi_pass target: of an upstream with a single server, the server's;
-    None for several.
-    """
+    """Return the address of a fastcgi_pass target; for an upstream, that of its only server, None if it has several."""
     block = place.upstreams.get(target.lower())
     if block is None:
         return target

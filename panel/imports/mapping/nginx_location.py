@@ -43,7 +43,7 @@ class Chain:
 
 
 class Location:
-    """A location while it is mapped: the site's draft, the location's data so far (`row`), and the levels around it."""
+    """State of mapping a location: the site's draft, the location's data so far (`row`), and the levels around it."""
 
     def __init__(
         self, draft: Draft, node: Node, chain: Chain, where: str, upstreams: dict[str, Node], prefix: str

@@ -27,7 +27,7 @@ TLS_WORDS = {"ssl_protocols": ("TLSv1.2", "TLSv1.3")}
 
 
 class Server:
-    """An nginx `server` while it is mapped to `block`. `http` are the directives around it, which it inherits."""
+    """State of the mapping of an nginx `server` to `block`. `http` are the directives around it, which it inherits."""
 
     def __init__(self, draft: Draft, node: Node, http: Sequence[Node], upstreams: dict[str, Node], prefix: str) -> None:
         self.draft = draft

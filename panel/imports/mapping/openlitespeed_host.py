@@ -27,7 +27,7 @@ USED = ("proxy", "fcgi")
 
 
 class Host:
-    """An OpenLiteSpeed virtual host while it is mapped to `block`. `around`: settings of the server for all of them."""
+    """State of the mapping of a virtual host to `block`. `around`: the server's settings for all virtual hosts."""
 
     def __init__(self, draft: Draft, node: Node, around: Sequence[Node], prefix: str) -> None:
         self.draft = draft
