@@ -194,7 +194,7 @@ class Deployment(Job):
 
     @property
     def status_words(self) -> str:
-        """Status for pages: *Replaced* if a newer plan took its place, *Verified* if all sites responded as expected."""
+        """Status for pages: *Replaced* if a newer plan took its place, *Verified* if all sites respond as expected."""
         if self.superseded_by_id:
             return gettext("Replaced")
         if self.status == DeploymentStatus.PLANNED and self.confirmed_at is not None:

@@ -29,7 +29,7 @@ def live_version_is_draft(site: Site, revision: int) -> bool:
 
 
 def live_versions_recognize(changes: Iterable[Change]) -> None:
-    """Record that drafts equal their live revisions, if a plan found so, for example after a change was reversed."""
+    """Record the drafts that a plan found to equal their live revisions, for example after a change was reversed."""
     for change in changes:
         if change.new and change.old and change.new.pk == change.old.pk and change.version:
             site = Site(pk=change.site.pk, version=change.version)

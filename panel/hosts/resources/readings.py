@@ -126,8 +126,8 @@ def reading_of(data: Mapping[str, Any], *, asked_at: float, received_at: float) 
 
 
 def since(reading: Reading, before: Reading | None) -> Reading:
-    """Return the reading with `cpu_share` set: the busy share of the processors since the reading `before`. Unchanged
-    without one, or after a reboot.
+    """Return the reading with `cpu_share` set: the busy share of the processors since the reading `before`. Without
+    that reading, and after a reboot, the share stays unknown.
     """
     numbers = (reading.cpu_busy, reading.cpu_total)
     earlier = (before.cpu_busy, before.cpu_total) if before else (None, None)
