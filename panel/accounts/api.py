@@ -1,4 +1,4 @@
-"""Accounts over the API: me, users, teams, tokens."""
+"""REST endpoints of accounts: profile, users, teams, saved views, tokens, mail server, and self-check."""
 
 from __future__ import annotations
 
@@ -63,7 +63,10 @@ class MeView(ApiMixin):
 
 
 class SelfCheckView(ApiMixin):
-    """Check now what the panel needs to work: takes about a second."""
+    """Run the self-check: database, worker, scheduler, gallop, load tools, mail, and disk of the panel.
+
+    Takes about a second.
+    """
 
     reads = Action.ADMINISTER
 
@@ -117,7 +120,7 @@ class Teams(Resource):
 
 
 class SavedViews(Resource):
-    """The caller's saved filters of lists, visible to nobody else."""
+    """The caller's saved views (named filters of lists), visible to nobody else."""
 
     model = SavedView
     serializer_class = SavedViewSerializer
@@ -133,7 +136,10 @@ class SavedViews(Resource):
 
     @extend_schema(request=SavedViewInput, responses={200: SavedViewSerializer, 201: SavedViewSerializer})
     def create(self, request: Request) -> Response:
-        """Save a list's query under a name; 200 if this replaced an existing view."""
+        """Save a list's query string under a name.
+
+        Status 200 if the caller already had a view of that name, 201 otherwise.
+        """
         values = self.body(SavedViewInput)
         page = SavedView.Page[values["page"].upper()]
         view = saved_views.view_save(actor=self.actor, page=page, name=values["name"], query=values["query"])
@@ -146,7 +152,7 @@ class SavedViews(Resource):
 
 
 class Users(Resource):
-    """Accounts, for administrators. Changes need a session with a recently confirmed password."""
+    """User accounts; only for administrators. Changes need a session with a recently confirmed password."""
 
     model = User
     serializer_class = UserSerializer
@@ -189,8 +195,9 @@ class Users(Resource):
     @extend_schema(request=EmptySerializer, responses=UserSerializer)
     @action(detail=True, methods=["post"], url_path="second-factor-off")
     def second_factor_off(self, request: Request, pk: str = "") -> Response:
-        """Turn off two-factor authentication for a user who lost the phone: the password alone then signs in, until a
-        new second factor is set up.
+        """Turn off two-factor authentication for a user, for example after a lost phone.
+
+        The user then signs in with the password alone, until they turn on two-factor authentication again.
         """
         require_sudo(request, "turn off two-factor authentication")
         user = self.get_object()
@@ -200,9 +207,8 @@ class Users(Resource):
     @extend_schema(request=EmptySerializer, responses=LinkSerializer)
     @action(detail=True, methods=["post"])
     def link(self, request: Request, pk: str = "") -> Response:
-        """Create a link by which the user sets a password. It is shown once, and mailed if possible.
-
-        Earlier links of the user end.
+        """Create a one-time link with which the user sets a new password.
+        The URL is shown only in this response, and mailed if possible. Earlier links of the user stop working.
         """
         require_sudo(request, "create a link to set a password")
         made = links.link_create(actor=self.actor, user=self.get_object())
@@ -211,7 +217,7 @@ class Users(Resource):
 
 
 class MailServerView(ApiMixin):
-    """The mail server. Changes need a session with a recently confirmed password."""
+    """The mail server that the panel sends mails with. Changes need a session with a recently confirmed password."""
 
     reads = writes = Action.ADMINISTER
 
@@ -222,7 +228,7 @@ class MailServerView(ApiMixin):
 
     @extend_schema(request=MailServerInput, responses=MailServerSerializer, operation_id="mail_server_update")
     def put(self, request: Request) -> Response:
-        """Set the mail server; it takes the place of the one in the environment."""
+        """Store a mail server; it replaces the mail server that the environment variables set."""
         require_sudo(request, "change the mail server")
         given = MailServerInput(data=request.data)
         given.is_valid(raise_exception=True)
@@ -231,7 +237,7 @@ class MailServerView(ApiMixin):
 
     @extend_schema(responses={204: None}, operation_id="mail_server_delete")
     def delete(self, request: Request) -> Response:
-        """Use the mail server of the environment again."""
+        """Delete the stored mail server, so that the mail server of the environment variables is used again."""
         require_sudo(request, "change the mail server")
         mail_server.mail_server_delete(actor=self.actor)
         return Response(status=204)
@@ -244,7 +250,7 @@ class MailServerView(ApiMixin):
 
 
 class MailTestView(ApiMixin):
-    """A test mail to the caller's own address."""
+    """Send a test mail to the caller's own address."""
 
     writes = Action.ADMINISTER
 
@@ -258,7 +264,8 @@ class Tokens(Resource):
 
     model = ApiToken
     serializer_class = TokenSerializer
-    # Read access suffices to manage one's own tokens; the service rejects revoking a token with more scopes than the
+    # Read access suffices to manage the caller's own tokens; the service rejects revoking a token with more scopes than
+    # the
     # caller's.
     writes = Action.VIEW
     filter_fields = {"name": ["exact", "icontains"], "prefix": ["exact", "in"]}

@@ -1,4 +1,4 @@
-"""Forms of accounts. Models validate single values; forms only collect them."""
+"""Forms of accounts. The models validate single values; the forms only collect them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NEW_PASSWORD = _("At least 12 characters. Use a few unrelated words, for exampl
 
 
 def _password(label: Any, *, new: bool = False, required: bool = True) -> forms.CharField:
-    """Password field that keeps spaces at both ends."""
+    """Password field that keeps leading and trailing spaces."""
     return forms.CharField(
         label=label,
         strip=False,
@@ -44,7 +44,7 @@ def _code(*, required: bool = True) -> forms.CharField:
 
 
 class _TwicePassword(Form):
-    """A new password, entered twice."""
+    """Form with a new password that is entered twice."""
 
     password = _password(_("Password"), new=True)
     again = _password(_("Repeat password"), new=True)
@@ -61,7 +61,7 @@ class _TwicePassword(Form):
         return data
 
     def _judge(self, password: str) -> None:
-        """Validate the password together with other errors, because the service is not called for an invalid form."""
+        """Add the errors of the password validators, because the service does not validate a form with other errors."""
         try:
             validate_password(password)
         except ValidationError as error:
@@ -89,7 +89,7 @@ class SetupForm(_TwicePassword):
 
 
 def _begin_at(form: Form, name: str) -> None:
-    """Focus a field on a page with a single purpose."""
+    """Give a field of the form the focus when the page opens; for pages with a single purpose."""
     form.fields[name].widget.attrs["autofocus"] = True
 
 
@@ -157,7 +157,7 @@ class ProfileForm(Form):
 
 
 class UserForm(Form):
-    """An account as seen by an administrator; the password is set only on creation or replacement."""
+    """Account form for administrators. The password is set only on creation or replacement."""
 
     username = forms.CharField(label=_("User name"), max_length=80, validators=[validate_username])
     email = forms.EmailField(label=_("Email"), required=False)
@@ -198,7 +198,7 @@ class ForgottenForm(Form):
 
 
 class NewPasswordForm(_TwicePassword):
-    """A password from a one-time link."""
+    """Form of a one-time link's page: the new password, entered twice."""
 
 
 class MailServerForm(Form):

@@ -39,8 +39,8 @@ _PRUNED_AT_ONCE = 8
 
 
 class Kind(StrEnum):
-    """Kind of secret. Passwords and codes are counted separately: a correct password must not reset
-    guesses of codes.
+    """Kind of a guessed secret.
+    Wrong guesses are counted per kind: a correct password must not clear the count of wrong codes.
     """
 
     PASSWORD = "password"  # noqa: S105 - a name
@@ -52,8 +52,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit: `free` wrong guesses have no delay; each further one doubles the delay, from `first` to `most` seconds.
-    One wrong guess expires every `forget` seconds.
+    """Limit of wrong guesses: the first `free` ones cause no delay.
+
+    Each further wrong guess doubles the delay, from `first` to at most `most` seconds. One wrong guess expires every
+    `forget` seconds.
     """
 
     free: int
@@ -62,12 +64,12 @@ class Limit:
     forget: float
 
     def delay(self, failures: float) -> float:
-        """Seconds to wait after this number of failures."""
+        """Return the seconds to wait after `failures` wrong guesses."""
         beyond = ceil(failures) - self.free
         return 0.0 if beyond < 0 else min(self.most, self.first * 2.0 ** min(beyond, 30))
 
     def left(self, failures: float, seconds: float) -> float:
-        """Number of failures that still count after this many seconds."""
+        """Return how many of `failures` wrong guesses still count after `seconds`."""
         return max(0.0, failures - max(0.0, seconds) / self.forget)
 
 
@@ -84,7 +86,7 @@ RANDOM = Limit(60, 1, 60, 5)
 
 
 class TooManyGuesses(Exception):
-    """Too many wrong guesses; nothing was checked. `retry_after` is in whole seconds."""
+    """Raised when too many wrong guesses were made; the guess was not checked. `retry_after` is in whole seconds."""
 
     def __init__(self, retry_after: int) -> None:
         self.retry_after = retry_after
@@ -94,7 +96,7 @@ class TooManyGuesses(Exception):
 
 @dataclass(frozen=True)
 class Guesser:
-    """Origin of a guess. `device` is a browser or session known for the account; "" if unknown."""
+    """Origin of a guess: a network, and a browser or session that is known for the account ("" if unknown)."""
 
     network: str
     device: str = ""
@@ -108,7 +110,9 @@ def wait_words(seconds: int) -> str:
 
 
 def network_of(address: str) -> str:
-    """Network that usually belongs to one party: /24 of IPv4, /64 of IPv6. An IPv4-mapped address counts as IPv4."""
+    """Return the network of an address that usually belongs to one party: /24 for IPv4, /64 for IPv6.
+    An IPv4-mapped address counts as IPv4. "unknown" for an invalid address.
+    """
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -118,21 +122,22 @@ def network_of(address: str) -> str:
 
 
 def guesser_at_sign_in(request: HttpRequest, account: User | None) -> Guesser:
-    """Origin of a sign-in, with `device` if this browser has signed in to `account` before."""
+    """Return the origin of a sign-in; `device` is set if this browser has signed in to `account` before."""
     device = _devices(request).get(str(account.pk), "") if account else ""
     return Guesser(network_of(client_address(request)), f"device:{device}" if device else "")
 
 
 def guesser_in_session(request: HttpRequest) -> Guesser:
-    """Origin of a signed-in user: the session itself is the known device."""
+    """Return the origin of a guess by a signed-in user: the session counts as the known device."""
     key = hashlib.sha256((request.session.session_key or "").encode()).hexdigest()[:32]
     return Guesser(network_of(client_address(request)), f"session:{key}")
 
 
 def guess(guesser: Guesser, *, kind: Kind, account: User | str, check: Callable[[], R]) -> R:
-    """Result of `check`, which is false for a wrong guess. TooManyGuesses, without a check, beyond a limit.
+    """Call `check` and return its result, which is false for a wrong guess.
 
-    `account`: the owner of the secret, in any spelling of the name; for an unknown name, the name itself.
+    Raises TooManyGuesses without calling `check` if a limit is exceeded. `account` is the owner of the secret; for an
+    unknown user, the name as entered, in any spelling.
     """
     whose = _account_key(account)
     if guesser.device:
@@ -149,9 +154,10 @@ def guess(guesser: Guesser, *, kind: Kind, account: User | str, check: Callable[
 
 
 def wrong_secret_counted(request: HttpRequest, kind: Kind) -> None:
-    """Count an unknown token or link. TooManyGuesses beyond the limit of its network.
+    """Count an unknown token or link; raise TooManyGuesses beyond the limit of the caller's network.
 
-    Valid ones are never rejected here: they are too long to guess, and a neighbor's wrong ones must not block them.
+    Valid tokens and links are never rejected here: they are too long to guess, and a neighbor's wrong ones must not
+    block them.
     """
     _reserve({f"{kind}|{network_of(client_address(request))}": RANDOM})
 
@@ -165,7 +171,7 @@ def guesses_forget(user: User) -> None:
 
 
 def device_remember(request: HttpRequest, response: HttpResponseBase, user: User) -> None:
-    """Mark this browser as known for `user`: attacks on the account from elsewhere then do not delay it."""
+    """Mark this browser as known for `user` with a cookie: attacks from elsewhere then do not delay its sign-ins."""
     known = _devices(request)
     device = known.pop(str(user.pk), "") or secrets.token_hex(16)
     kept = dict([*known.items(), (str(user.pk), device)][-_DEVICES_KEPT:])
@@ -181,7 +187,7 @@ def device_remember(request: HttpRequest, response: HttpResponseBase, user: User
 
 
 def _devices(request: HttpRequest) -> dict[str, str]:
-    """Device names by account in this browser's cookie; empty for a forged or expired cookie."""
+    """Return the device names in this browser's cookie, by account key; {} for a forged or expired cookie."""
     try:
         found = signing.loads(
             request.COOKIES.get(DEVICE_COOKIE, ""), salt=_DEVICE_SALT, max_age=timedelta(days=_DEVICE_DAYS)
@@ -192,7 +198,9 @@ def _devices(request: HttpRequest) -> dict[str, str]:
 
 
 def _account_key(account: User | str) -> str:
-    """One key for all spellings of a name. Unknown names get keys too, so a limit does not reveal which names exist."""
+    """Return one key for all spellings of a user name.
+    Unknown names get keys too, so that a limit does not reveal which names exist.
+    """
     if isinstance(account, User):
         return f"account:{account.pk}"
     folded = unicodedata.normalize("NFKC", account).casefold().strip()
@@ -236,7 +244,9 @@ def _store(row: GuessBudget, failures: float, limit: Limit, counted_at: datetime
 
 
 def _give_back(limits: dict[str, Limit]) -> None:
-    """Uncount the guess of `_reserve`. Other guesses stay counted: signing in does not clear a network."""
+    """Undo the count of `_reserve` for these keys.
+    Other guesses stay counted: one sign-in does not clear the count of a network.
+    """
     if not limits:
         return
     with transaction.atomic():
@@ -245,7 +255,7 @@ def _give_back(limits: dict[str, Limit]) -> None:
 
 
 def _prune(now: datetime) -> None:
-    """Delete some expired rows, one at a time to avoid deadlocks."""
+    """Delete some expired counters, one per statement to avoid deadlocks."""
     old = GuessBudget.objects.filter(forgotten_at__lt=now).values_list("pk", flat=True)[:_PRUNED_AT_ONCE]
     for pk in list(old):
         GuessBudget.objects.filter(pk=pk, forgotten_at__lt=now).delete()

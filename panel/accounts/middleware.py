@@ -1,4 +1,4 @@
-"""Data of every request: its origin (for the audit) and the user's time zone."""
+"""Middleware for each request: the caller's address for the audit log, the user's time zone, and limits of guesses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _activate_timezone(request: HttpRequest) -> None:
 
 
 class CallerMiddleware(Middleware):
-    """Records the caller's address for the audit; API authentication adds the token's prefix."""
+    """Activates the user's time zone and records the session's last use and the caller's address for the audit log."""
 
     def prepare(self, request: HttpRequest) -> None:
         _activate_timezone(request)
@@ -47,7 +47,7 @@ class CallerMiddleware(Middleware):
 
 
 class GuessLimitMiddleware(Middleware):
-    """Respond with 429 and Retry-After if too many wrong passwords, codes or links were tried."""
+    """Responds with 429 and Retry-After after too many wrong passwords, codes, or links."""
 
     @contextmanager
     def around(self, request: HttpRequest) -> Iterator[Finish]:

@@ -1,4 +1,4 @@
-"""Models of users with one role, teams that own sites, and API tokens."""
+"""Models of users with one role each, teams that own sites, API tokens, saved views, and one-time links."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Role(models.TextChoices):
 
 
 class Scope(models.TextChoices):
-    """Permission of a token, further limited by its owner's role."""
+    """Permission of an API token; the owner's role limits it further."""
 
     READ = "read", _("Read")
     SITES = "sites", _("Change sites")
@@ -63,9 +63,9 @@ class UserManager(BaseUserManager["User"]):
         return user
 
     def get_by_natural_key(self, username: str | None) -> User:
-        """User by name, ignoring case; names differ by more than case (accounts_user_username_ci).
-
-        Names are ASCII; otherwise PostgreSQL would treat a dotless i as an i.
+        """Return the user with this name in any case; raise DoesNotExist if there is none.
+        Names are unique regardless of case (accounts_user_username_ci) and ASCII; otherwise PostgreSQL would match i to
+        a dotless i.
         """
         if not username or not username.isascii():
             raise self.model.DoesNotExist
@@ -115,7 +115,7 @@ class User(AbstractBaseUser, BaseModel):
 
 
 class ApiToken(BaseModel):
-    """Key for programs: shown once, stored as a SHA-256 of its high-entropy secret."""
+    """API token of a user. Its text is shown once; the row stores only its SHA-256 digest."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
     name = models.CharField(max_length=80, validators=[validate_line])
@@ -142,10 +142,10 @@ class ApiToken(BaseModel):
 
 
 class SavedView(BaseModel):
-    """A user's named filter of a list: `query` is the list's query string."""
+    """A user's named filter of a list; `query` is the query string of the list's URL."""
 
     class Page(models.TextChoices):
-        """Lists with saved views, by the names of their URLs."""
+        """Lists that can have saved views, by the names of their URLs."""
 
         SITES = "websites:list", _("Sites")
         HOSTS = "hosts:list", _("Hosts")
@@ -167,7 +167,7 @@ class SavedView(BaseModel):
 
 
 class GuessBudget(models.Model):
-    """Wrong guesses at a secret, counted under one key: an account, a network, a device (panel.accounts.guessing)."""
+    """Number of wrong guesses under one key: an account, a network, or a device (panel.accounts.guessing)."""
 
     key = models.CharField(max_length=120, unique=True)
     failures = models.FloatField(default=0.0)  # at the time `counted_at`; they expire gradually
@@ -179,8 +179,8 @@ class GuessBudget(models.Model):
 
 
 class SetupSecret(models.Model):
-    """One-time right to create the first account; only its SHA-256 is stored here, the plain text is in a file with
-    mode 0600.
+    """One-time right to create the first account.
+    The row stores only the SHA-256 of the secret; the plain text is in a file with mode 0600.
     """
 
     digest = models.CharField(max_length=64, unique=True)
@@ -192,7 +192,7 @@ class SetupSecret(models.Model):
 
 
 class AccountLink(models.Model):
-    """One-time right to set the password of an account; only the SHA-256 of its secret is stored."""
+    """One-time right to set the password of an account. The row stores only the SHA-256 of the link's secret."""
 
     class Kind(models.TextChoices):
         INVITE = "invite", _("Invitation")
@@ -202,10 +202,10 @@ class AccountLink(models.Model):
     kind = models.CharField(max_length=8, choices=Kind.choices)
     digest = models.CharField(max_length=64, unique=True)
     created_at = models.DateTimeField(auto_now_add=True)
-    # null: the user asked for it
+    # null: the user requested the link
     created_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
     expires_at = models.DateTimeField()
-    used_at = models.DateTimeField(null=True)  # or ended
+    used_at = models.DateTimeField(null=True)  # when it was used, or when it was ended unused
 
     def __str__(self) -> str:
         return f"{self.get_kind_display()} for {self.user}"

@@ -1,7 +1,7 @@
-"""Permissions: the only place that decides, for pages, API and tasks.
+"""Permissions: the only module that decides what a user or token may do, for pages, API and tasks.
 
-Roles: administrators do everything; operators change, deploy and measure their teams' objects; viewers read them. A
-token can do at most what its scopes and its owner allow.
+Roles: administrators do everything; operators change, deploy and benchmark their teams' sites; viewers read them. A
+token can do at most what its scopes and its owner's role allow.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ SCOPE_OF = {
 
 
 def in_scope(user: User, action: Action) -> bool:
-    """Return whether the scopes of `user`'s token permit `action`; sessions have no such limit.
+    """Return whether the scopes of `user`'s token permit `action`; always true in a session.
 
-    The admin scope permits everything, and every scope to change permits to read.
+    The scope `admin` permits everything, and every scope permits reading.
     """
     if user.scopes is None or Scope.ADMIN in user.scopes:
         return True
@@ -59,7 +59,7 @@ def may(user: User, action: Action, team: Team | None = None) -> bool:
 
 
 def require(user: User, action: Action, team: Team | None = None) -> None:
-    """Raise PermissionDenied, with a message for the user, unless `may` returns True."""
+    """Raise PermissionDenied, with a message for the user, unless `may(user, action, team)` is true."""
     if not in_scope(user, action):
         raise PermissionDenied(
             f"This token lacks the scope {SCOPE_OF[action].value}. Create a token with this scope under "
@@ -75,22 +75,22 @@ def require(user: User, action: Action, team: Team | None = None) -> None:
 
 
 def require_writing(user: User) -> None:
-    """Check write access to the caller's own data: a token with only the read scope changes nothing."""
+    """Raise PermissionDenied if the request's token has only the scope `read`. For changes of the caller's own data."""
     if user.scopes is not None and not set(user.scopes) - {Scope.READ}:
         raise PermissionDenied("This token can only read. Create one with another scope under Settings, API tokens.")
 
 
 def require_each(user: User, action: Action, teams: Iterable[Team | None]) -> None:
-    """Require permission for objects of several teams: all of them, or PermissionDenied. Each team is checked once."""
+    """Raise PermissionDenied unless `user` may do `action` for each of these teams. Each team is checked once."""
     for team in dict.fromkeys(teams):
         require(user, action, team)
 
 
 def team_keys(user: User) -> list[int]:
-    """Primary keys of the teams of `user`.
+    """Return the primary keys of the teams of `user`; without a query after `teams_read`.
 
-    Queries name them as values, so that the database can estimate how many rows these teams have; from a subquery it
-    cannot, and reads a long list to its end for a team that has little of it. After `teams_read` they cost no query.
+    Filter by these values, not by a subquery: only from values can the database estimate how many rows the teams have.
+    Otherwise it reads a long list to its end for a team that has few of its rows.
     """
     if "teams" in getattr(user, "_prefetched_objects_cache", {}):
         return [team.pk for team in user.teams.all()]
@@ -98,13 +98,13 @@ def team_keys(user: User) -> list[int]:
 
 
 def teams_read(user: User) -> None:
-    """Read the teams of `user` once for a page that makes many queries; Django forgets them when they are changed."""
+    """Prefetch the teams of `user` for a page with many queries. Django drops them when the teams change."""
     if not user.is_admin:
         prefetch_related_objects([user], "teams")
 
 
 def visible(queryset: QuerySet[M], user: User, *, team_path: str = "team") -> QuerySet[M]:
-    """Rows of `queryset` that `user` may view; `team_path` is the path from a row to its team."""
+    """Filter `queryset` to rows that `user` may view. `team_path` is the lookup path from a row to its team."""
     if not user.is_active or not in_scope(user, Action.VIEW):
         return queryset.none()
     if user.role == Role.ADMIN:
@@ -113,5 +113,5 @@ def visible(queryset: QuerySet[M], user: User, *, team_path: str = "team") -> Qu
 
 
 def teams_visible(user: User) -> QuerySet[Team]:
-    """All teams for administrators, otherwise the user's own."""
+    """Return the teams that `user` may see: all for administrators, otherwise the user's own."""
     return Team.objects.all() if user.is_admin else user.teams.all()

@@ -1,4 +1,4 @@
-"""Reads of accounts and checks of the panel."""
+"""Selectors of accounts, and the self-check of the panel's installation."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def team_list() -> QuerySet[Team]:
 
 
 def has_users() -> bool:
-    """Return whether the panel is set up."""
+    """Return whether the first account exists, that is, whether the panel is set up."""
     return User.objects.exists()
 
 
 def user_named(username: str) -> User | None:
-    """Account of that name, ignoring case."""
+    """Return the user with this name, in any case, or None."""
     try:
         return User.objects.get_by_natural_key(username)
     except User.DoesNotExist:
@@ -64,7 +64,7 @@ def token_list(user: User) -> QuerySet[ApiToken]:
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the self-check. `advice` is the solution to a problem."""
+    """One line of the self-check; `advice` tells how to solve a problem."""
 
     name: str
     state: Literal["ok", "warn", "bad"]
@@ -73,9 +73,9 @@ class Check:
 
 
 def self_check(*, looked_at: dt.datetime | None) -> list[Check]:
-    """Check what the panel needs on its host. This takes up to a second.
+    """Check database, worker, scheduler, gallop, load tools, mail, and disk of the panel; takes up to a second.
 
-    `looked_at` is the time at which a worker last looked for due schedules.
+    `looked_at` is the time at which the scheduler last looked for due schedules; None if never.
     """
     worker = _workers()
     scheduler = [_scheduler(looked_at)] if worker.state == "ok" else []  # unknown without a worker
@@ -93,7 +93,7 @@ def _database() -> Check:
 
 
 def _start(process: str) -> str:
-    """The command that starts a process of the panel on this installation."""
+    """Return the command that starts `process` of the panel ("worker" or "scheduler") on this installation."""
     if settings.COMMAND == "paddock":
         return f"systemctl start paddock-{process}"
     return f"celery -A panel {'beat' if process == 'scheduler' else process}"
@@ -105,7 +105,7 @@ def _workers() -> Check:
         if is_worker_present(settings.HOME):
             return Check("Worker", "ok", "A worker runs")
         return Check("Worker", "bad", "No worker runs", advice)
-    broker: Any = celery.connection_for_write()  # whose library raises its own errors
+    broker: Any = celery.connection_for_write()  # its library raises its own errors
     try:
         answers = celery.control.ping(timeout=1.0, limit=1)
     except (OperationalError, OSError, *broker.connection_errors, *broker.channel_errors) as error:
@@ -158,7 +158,7 @@ def _tools() -> list[Check]:
 
 
 def _mail() -> list[Check]:
-    """Check mail, only if a user or schedule needs it."""
+    """Check that a mail server is configured; no line if no active user gets email alerts."""
     if not User.objects.filter(is_active=True, mail_alerts=True).exists():
         return []
     found = server()

@@ -1,4 +1,4 @@
-"""Accounts as JSON, without passwords, secrets, digests and recovery codes."""
+"""Serializers of accounts; they never output passwords, secrets, digests, or recovery codes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SavedViewSerializer(serializers.ModelSerializer[SavedView]):
 
 
 class SavedViewInput(StrictSerializer):
-    """Input of a saved view. It replaces the caller's view of that list with the same name."""
+    """Input of a saved view. It replaces the caller's saved view of the same list and name."""
 
     page = serializers.ChoiceField(choices=VIEW_PAGES)
     name = serializers.CharField(max_length=40)
@@ -101,8 +101,8 @@ class UserChange(UserInput):
 
 
 class MeSerializer(UserSerializer):
-    """The caller's account, and the scopes of this request's token (null: a session with all
-    permissions of its role).
+    """The caller's account with the scopes of the request's token.
+    `scopes` is null in a session, which has all permissions of the user's role.
     """
 
     scopes = serializers.SerializerMethodField()
@@ -167,7 +167,7 @@ class TokenInput(StrictSerializer):
 
 
 class TokenMade(TokenSerializer):
-    """A new token with its text, shown only once."""
+    """A new token with its text, which only this response contains."""
 
     token = serializers.CharField(read_only=True, allow_null=True)
 
@@ -176,7 +176,7 @@ class TokenMade(TokenSerializer):
 
 
 class LinkSerializer(serializers.Serializer[Any]):
-    """A link by which a user sets the password, shown once; `detail` tells whether it was mailed."""
+    """One-time link with which a user sets the password; shown only here. `detail` tells whether it was mailed."""
 
     url = serializers.CharField()
     expires_at = serializers.DateTimeField()
@@ -185,7 +185,7 @@ class LinkSerializer(serializers.Serializer[Any]):
 
 
 class MailServerSerializer(serializers.Serializer[Any]):
-    """The mail server in use. `is_stored` is false for one that the environment sets."""
+    """The mail server in use. `is_stored` is false if the environment variables set it."""
 
     host = serializers.CharField()
     port = serializers.IntegerField()

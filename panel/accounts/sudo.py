@@ -1,5 +1,6 @@
-"""Confirmation of identity: actions that could give control of the panel to others need a password (and code) of the
-last few minutes.
+"""Recent confirmation of identity, for actions that could give control of the panel to others.
+
+The session must have confirmed the password (and code) within the last settings.SUDO_SECONDS.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ _KEY = "sudo_at"
 
 
 def sudo_open(request: HttpRequest) -> None:
-    """Start the confirmed period: after a full sign-in and after each confirmation."""
+    """Record that the user just confirmed the password: sensitive actions are permitted for settings.SUDO_SECONDS."""
     request.session[_KEY] = int(time.time())
 
 
 def opened_by_sign_in(sender: object, request: HttpRequest | None = None, **kwargs: Any) -> None:
-    """Start the confirmed period at sign-in; receiver of Django's user_logged_in."""
+    """Count a sign-in as confirmation of the password; receiver of Django's user_logged_in."""
     if request is not None and hasattr(request, "session"):
         sudo_open(request)
 
@@ -40,14 +41,20 @@ def sudo_is_open(request: HttpRequest) -> bool:
 
 
 def second_factor_passed(guesser: Guesser, user: User, code: str) -> bool:
-    """Return whether `user` needs no code or entered a correct one. TooManyGuesses after too many wrong ones."""
+    """Return whether `user` needs no two-factor code or `code` is correct.
+
+    TooManyGuesses after too many wrong codes.
+    """
     if not user.has_second_factor:
         return True
     return guess(guesser, kind=Kind.CODE, account=user, check=lambda: second_factor.code_spend(user=user, code=code))
 
 
 def sudo_check(request: HttpRequest, *, password: str, code: str) -> bool:
-    """Return whether the password and code are correct. TooManyGuesses after too many wrong attempts."""
+    """Check password and code and, if correct, start the confirmed period; return whether they are correct.
+
+    Raises TooManyGuesses after too many wrong attempts.
+    """
     user, guesser = cast(User, request.user), guesser_in_session(request)
     right = guess(guesser, kind=Kind.PASSWORD, account=user, check=lambda: user.check_password(password))
     if not right or not second_factor_passed(guesser, user, code):
@@ -57,7 +64,7 @@ def sudo_check(request: HttpRequest, *, password: str, code: str) -> bool:
 
 
 def _page_before(request: HttpRequest) -> str:
-    """Page with the submitted form, because a form cannot be sent again from the confirmation page."""
+    """Return the URL of the page with the submitted form: it cannot be submitted from the confirmation page."""
     referrer = urlsplit(request.META.get("HTTP_REFERER", ""))
     if referrer.netloc != request.get_host() or not referrer.path.startswith("/"):
         return reverse("accounts:settings")
@@ -65,7 +72,10 @@ def _page_before(request: HttpRequest) -> str:
 
 
 def sudo_required(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Decorator of views: redirect to the confirmation page first, and back afterwards."""
+    """Decorate a view to require a recent confirmation of the password.
+
+    Otherwise it redirects to the confirmation page, which redirects back afterwards.
+    """
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""Thin tasks: load, call the service, nothing else."""
+"""Celery tasks of accounts. They only call services."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from panel.accounts.services import links
 
 @shared_task
 def password_forgotten(name: str) -> None:
-    """Mail a link for a new password, if an account has this name or address."""
+    """Mail a link for a new password to the account with this user name or email address, if any."""
     links.password_forgotten(name)

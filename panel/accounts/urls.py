@@ -1,4 +1,4 @@
-"""URLs of setup, sign-in, the user's own account, and the settings of the panel."""
+"""URLs of setup, sign-in, the user's own account, and the panel's settings."""
 
 from django.urls import URLPattern, URLResolver, path
 

@@ -17,7 +17,7 @@ SCOPES = ("read", "sites", "deploy", "benchmark", "admin")
 
 
 def validate_line(value: str) -> None:
-    """Validate one line without control characters: names appear in logs, mails and headers."""
+    """Validate that a name is one line without control characters, because names appear in logs, mails and headers."""
     for character in value:
         if unicodedata.category(character) in {"Cc", "Zl", "Zp", "Cs"}:
             raise ValidationError(
@@ -52,7 +52,7 @@ def validate_scopes(value: Any) -> None:
 
 
 def validate_addresses(value: Any) -> None:
-    """Validate null, or a list of addresses and networks. An empty list means none."""
+    """Validate None, or a list of IP addresses and networks, which may be empty."""
     if value is None:
         return
     if not isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Services for accounts: setup, users, two-factor authentication, tokens."""
+"""Services of accounts: setup, users, teams, sessions, two-factor authentication, tokens, links, mail server."""
 
 from panel.accounts.services.setup import setup_link_path
 

@@ -1,4 +1,4 @@
-"""The stored form of secrets with 256 random bits: tokens and one-time links."""
+"""Digests under which the secrets of tokens and one-time links are stored."""
 
 from __future__ import annotations
 
@@ -6,5 +6,7 @@ import hashlib
 
 
 def secret_digest(secret: str) -> str:
-    """Plain SHA-256: such a secret needs no key stretching. Any text is accepted, as it comes from requests."""
+    """Return the SHA-256 of a secret, in hex.
+    Secrets with 256 random bits need no key stretching. Any text is accepted, also with lone surrogates from a request.
+    """
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,7 +1,7 @@
 """One-time links with which a user sets a password: invitations, and links for a forgotten password.
 
-Only the SHA-256 of a link's secret is stored. A link ends when it was used, after its time, and when the password or
-address of its user changes.
+Only the SHA-256 of a link's secret is stored. A link is valid until it is used, until it expires, or until the user's
+password or email address changes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ MAIL_TIMEOUT_S = 15.0
 
 @dataclass(frozen=True)
 class NewLink:
-    """A link at the only moment at which its path is known. `sent` tells who got a mail, or why nobody did."""
+    """A new link with its path, which is known only now.
+
+    `sent` names the receiver of the mail, or the reason for none.
+    """
 
     link: AccountLink
     path: str
@@ -46,7 +49,7 @@ class NewLink:
 
 
 def user_invite(*, actor: User, **values: Any) -> NewLink:
-    """Create an account without a password, and a link with which its user sets one. It is mailed if possible."""
+    """Create an account without a password, and a link with which its user sets one; mail the link if possible."""
     with transaction.atomic():
         user = user_create(actor=actor, password=None, **values)
         link, path = _made(actor, user, AccountLink.Kind.INVITE)
@@ -54,7 +57,10 @@ def user_invite(*, actor: User, **values: Any) -> NewLink:
 
 
 def link_create(*, actor: User, user: User) -> NewLink:
-    """A link with which the user sets a new password, from an administrator; it is mailed if possible."""
+    """Create a link, for an administrator, with which `user` sets a new password; mail it if possible.
+
+    Earlier links of the user end. Raises ApplicationError if the account is not active.
+    """
     require(actor, Action.ADMINISTER)
     if not user.is_active:
         raise ApplicationError(_("The account is not active. Activate it first."))
@@ -65,9 +71,9 @@ def link_create(*, actor: User, user: User) -> NewLink:
 
 
 def password_forgotten(name: str) -> bool:
-    """Mail a link to the account with this user name or address. Return whether a mail was sent.
+    """Mail a link to the account with this user name or email address; return whether a mail was sent.
 
-    Called by a worker, so that the page responds the same, and as quickly, whether or not the account exists.
+    A worker calls this, so that the page responds the same, and as quickly, whether or not the account exists.
     """
     given = name.strip()
     if not given or not given.isascii() or not given.isprintable() or not can_mail():
@@ -85,12 +91,12 @@ def password_forgotten(name: str) -> bool:
 
 
 def can_mail() -> bool:
-    """Return whether links can be mailed: they need a mail server and the panel's own address."""
+    """Return whether links can be mailed: this requires a mail server and PADDOCK_URL."""
     return bool(settings.PANEL_URL) and mail.has_server()
 
 
 def link_found(secret: str) -> AccountLink | None:
-    """The usable link with this secret."""
+    """Return the usable link with this secret, or None."""
     now = timezone.now()
     rows = AccountLink.objects.filter(
         digest=secret_digest(secret), used_at=None, expires_at__gt=now, user__is_active=True
@@ -99,8 +105,10 @@ def link_found(secret: str) -> AccountLink | None:
 
 
 def link_use(*, secret: str, password: str) -> User:
-    """Set the password of the link's user and end the user's sessions. ApplicationError, code `gone`, if it is not
-    usable; ValidationError for the password. A conditional update decides between two calls at once.
+    """Set the password of the link's user, end the user's sessions, and return the user.
+
+    Raises ApplicationError with the code `gone` if the link is not usable, ValidationError for a weak password. A
+    conditional update decides between two simultaneous calls.
     """
     link = link_found(secret)
     if link is None:
@@ -133,7 +141,7 @@ def _made(actor: User | None, user: User, kind: AccountLink.Kind) -> tuple[Accou
 
 
 def _mailed(link: AccountLink, path: str) -> NewLink:
-    """Mail the link if possible. A failure is shown to the administrator, who has the link as well."""
+    """Mail the link if possible; the result tells an administrator, who has the link as well, why it was not mailed."""
     user = link.user
     if not user.email:
         return NewLink(link, path, _("The account has no mail address, so nothing was sent."), is_sent=False)

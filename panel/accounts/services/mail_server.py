@@ -1,4 +1,4 @@
-"""The panel's mail server: set by administrators, tried with a mail to themselves."""
+"""Services for the panel's mail server: administrators set it, delete it, and test it with a mail to themselves."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _PLACE = ("host", "port", "username")
 
 @transaction.atomic
 def mail_server_set(*, actor: User, password: str = "", **values: Any) -> MailServer:
-    """Set the mail server. An empty password keeps the stored one, unless it would be sent elsewhere. Raises
-    ValidationError.
+    """Store the mail server; raise ValidationError for invalid values.
+    An empty password keeps the stored one, unless server, port, or user name change: it would be sent elsewhere.
     """
     require(actor, Action.ADMINISTER)
     row = MailServer.objects.select_for_update().first() or MailServer()
@@ -40,7 +40,10 @@ def mail_server_set(*, actor: User, password: str = "", **values: Any) -> MailSe
 
 @transaction.atomic
 def mail_server_delete(*, actor: User) -> None:
-    """Use the mail server of the environment again, if it has one."""
+    """Delete the stored mail server; then the one in the environment variables is used, if any.
+
+    ApplicationError if none.
+    """
     require(actor, Action.ADMINISTER)
     row = MailServer.objects.select_for_update().first()
     if row is None:
@@ -50,7 +53,7 @@ def mail_server_delete(*, actor: User) -> None:
 
 
 def mail_test(*, actor: User) -> str:
-    """Send a mail to the actor's own address; return the server's response in words. ApplicationError if it fails."""
+    """Send a mail to the actor's own address; return the mail server's response. ApplicationError if this fails."""
     require(actor, Action.ADMINISTER)
     if not actor.email:
         raise ApplicationError(_("Your account has no mail address. Enter it under Your account first."))

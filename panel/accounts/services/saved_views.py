@@ -11,19 +11,22 @@ from panel.accounts.permissions import require_writing
 from panel.audit.services import audit_record, snapshot
 from panel.core.errors import ApplicationError
 
-PER_PAGE = 30  # per user and list
+PER_PAGE = 30  # saved views per user and list
 _NEVER_KEPT = {"page", "csrfmiddlewaretoken"}
 
 
 def essence(query: str) -> str:
-    """Filters and order in a query string, sorted; "" if it shows everything."""
+    """Return the filters and order of a query string, sorted, without the page number; "" if there are none."""
     pairs = [(name, value) for name, value in parse_qsl(query) if name not in _NEVER_KEPT]
     return urlencode(sorted(pairs))
 
 
 @transaction.atomic
 def view_save(*, actor: User, page: str, name: str, query: str) -> SavedView:
-    """Save `query` under `name`, replacing a view of that name. ValidationError, ApplicationError at `name`."""
+    """Save `query` under `name`, replacing the actor's view of that name.
+
+    Raises ValidationError, or ApplicationError at the field `name` for an empty query or too many views.
+    """
     require_writing(actor)
     kept = essence(query)
     if not kept:

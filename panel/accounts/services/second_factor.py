@@ -25,13 +25,13 @@ _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # without characters that look al
 
 
 def _recovery_digest(user: User, code: str) -> str:
-    """Keyed digest: a stolen database alone does not reveal the codes."""
+    """Return the keyed digest of a recovery code: the codes cannot be guessed from a stolen database alone."""
     text = f"{user.pk}:{code.replace('-', '').replace(' ', '').lower()}"
     return hmac.new(settings.SECRET_KEY.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
 def enrolment_begin(*, user: User) -> str:
-    """Create a secret for `user` to confirm; it is not used before. Returns the otpauth URI."""
+    """Create a two-factor secret that `user` has to confirm before it is required; return its otpauth URI."""
     if user.has_second_factor:
         raise ApplicationError("Two-factor authentication is already on. Turn it off first.", code="already_on")
     if not user.totp_secret:
@@ -41,12 +41,12 @@ def enrolment_begin(*, user: User) -> str:
 
 
 def qr_data_uri(uri: str) -> str:
-    """QR code as a data: image, so that no URL contains the secret."""
+    """Return a QR code of `uri` as a data: image, so that no URL contains the secret."""
     return segno.make(uri, error="m").svg_data_uri(scale=5, border=4, dark="#000", light="#fff")
 
 
 def _matching_counter(user: User, code: str, now: float) -> int | None:
-    """Time step of `code` if it is unused: RFC 6238 section 5.2 allows each once."""
+    """Return the time step (RFC 6238) of `code` if the code is correct and unused, otherwise None."""
     code = code.replace(" ", "")
     if not user.totp_secret or not (code.isascii() and code.isdecimal()):
         return None
@@ -59,14 +59,17 @@ def _matching_counter(user: User, code: str, now: float) -> int | None:
 
 
 def _spend_counter(user: User, counter: int) -> bool:
-    """Mark a time step as used; only one of two requests with the same code succeeds."""
+    """Mark a time step as used; return False if another request with the same code was first."""
     won = User.objects.filter(pk=user.pk, totp_last_counter__lt=counter).update(totp_last_counter=counter)
     user.totp_last_counter = max(user.totp_last_counter, counter)
     return bool(won)
 
 
 def enrolment_confirm(*, user: User, code: str) -> list[str]:
-    """Turn on two-factor authentication. Returns the recovery codes, which are shown only once."""
+    """Turn on two-factor authentication; return the recovery codes, which are shown only once.
+
+    Raises ApplicationError at the field `code` if the code is wrong.
+    """
     counter = _matching_counter(user, code, time.time())
     if user.has_second_factor or counter is None or not _spend_counter(user, counter):
         raise ApplicationError(
@@ -91,7 +94,7 @@ def _new_recovery_codes(user: User) -> list[str]:
 
 
 def recovery_codes_renew(*, user: User) -> list[str]:
-    """Create new recovery codes; the old ones stop working."""
+    """Create and return new recovery codes for `user`; the old ones stop working."""
     if not user.has_second_factor:
         raise ApplicationError("Turn on two-factor authentication first.", code="off")
     with transaction.atomic():
@@ -113,7 +116,7 @@ def _spend_recovery_code(user: User, code: str) -> bool:
 
 
 def code_spend(*, user: User, code: str) -> bool:
-    """Return whether `code`, from the app or the recovery list, is valid for `user`, and mark it as used."""
+    """Return whether `code` is a valid app code or recovery code of `user`; mark it as used."""
     counter = _matching_counter(user, code, time.time())
     if counter is not None:
         return _spend_counter(user, counter)
@@ -121,7 +124,7 @@ def code_spend(*, user: User, code: str) -> bool:
 
 
 def second_factor_disable(*, actor: User, user: User) -> None:
-    """Turn off two-factor authentication, for oneself or by an administrator for a user who lost the phone."""
+    """Turn off two-factor authentication of `user`: by the user, or by an administrator after a lost phone."""
     if actor.pk != user.pk:
         require(actor, Action.ADMINISTER)
     with transaction.atomic():

@@ -1,4 +1,4 @@
-"""Sessions of a user with details to tell them apart, and ending them one by one."""
+"""Services to list a user's sessions, with browser and address, and to end single sessions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from panel.core.network import client_address
 _KEY = "_where"
 _SEEN_EVERY_S = 300  # minimum interval between updates of the last use
 _MAX_AGENT = 300
-# The first match is used, because browsers also include names of others.
+# The first match is used, because browsers also name other browsers in User-Agent.
 _BROWSERS = (("Edg", "Edge"), ("OPR", "Opera"), ("Firefox", "Firefox"), ("Chrome", "Chrome"), ("Safari", "Safari"))
 _SYSTEMS = (
     ("iPhone|iPad", "iOS"),
@@ -34,7 +34,7 @@ _SYSTEMS = (
 
 @dataclass(frozen=True)
 class SessionLine:
-    """A session for display. `name` identifies the session in URLs; its secret key never leaves the panel."""
+    """A session, as a list shows it. `name` identifies the session in URLs; the secret key never leaves the panel."""
 
     name: str
     browser: str
@@ -50,13 +50,13 @@ def _name(key: str) -> str:
 
 
 def session_mark(request: HttpRequest) -> None:
-    """Record the origin of a new session. Call it after `login`, which sets the session key."""
+    """Record the time and origin of a new session. Call this after `login`, which sets the session key."""
     request.session[_KEY] = {"began": timezone.now().timestamp()}
     session_seen(request)
 
 
 def session_seen(request: HttpRequest) -> None:
-    """Record the last use of the session, with address and browser."""
+    """Record the last use of the session with address and browser, at most every five minutes."""
     where, now = request.session.get(_KEY) or {}, timezone.now().timestamp()
     if now - where.get("seen", 0) > _SEEN_EVERY_S:
         agent = request.headers.get("User-Agent", "")[:_MAX_AGENT]
@@ -91,14 +91,14 @@ def _sessions(user: User) -> list[tuple[Session, dict[str, object]]]:
 
 
 def sessions_of(user: User, *, current: str | None) -> list[SessionLine]:
-    """Sessions of `user`, the current one (the key `current`) first, then by last use."""
+    """Return the sessions of `user`: first the session with the key `current`, then the others, last used first."""
     lines = [_line(row, where, current) for row, where in _sessions(user)]
     oldest = datetime.min.replace(tzinfo=UTC)
     return sorted(lines, key=lambda line: (line.is_current, line.seen_at or oldest), reverse=True)
 
 
 def session_end(*, actor: User, name: str) -> None:
-    """End one of the actor's own sessions. ApplicationError if it has already ended."""
+    """End the session of `actor` with this `name`. ApplicationError if the session has already ended."""
     row = next((row for row, _where in _sessions(actor) if _name(row.session_key) == name), None)
     if row is None:
         raise ApplicationError("This session has already ended.", code="gone")

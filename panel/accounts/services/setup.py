@@ -1,4 +1,4 @@
-"""Services for the first account, created once by someone with access to a file on the panel's own machine."""
+"""Services for the first account. A user who can read a file on the panel's host creates it once."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from panel.core.errors import ApplicationError
 
 
 def setup_link_path() -> Path:
-    """File with the path of the setup page, readable by this account only."""
+    """Return the path of the file that contains the setup page's path; only the panel's system account can read it."""
     return Path(settings.HOME) / "secrets" / "setup_link"
 
 
 def _write_private(path: Path, text: str) -> None:
-    """Write a file atomically, readable by this account only."""
+    """Write a file atomically, readable only by the panel's system account."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
@@ -33,9 +33,9 @@ def _write_private(path: Path, text: str) -> None:
 
 
 def setup_link_ensure(*, renew: bool = False) -> str:
-    """Path of the setup page, stored in the file; "" once there is an account.
+    """Return the path of the setup page, and store it in a file; "" if an account exists.
 
-    An existing valid link is kept, so a second start of the panel does not invalidate the printed one.
+    A valid link is kept unless `renew`, so a second start of the panel does not invalidate the printed link.
     """
     if User.objects.exists():
         setup_link_path().unlink(missing_ok=True)
@@ -65,10 +65,10 @@ def setup_is_open(secret: str) -> bool:
 
 
 def setup_complete(*, secret: str, username: str, password: str, email: str = "", timezone_name: str = "UTC") -> User:
-    """Create the first administrator and a first team. A conditional update decides between two simultaneous calls.
+    """Create the first administrator and the first team; return the administrator.
 
-    Raises ApplicationError (code `gone`) if the secret is wrong or used, or an account exists; ValidationError for the
-    values.
+    Raises ApplicationError with the code `gone` if the secret is wrong or used, or an account exists; ValidationError
+    for invalid values. A conditional update decides between two simultaneous calls.
     """
     with transaction.atomic():
         claimed = SetupSecret.objects.filter(digest=secret_digest(secret), used_at=None).update(used_at=timezone.now())

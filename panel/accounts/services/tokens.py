@@ -1,4 +1,4 @@
-"""Services for API tokens: create, show once, check, revoke."""
+"""Services for API tokens: create, authenticate, revoke."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def token_create(
     expires_at: dt.datetime | None = None,
     addresses: list[str] | None = None,
 ) -> tuple[ApiToken, str]:
-    """Create a token and return its row and its text, which is never shown again.
+    """Create a token; return its row and its text, which is never shown again.
 
-    `addresses` are those that may use the token: None for all, an empty list for none.
+    `addresses` are the addresses and networks that may use the token: None for all, an empty list for none.
     """
     if actor.scopes is not None:
         raise ApplicationError("Tokens cannot create tokens. Sign in to the panel.", code="session_required")
@@ -57,8 +57,8 @@ def token_create(
 
 
 def token_revoke(*, actor: User, token: ApiToken) -> ApiToken:
-    """Revoke a token permanently: a user's own, or any token by an administrator. A token cannot revoke one with more
-    permissions.
+    """Revoke a token permanently.
+    Users revoke their own tokens, administrators any. A token cannot revoke a token with more permissions.
     """
     require_writing(actor)
     if token.user_id != actor.pk:
@@ -79,7 +79,10 @@ def token_revoke(*, actor: User, token: ApiToken) -> ApiToken:
 
 
 def address_allowed(token: ApiToken, address: str) -> bool:
-    """Return whether the address is allowed: null permits all; an empty or damaged list permits none."""
+    """Return whether `address` may use the token.
+
+    No list permits all addresses; an empty or damaged list permits none.
+    """
     if token.addresses is None:
         return True
     if not isinstance(token.addresses, list):
@@ -92,13 +95,15 @@ def address_allowed(token: ApiToken, address: str) -> bool:
 
 
 def token_is_good(plain: str) -> bool:
-    """Return whether this is the text of a usable token of an active account, without recording its use."""
+    """Return whether `plain` is the text of a usable token of an active account; its use is not recorded."""
     token = ApiToken.objects.select_related("user").filter(digest=secret_digest(plain)).first()
     return token is not None and token.is_usable and token.user.is_active
 
 
 def token_authenticate(*, plain: str, address: str) -> ApiToken | None:
-    """Usable token with the text `plain` from an allowed address, with its use recorded; otherwise None."""
+    """Return the usable token with the text `plain` and record its use.
+    None if there is no such token, or if `address` is not allowed.
+    """
     token = ApiToken.objects.select_related("user").filter(digest=secret_digest(plain)).first()
     if token is None or not token.is_usable or not token.user.is_active or not address_allowed(token, address):
         return None

@@ -1,4 +1,4 @@
-"""Services for users and teams: managed by administrators; profile and password by the user."""
+"""Services for users and teams, which administrators manage, and for a user's own profile and password."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def sessions_end(user: User, *, keep: str | None = None) -> int:
 
 
 def sessions_end_others(*, actor: User, keep: str | None) -> int:
-    """End the actor's own sessions except the current one."""
+    """End all sessions of the actor except the one with the key `keep`; return the number of ended sessions."""
     ended = sessions_end(actor, keep=keep)
     audit_record(actor=actor, action="session.end", target=actor, after={"ended": ended})
     return ended
@@ -63,7 +63,7 @@ def _assign(user: User, values: dict[str, object]) -> None:
 
 
 def _keep_an_admin(user: User) -> None:
-    """Prevent the last administrator from being demoted or deactivated, because nobody could restore access."""
+    """Raise ApplicationError if `user` was the last administrator: without one, nobody could restore access."""
     others = User.objects.filter(role=Role.ADMIN, is_active=True).exclude(pk=user.pk)
     if (user.role != Role.ADMIN or not user.is_active) and not others.exists():
         raise ApplicationError(
@@ -74,12 +74,14 @@ def _keep_an_admin(user: User) -> None:
 
 
 def links_end(user: User) -> None:
-    """End unused links with which the user could set a password."""
+    """End the unused one-time links of `user`."""
     AccountLink.objects.filter(user=user, used_at=None).update(used_at=timezone.now())
 
 
 def user_create(*, actor: User, username: str, password: str | None, teams: Iterable[Team] = (), **values: Any) -> User:
-    """Create an account; without a password (None), its user cannot sign in before setting one by a link."""
+    """Create an account.
+    Without a password (None), its user cannot sign in before setting one by a one-time link.
+    """
     require(actor, Action.ADMINISTER)
     user = User(username=username, timezone=actor.timezone)  # a likely default; users can change it
     _assign(user, values)
@@ -98,7 +100,10 @@ def user_create(*, actor: User, username: str, password: str | None, teams: Iter
 def user_update(
     *, actor: User, user: User, teams: Iterable[Team] | None = None, password: str = "", **values: Any
 ) -> User:
-    """Change role, teams, active state and, with `password`, the password; this ends all sessions of the user."""
+    """Change a user's fields, teams, and, if given, the password.
+
+    A new password or deactivation ends all sessions of the user; these and a new email address end unused links.
+    """
     require(actor, Action.ADMINISTER)
     with transaction.atomic():
         user = User.objects.select_for_update().get(pk=user.pk)
@@ -124,7 +129,9 @@ def user_update(
 
 
 def user_delete(*, actor: User, user: User) -> None:
-    """Delete the account; its audit entries keep its name."""
+    """Delete the account and its sessions; audit entries keep its name.
+    Raises ApplicationError for the actor's own account, and for the last administrator.
+    """
     require(actor, Action.ADMINISTER)
     if user.pk == actor.pk:
         raise ApplicationError("You cannot delete your own account. Ask another administrator.", code="own_account")
@@ -151,8 +158,9 @@ def profile_update(*, actor: User, email: str, timezone_name: str, theme: str, m
 
 
 def password_change(*, actor: User, current: str, new: str, guesser: Guesser, session_key: str | None) -> None:
-    """Change the password of `actor` and end all other sessions of the account. TooManyGuesses after too many wrong
-    attempts.
+    """Change the password of `actor` and end all other sessions of the account.
+
+    Raises ApplicationError if `current` is wrong, TooManyGuesses after too many wrong attempts.
     """
     if not guess(guesser, kind=Kind.PASSWORD, account=actor, check=lambda: actor.check_password(current)):
         raise ApplicationError("The current password is wrong.", field="current", code="wrong_password")
@@ -176,7 +184,7 @@ def team_create(*, actor: User, name: str, slug: str, members: Iterable[User] = 
 
 
 def team_update(*, actor: User, team: Team, name: str, slug: str, members: Iterable[User] | None = None) -> Team:
-    """Change a team. `members`: the complete new list; None keeps the members."""
+    """Change a team. `members` is the complete new list; None keeps the members."""
     require(actor, Action.ADMINISTER)
     with transaction.atomic():
         before = _with_members(team)

@@ -1,4 +1,4 @@
-"""Saved views next to a list's filters."""
+"""Template tag that shows saved views next to a list's filters."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ register = template.Library()
 
 @register.inclusion_tag("components/saved_views.html", takes_context=True)
 def saved_views(context: RequestContext, may_clear: bool = False) -> dict[str, object]:
-    """The user's views of the current list, and a form to save another.
+    """Render the user's saved views of the current list, and a form to save the current filter.
 
-    `may_clear`: whether a filter is set, which a link can clear.
+    `may_clear` tells whether a filter is set that a link can clear.
     """
     request: HttpRequest = context["request"]
     page = request.resolver_match.view_name if request.resolver_match else ""

@@ -1,1 +1,1 @@
-"""Pages of accounts, by subject."""
+"""Pages of accounts, one module per subject."""

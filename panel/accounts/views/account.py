@@ -96,7 +96,7 @@ def session_end(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_POST
 def sessions_end(request: HttpRequest) -> HttpResponse:
-    """End all sessions except this one."""
+    """End all sessions of the user except the current one."""
     count = users.sessions_end_others(actor=actor_of(request), keep=request.session.session_key)
     messages.success(request, ngettext("Ended %d other session.", "Ended %d other sessions.", count) % count)
     return redirect("accounts:sessions")
@@ -146,7 +146,7 @@ def second_factor_off(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def view_save(request: HttpRequest) -> HttpResponse:
-    """Save the list's current filter under a name, and return to the list."""
+    """Save the current filter of a list under a name, and return to the list."""
     form = SavedViewForm(request.POST)
     view = submit(form, lambda data: saved_views.view_save(actor=actor_of(request), **data))
     if view is None:
@@ -201,7 +201,7 @@ def token_new(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def token_revoke(request: HttpRequest, pk: int) -> HttpResponse:
-    """Confirm first, because revoking is permanent and affects the programs that use the token."""
+    """Revoke a token after a confirmation page: revoking is permanent and breaks the programs that use the token."""
     token = get_object_or_404(ApiToken, pk=pk, user=actor_of(request))
     if request.method == "POST":
         tokens.token_revoke(actor=actor_of(request), token=token)

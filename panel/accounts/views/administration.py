@@ -1,4 +1,4 @@
-"""Settings for administrators: users, teams, self-check."""
+"""Pages for administrators: users, teams, and the self-check."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def user_new(request: HttpRequest) -> HttpResponse:
 
 
 def _user_made(request: HttpRequest, data: Mapping[str, Any]) -> User | links.NewLink:
-    """Create the account, with its password or with a link to set one."""
+    """Create the account with its password, or without one and with a link to set it."""
     if data["password"]:
         return users.user_create(actor=actor_of(request), **data)
     values = {name: value for name, value in data.items() if name != "password"}
@@ -81,7 +81,7 @@ def _user_made(request: HttpRequest, data: Mapping[str, Any]) -> User | links.Ne
 
 
 def _link_page(request: HttpRequest, made: links.NewLink) -> HttpResponse:
-    """The only page that shows the link."""
+    """Show a new one-time link; no other page shows it."""
     context = {"made": made, "url": request.build_absolute_uri(made.path), "crumbs": [SETTINGS, USERS]}
     return render(request, "accounts/link_made.html", context)
 
@@ -91,7 +91,7 @@ def _link_page(request: HttpRequest, made: links.NewLink) -> HttpResponse:
 @admin_required
 @sudo_required
 def user_link(request: HttpRequest, pk: int) -> HttpResponse:
-    """A link by which the user sets a new password."""
+    """Create and show a one-time link with which the user sets a new password."""
     account = get_object_or_404(User, pk=pk)
     try:
         made = links.link_create(actor=actor_of(request), user=account)
@@ -121,7 +121,7 @@ def user_edit(request: HttpRequest, pk: int) -> HttpResponse:
 def _delete_page(
     request: HttpRequest, name: str, *, title: str, losses: list[str], above: Crumb, delete: Callable[[], None]
 ) -> HttpResponse:
-    """Ask for the object's name, then delete the object and show the list `above`."""
+    """Ask for the name of an object to confirm its deletion; then delete it and redirect to the list `above`."""
     form = ConfirmNameForm(request.POST or None, expected=name)
 
     def confirmed(_data: dict[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Shared code of the pages of accounts."""
+"""Decorators, breadcrumbs and form handling that the pages of accounts share."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def admin_required(view: Callable[..., HttpResponse]) -> Callable[..., HttpRespo
 
 
 def submit(form: forms.Form, change: Callable[[dict[str, Any]], R]) -> R | None:
-    """`change(cleaned_data)` if the form is valid; errors of the service are added to the form. None: show the form
-    again.
+    """Return `change(cleaned_data)` if the form is valid, otherwise None.
+    Errors of the service are added to the form, also with None; then show the form again.
     """
     return attempt(form, lambda: change(form.cleaned_data)) if form.is_valid() else None

@@ -1,4 +1,4 @@
-"""Pages without an account's session: a forgotten password, and the link with which a password is set."""
+"""Pages for a forgotten password and for one-time links, open without a session."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from panel.core.messages import Task, task_send
 @login_not_required
 @require_http_methods(["GET", "POST"])
 def forgotten(request: HttpRequest) -> HttpResponse:
-    """Request a link to set a new password. The response is the same whether or not the account exists."""
+    """Request a one-time link to set a new password. The response does not reveal whether the account exists."""
     form = ForgottenForm(request.POST or None)
     is_sent = request.method == "POST" and form.is_valid() and links.can_mail()
     if is_sent:
@@ -40,7 +40,9 @@ def forgotten(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters("password", "again")
 @require_http_methods(["GET", "POST"])
 def link(request: HttpRequest, secret: str) -> HttpResponse:
-    """Set a password. Reading the page uses nothing, because programs that check mails read links."""
+    """Show the form for a new password, and set it on POST.
+    A GET does not use up the link, because mail scanners open links.
+    """
     found = links.link_found(secret)
     if found is None:
         wrong_secret_counted(request, Kind.SETUP)

@@ -1,4 +1,4 @@
-"""Settings of the mail server."""
+"""Pages for the settings of the mail server."""
 
 from __future__ import annotations
 

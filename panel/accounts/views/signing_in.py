@@ -1,4 +1,4 @@
-"""Pages for the first account, sign-in, two-factor authentication, sign-out, and confirmation."""
+"""Pages for setup of the first account, sign-in, two-factor codes, sign-out, and confirmation of the password."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _WRONG = "The user name or the password is wrong."
 
 
 def safe_next(request: HttpRequest, default: str) -> str:
-    """Redirect target after sign-in: only URLs of this panel."""
+    """Return the URL to redirect to after sign-in: `next` if it is a URL of this panel, otherwise `default`."""
     target = request.POST.get("next") or request.GET.get("next") or ""
     if url_has_allowed_host_and_scheme(target, {request.get_host()}, require_https=request.is_secure()):
         return target
@@ -47,7 +47,7 @@ def safe_next(request: HttpRequest, default: str) -> str:
 
 
 def _enter(request: HttpRequest, user: User, target: str) -> HttpResponse:
-    """Start the session, then redirect to `target`."""
+    """Sign in `user`, remember the browser, and redirect to `target`."""
     login(request, user, backend=BACKEND)  # this changes the session key
     session_mark(request)
     audit_record(actor=user, action="session.begin", target=user)
@@ -57,12 +57,12 @@ def _enter(request: HttpRequest, user: User, target: str) -> HttpResponse:
 
 
 def _named(username: str) -> User | str:
-    """Account of that name, ignoring case; the name itself if there is none."""
+    """Return the account of that name, ignoring case; if there is none, the name itself."""
     return user_named(username) or username
 
 
 def _authenticated(request: HttpRequest, username: str, password: str) -> User | None:
-    """User with this name and password. TooManyGuesses after too many wrong attempts."""
+    """Return the user with this name and password, or None. TooManyGuesses after too many wrong attempts."""
     account = _named(username)
     guesser = guesser_at_sign_in(request, account if isinstance(account, User) else None)
 
@@ -125,9 +125,10 @@ def sign_in(request: HttpRequest) -> HttpResponse:
 
 
 def _ended(request: Request) -> HttpResponse:
-    """Response to a request for a part of a page after the session has ended.
+    """Respond to a request for a part of a page after the session ended.
 
-    The sign-in page does not fit into a part. A form being edited is kept; any other page is redirected as a whole.
+    The sign-in page does not fit into a part of a page: a form being edited is left as it is (204); any other page is
+    redirected as a whole.
     """
     if (request.htmx.target or "").endswith("-error"):
         return HttpResponse(status=204)
@@ -136,14 +137,16 @@ def _ended(request: Request) -> HttpResponse:
 
 
 def _is_cut(request: HttpRequest, target: str) -> bool:
-    """Return whether a form was sent after its session had ended: the page's own form led to itself."""
+    """Return whether a form was sent after its session had ended.
+    Then the sign-in page was requested by GET, and the referring page is also the target.
+    """
     came_from = urlsplit(request.META.get("HTTP_REFERER", "")).path
     is_own = bool(target) and unquote(came_from) == unquote(urlsplit(target).path)
     return is_own and request.method == "GET" and "ended" not in request.GET
 
 
 def _pending_user(request: HttpRequest) -> User | None:
-    """User who entered the correct password recently and still has to enter the code."""
+    """Return the user who entered the correct password recently and still has to enter the code, or None."""
     pending = request.session.get(_PENDING)
     if not pending or time.time() - pending["at"] > _PENDING_SECONDS:
         return None

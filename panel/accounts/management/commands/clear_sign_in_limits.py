@@ -1,4 +1,4 @@
-"""`manage.py clear_sign_in_limits [NAME]`: allow new attempts immediately after too many wrong ones."""
+"""`manage.py clear_sign_in_limits [NAME]`: clear the counts of wrong passwords and codes, which delay sign-in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`manage.py make_setup_link`: create the one-time link for the first account, in a file and printed."""
+"""`manage.py make_setup_link`: create the one-time link for the first account; write it to a file and print it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encrypt every stored secret again with the first key."""
+"""`manage.py rotate_secrets`: encrypt all stored secrets again with the first key of PADDOCK_ENCRYPTION_KEYS."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ class Command(BaseCommand):
             self.stdout.write(f"{model._meta.label}: {count} rows")
 
     def _rotate(self, model: type[Model], pk: Any, names: list[str]) -> int:
-        """Update one locked row, so that a concurrent change is neither lost nor overwritten."""
+        """Encrypt one row's secrets again, under a lock, so that no concurrent change is lost.
+
+        Return 1, or 0 if the row is gone.
+        """
         with transaction.atomic():
             row = model._default_manager.select_for_update().filter(pk=pk).only("pk", *names).first()
             if row is None:
