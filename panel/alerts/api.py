@@ -1,4 +1,4 @@
-"""Alerts over the API."""
+"""REST endpoint of alerts."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ MOST = 200  # per kind of alert
 
 
 class AlertsView(ApiMixin):
-    """Alerts of the dashboard: about hosts, and about objects of the caller's teams."""
+    """The alerts of the dashboard: about hosts, and about objects of the caller's teams."""
 
     @extend_schema(responses=AlertSerializer(many=True), operation_id="attention")
     def get(self, request: Request) -> Response:
-        """List alerts, most severe first: hosts, web servers and sites that do not respond, almost full disks, failed
-        deployments, drift, certificates, failed runs and reports, then items that wait for a decision. At most 200 of
-        each kind.
+        """List alerts, most severe first; at most 200 of each kind.
+
+        Hosts, web servers and sites that do not respond, almost full disks, failed deployments, drift, certificates,
+        failed runs and reports, then items that wait for a decision.
         """
         return Response(AlertSerializer(alerts(self.actor, MOST), many=True).data)

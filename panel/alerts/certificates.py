@@ -1,4 +1,4 @@
-"""Alerts about certificates: failed orders, and certificates of sites that expire, are revoked, or are wrong."""
+"""Alerts about certificates of sites: failed orders, expired, revoked or wrong certificates, and forbidden renewals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from panel.deployments.models import DEPLOYED, SiteState
 from panel.websites.certificates import EXPIRY_STEPS, expiry_step
 from panel.websites.models import Certificate, CertificateSource, ServerBlock
 
-SHOWN = 3  # problems of one site
+SHOWN = 3  # problems shown for one site
 SHARING = dt.timedelta(minutes=30)
 _IS_USED = Exists(ServerBlock.objects.filter(certificate=OuterRef("pk")))
 # Programs on hosts, and orders, usually renew 30 days before the end.
@@ -34,13 +34,13 @@ def _faulty() -> QuerySet[Certificate]:
 
 
 def _live(**due: dt.datetime) -> QuerySet[SiteState]:
-    """States of live sites whose revision matches."""
+    """Select the states of deployed sites, filtered by `due`."""
     return SiteState.objects.filter(status__in=DEPLOYED, **due)
 
 
 @found_in(lambda hour: AutomaticCertificate.objects.exclude(problem=""))
 def order_alerts(user: User, most: int) -> list[Alert]:
-    """Automatic certificates whose last order failed."""
+    """Return alerts for automatic certificates whose last order failed."""
     failed = automatic_visible(user).exclude(problem="").order_by("site__name")
     rows = failed.prefetch_related(None).select_related(None).select_related("site")
     return [
@@ -59,7 +59,9 @@ def order_alerts(user: User, most: int) -> list[Alert]:
 
 @found_in(lambda hour: Certificate.objects.filter(_due(hour.ends)))
 def certificate_alerts(user: User, most: int) -> list[Alert]:
-    """Certificates of sites that expire soon and that nobody renews, once for each of EXPIRY_STEPS."""
+    """Return alerts for certificates of sites that expire soon or are revoked, and that are not renewed in time.
+    An alert is repeated at each of EXPIRY_STEPS.
+    """
     now = timezone.now()
     in_time = Q(revoked_at=None, not_after__gt=now, automatic__problem="", automatic__next_at__gt=now)
     used = visible(Certificate.objects.filter(_due(now), _IS_USED).exclude(in_time), user)
@@ -69,7 +71,9 @@ def certificate_alerts(user: User, most: int) -> list[Alert]:
 
 
 def _due(now: dt.datetime) -> Q:
-    """Certificates that are revoked, or that have reached a step (`expiry_step` of websites.certificates)."""
+    """Build the condition of certificates that are revoked, expired, or have reached one of EXPIRY_STEPS.
+    It matches `expiry_step` of websites.certificates.
+    """
     found = Q(revoked_at__isnull=False) | Q(not_after__lte=now)
     for days in EXPIRY_STEPS:
         left = dt.timedelta(days=days)
@@ -92,7 +96,7 @@ def _expiry_alert(row: Certificate, step: int) -> Alert:
 
 
 def _expiry_step(row: Certificate, now: dt.datetime) -> int:
-    """The step that a row of `_due` has reached; 0 if it is revoked or has expired."""
+    """Return the step in days that a row of `_due` has reached; 0 if it is revoked or has expired."""
     if row.revoked_at:
         return 0
     is_renewed = row.source == CertificateSource.HOST or hasattr(row, "automatic")
@@ -106,7 +110,7 @@ def expiry_label(days: int) -> str:
 
 @found_in(lambda hour: _faulty())
 def fault_alerts(user: User, most: int) -> list[Alert]:
-    """Certificates of sites that browsers refuse although they are valid."""
+    """Return alerts for certificates of sites that browsers refuse although they have not expired."""
     rows = visible(_faulty().filter(_IS_USED), user).only("name", "faults")
     return [
         Alert(
@@ -123,7 +127,7 @@ def fault_alerts(user: User, most: int) -> list[Alert]:
 
 @found_in(lambda hour: CertificateWatch.objects.filter(problems_since__isnull=False))
 def presented_alerts(user: User, most: int) -> list[Alert]:
-    """Live sites that present another certificate than the deployed one, or one that is not valid for a name."""
+    """Return alerts for live sites that present another certificate than the deployed one, or an invalid one."""
     rows = _watched(user).filter(problems_since__isnull=False).order_by("problems_since")
     return [
         Alert(
@@ -141,7 +145,7 @@ def presented_alerts(user: User, most: int) -> list[Alert]:
 
 @found_in(lambda hour: CertificateWatch.objects.exclude(forbidden=[]))
 def permission_alerts(user: User, most: int) -> list[Alert]:
-    """Automatic certificates whose next renewal CAA records forbid."""
+    """Return alerts for automatic certificates whose next renewal CAA records forbid."""
     rows = _watched(user).filter(site__automatic__isnull=False).exclude(forbidden=[])
     return [
         Alert(
@@ -164,12 +168,12 @@ def _watched(user: User) -> QuerySet[CertificateWatch]:
 
 @found_in(lambda hour: _live(revision__certificate_ends_at__lt=hour.ends + EXPIRY_NOTICE))
 def live_alerts(user: User, most: int) -> list[Alert]:
-    """Live sites whose certificate expires soon although the draft has a later one, which is not deployed yet."""
+    """Return alerts for live sites whose certificate expires soon, although the draft has a later one."""
     now = timezone.now()
     due = _live(revision__certificate_ends_at__lt=now + EXPIRY_NOTICE)
     # Automatic renewals are deployed within minutes; their failures have alerts of their own.
     rows = visible(due.exclude(site__automatic__problem=""), user, team_path="site__team")
-    # A certificate that the draft uses as well is named by `certificate_alerts`; one that was renewed for another site
+    # `certificate_alerts` reports a certificate that the draft uses too; one that was renewed for another site
     # reaches this one within minutes.
     known = Q(not_after=OuterRef("revision__certificate_ends_at")) | Q(automatic__seen_at__gt=now - SHARING)
     rows = rows.exclude(Exists(Certificate.objects.filter(known, blocks__site=OuterRef("site"))))
@@ -197,7 +201,7 @@ def live_alerts(user: User, most: int) -> list[Alert]:
 
 @found_in(lambda hour: _live(revision__revocations_end_at__lt=hour.ends + REVOCATIONS_NOTICE))
 def revocation_alerts(user: User, most: int) -> list[Alert]:
-    """Live sites that refuse all clients, now or soon, because a list of revoked client certificates expires."""
+    """Return alerts for live sites whose list of revoked client certificates expires: they then refuse all clients."""
     now = timezone.now()
     due = _live(revision__revocations_end_at__lt=now + REVOCATIONS_NOTICE)
     rows = visible(due, user, team_path="site__team").select_related("site", "revision")

@@ -1,4 +1,4 @@
-"""Alerts about PHP-FPM pools that no process listens for, or whose files were edited on their hosts."""
+"""Alerts about PHP-FPM pools that do not run, or whose files were edited on their hosts."""
 
 from __future__ import annotations
 

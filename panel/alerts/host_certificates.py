@@ -1,4 +1,4 @@
-"""Alerts about certificates that web servers of hosts use, that expire, and that Paddock does not renew."""
+"""Alerts about expiring certificates that web servers of hosts use and that Paddock does not renew."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from panel.alerts.presence import found_in
 from panel.certificates.models import HostCertificate
 from panel.certificates.on_disk.selectors import Expiring, expiring
 
-SHOWN = 2  # files of one certificate
+SHOWN = 2  # files named for one certificate
 
 
 @found_in(lambda hour: HostCertificate.objects.filter(not_after__lt=hour.ends + EXPIRY_NOTICE))
 def host_certificate_alerts(user: User, most: int) -> list[Alert]:
-    """One alert for each certificate, in however many files and hosts it is. Administrators only."""
+    """Return one alert for each expiring certificate in files of hosts, even if several files have it.
+    Only administrators get these alerts.
+    """
     return [
         Alert(
             "expiring" if item.step else "expired",

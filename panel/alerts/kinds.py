@@ -1,4 +1,4 @@
-"""Alerts as data: what needs attention, and the page with the solution."""
+"""The data class `Alert`: a problem that needs attention, with the page that helps to solve it."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ SUBJECTS: dict[str, Text] = {
 
 @dataclass(frozen=True)
 class Alert:
-    """One alert: `status` selects its appearance, `subject` is the kind of the object `title`, `url` leads to the
-    solution.
+    """A problem that needs attention.
+    `status` selects its appearance, `subject` is the kind of the object `title`, `url` is the page that helps to solve
+    it.
     """
 
     status: str
@@ -38,7 +39,7 @@ class Alert:
     detail: Text
     url: str
     at: dt.datetime | None = None
-    step: str = ""  # of an alert that is repeated as it gets more urgent
+    step: str = ""  # step of an alert that is repeated as it gets more urgent
 
     @property
     def kind(self) -> Text:
@@ -46,12 +47,12 @@ class Alert:
 
     @property
     def key(self) -> str:
-        """Key that stays the same while the same alert about the same object exists, at the same step."""
+        """Key that identifies the alert about this object at this step over time."""
         return f"{self.status} {self.url} {self.step}".rstrip()
 
     @property
     def begins(self) -> str:
-        """The beginning of the keys of all its steps."""
+        """Part of the key that is the same at all steps of the alert."""
         return f"{self.status} {self.url}"
 
 

@@ -1,4 +1,4 @@
-"""Mails about new and resolved alerts, with links."""
+"""Mails about new and resolved alerts, with links to the panel."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from panel.core import mail
 
 
 def send(user: User, new: Sequence[Alert], over: Sequence[SentAlert]) -> None:
-    """Send the mail. Raises mail.Refused or mail.Unreachable."""
+    """Send a user one mail about new and resolved alerts. Raises mail.Refused or mail.Unreachable."""
     mail.deliver(message_of(user, new, over))
 
 
 def words_of(alert: Alert) -> str:
-    """One line for an alert: `Host web-1: Unreachable`."""
+    """Return one line for an alert: `Host web-1: Unreachable`."""
     return " ".join(f"{alert.kind} {alert.title}: {alert.label}".split())
 
 

@@ -1,4 +1,4 @@
-"""Models of alerts already sent by mail."""
+"""Models of the alerts sent by mail, and of the state of each user's mails."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from django.utils.translation import gettext_lazy as _
 
 
 class AlertMail(models.Model):
-    """State of one user's mails: the last attempt, the last success, and the last error."""
+    """State of a user's alert mails: the last attempt, the last success, and the last error."""
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="alert_mail")
     tried_at = models.DateTimeField(null=True)
     sent_at = models.DateTimeField(null=True)
     error = models.TextField(blank=True)
-    attempts = models.PositiveIntegerField(default=0)  # failed, since the last success
+    attempts = models.PositiveIntegerField(default=0)  # number of failures since the last success
 
     class Meta:
         verbose_name = verbose_name_plural = _("alerts")
@@ -24,7 +24,7 @@ class AlertMail(models.Model):
 
 
 class SentAlert(models.Model):
-    """An alert that was sent by mail; deleted once its end was sent too."""
+    """An alert that was mailed to a user; deleted once its end was mailed too."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     key = models.CharField(max_length=300)  # Alert.key

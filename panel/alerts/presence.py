@@ -1,7 +1,7 @@
-"""One query that tells which kinds of alerts exist for anyone, because most installations have few of them.
+"""Check by one query which sources of alerts have rows at all, because most installations have few alerts.
 
-Each source of alerts names the rows that it reads, without the user's access: `found_in`. A source whose rows do not
-exist has no alerts for any user, and its own query, which costs several times as much, is not made.
+Each source registers, by `found_in`, the rows that it reads, of all teams. A source whose rows do not exist has no
+alerts for any user, so its own query, which costs several times as much, is skipped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _HOUR = dt.timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Hour:
-    """The hour for which a query is built. It must find what a source can have an alert about at any time in it."""
+    """The hour for which the query of `existing` is built and kept.
+    The query must find all rows that can cause an alert at any time in this hour.
+    """
 
     begins: dt.datetime
 
@@ -37,7 +39,7 @@ _ROWS: dict[Source, Rows] = {}
 
 
 def found_in(rows: Rows) -> Callable[[Source], Source]:
-    """Decorator of a source: all rows, of every team, about which it can have an alert."""
+    """Decorate a source of alerts with a query of all rows, of every team, that can cause its alerts."""
 
     def remember(source: Source) -> Source:
         _ROWS[source] = rows
@@ -47,7 +49,7 @@ def found_in(rows: Rows) -> Callable[[Source], Source]:
 
 
 def existing(sources: Sequence[Source]) -> list[Source]:
-    """Those of these sources that can have alerts now, in the same order."""
+    """Return the given alert sources that can currently have alerts for anyone, in the given order."""
     now = timezone.now()
     hour = now.replace(minute=0, second=0, microsecond=0)
     known = tuple(source for source in sources if source in _ROWS)
@@ -60,7 +62,9 @@ def existing(sources: Sequence[Source]) -> list[Source]:
 
 @lru_cache(maxsize=8)
 def _query(_vendor: str, sources: tuple[Source, ...], begins: dt.datetime) -> tuple[str, tuple[Any, ...]]:
-    """One query with a truth value for each source. Kept for its hour: building it takes as long as ten others."""
+    """Build one query with an EXISTS column for each source, and its parameters.
+    Cached for the hour `begins`: building it takes as long as ten other queries.
+    """
     parts = [_ROWS[source](Hour(begins)).query.exists().sql_with_params() for source in sources]
     return (
         "SELECT " + ", ".join(f"EXISTS({sql})" for sql, _values in parts),

@@ -1,4 +1,4 @@
-"""Alerts for the dashboard and for mails. Reads only; each user sees objects of their own teams."""
+"""Selectors of alerts for the dashboard and for mails. Users see hosts, and objects of their own teams."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ from panel.rollouts.selectors import rollouts_visible
 from panel.websites.models import Allowance, Site
 from panel.websites.versions import IS_PENDING
 
-PER_KIND = 6  # on a page
-MANY = 10  # times as many rows as are shown: the first of them are found soon in the order
+PER_KIND = 6  # alerts of one kind on a page
+MANY = 10  # if at least this many times `most` sites have changed drafts, an index finds the newest of them fast
 RECENT = dt.timedelta(days=7)
 _LOGGED = re.compile(r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d (?=\[\w+\])|(?<=\]) \d+#\d+:(?= )")
 
@@ -74,10 +74,10 @@ _HOST_ADVICE: dict[str, Text] = {
 
 
 def alerts(user: User, most: int = PER_KIND, *, changed: int | None = None) -> list[Alert]:
-    """Alerts, most severe first: hosts, stopped web servers, failed deployments, drift, certificates, invalid runs,
-    reports, then items that wait for a decision. At most `most` of each kind.
+    """Return the alerts that `user` may see, most severe first; at most `most` of each kind.
 
-    `changed`: number of the user's sites whose draft changed since its deployment, if that is known.
+    Hosts, stopped web servers, failing sites, failed deployments, drift, certificates, invalid runs, reports, then
+    items that wait for a decision. `changed` is the number of the user's sites with draft changes, if known.
     """
     teams_read(user)
     later = (_runs, _reports, _new_hosts, _services, _paused, reboot_alerts, _planned)
@@ -86,7 +86,7 @@ def alerts(user: User, most: int = PER_KIND, *, changed: int | None = None) -> l
 
 
 def mailed_alerts(user: User, most: int) -> list[Alert]:
-    """Alerts for users who are not looking at the panel. Schedules report their runs separately."""
+    """Return the alerts that mails report. Runs of schedules are not included: their reports are mailed separately."""
     return _of(_mailed(), user, most)
 
 
@@ -102,7 +102,7 @@ def _of(sources: tuple[Source, ...], user: User, most: int) -> list[Alert]:
 
 
 def visible_runs(user: User) -> QuerySet[Run]:
-    """Runs with only the user's sites, because a run's title names all of its sites."""
+    """Select the runs that have only the user's sites, because a run's title names all of its sites."""
     return runs_visible(user)
 
 
@@ -139,7 +139,7 @@ def _of_hosts(rows: QuerySet[Host], most: int) -> list[Alert]:
 
 @found_in(lambda hour: Allowance.objects.filter(needs_review=True))
 def _services(user: User, most: int) -> list[Alert]:
-    """Local services used by several teams before services had to be listed: each team can use the others'."""
+    """Return alerts about local services that several teams use since before services had to be listed."""
     if not may(user, Action.ADMINISTER):
         return []
     rows = Allowance.objects.filter(needs_review=True).order_by("host__name").values_list("host__name", flat=True)
@@ -152,7 +152,9 @@ def _services(user: User, most: int) -> list[Alert]:
 
 @found_in(lambda hour: WebServer.objects.filter(is_running=False))
 def _stopped(user: User, most: int) -> list[Alert]:
-    """Stopped web servers with sites of the user, except on unreachable hosts, where their state is unknown."""
+    """Return alerts for stopped web servers with live sites of the user.
+    Unreachable hosts are left out, because the state of their web servers is unknown.
+    """
     rows = SiteState.objects.filter(
         status__in=DEPLOYED,
         revision__web_server__is_running=False,
@@ -178,7 +180,7 @@ def _stopped(user: User, most: int) -> list[Alert]:
 
 @found_in(lambda hour: SiteState.objects.filter(_FAILS))
 def _failing(user: User, most: int) -> list[Alert]:
-    """Deployed sites whose health page fails, except on stopped web servers and unreachable hosts."""
+    """Return alerts for deployed sites whose health page fails, except on stopped web servers and unreachable hosts."""
     rows = states_on_running_servers().filter(_FAILS)
     found = visible(rows, user, team_path="site__team").select_related("site").order_by(unindexed("site__name"))
     columns = ("health", "health_words", "health_since", "reach_words", "reach_since", "site__name")
@@ -226,13 +228,15 @@ def _failures(user: User, most: int) -> list[Alert]:
 
 
 def _first_line(error: str) -> str:
-    """First line of an error, without the time and process of nginx and gallop."""
+    """Return the first line of an error, without the time and process ID that nginx and gallop log."""
     return _LOGGED.sub("", error.strip().split("\n")[0])
 
 
 @found_in(lambda hour: NameWatch.objects.filter(gone_since__isnull=False))
 def _names(user: User, most: int) -> list[Alert]:
-    """Live sites with names that no longer point to their host: visitors and renewals of certificates miss it."""
+    """Return alerts for live sites with domain names that no longer point to their host.
+    Visitors and certificate renewals do not reach the site by these names.
+    """
     rows = visible(NameWatch.objects.filter(gone_since__isnull=False), user, team_path="site__team")
     rows = rows.filter(site__state__status__in=DEPLOYED)
     return [
@@ -292,7 +296,7 @@ _ROLLOUT_LABELS: dict[str, Text] = {
 
 @found_in(lambda hour: Rollout.objects.filter(status__in=_ROLLOUT_LABELS))
 def _rollouts(user: User, most: int) -> list[Alert]:
-    """Rollouts that wait for a person, and those of the last days that were rolled back because a wave failed."""
+    """Return alerts for rollouts that wait for a person, or that were undone within RECENT because a wave failed."""
     since = timezone.now() - RECENT
     rows = rollouts_visible(user).filter(
         Q(status__in=(RolloutStatus.WAITING, RolloutStatus.PAUSED))
@@ -366,5 +370,5 @@ def _pending(user: User, most: int, *, are_many: bool) -> list[Alert]:
 
 
 def alert_mail_of(user: User) -> AlertMail | None:
-    """State of the mails with alerts to the user."""
+    """Return the state of the alert mails to `user`; None before the first attempt."""
     return AlertMail.objects.filter(user=user).first()

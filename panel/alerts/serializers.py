@@ -1,4 +1,4 @@
-"""Alerts as JSON."""
+"""Serializer of alerts."""
 
 from __future__ import annotations
 

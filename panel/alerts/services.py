@@ -1,4 +1,4 @@
-"""Mails about alerts: one to each subscribed user when an alert is new or resolved.
+"""Services for alert mails: each subscribed user gets one when an alert is new or resolved.
 
 Sent alerts are recorded after the mail server accepted the mail. If a worker dies in between, they are sent again; none
 is lost.
@@ -20,15 +20,15 @@ from panel.alerts.models import AlertMail, SentAlert
 from panel.alerts.selectors import mailed_alerts
 from panel.core.mail import Refused, Unreachable
 
-MOST = 200  # alerts of a kind: longer mails are not useful
-# Pauses after the first, second, ... failed attempt; the first is also the time after which an attempt counts as lost.
+MOST = 200  # per kind of alert: longer mails are not useful
+# Minimum times after the first, second, ... failed attempt; after the first of them an attempt counts as lost.
 PAUSES = (dt.timedelta(minutes=2), dt.timedelta(minutes=10), dt.timedelta(hours=1))
 
 
 @dataclass(frozen=True)
 class News:
-    """Contents of a mail: new alerts, and resolved ones. `gone`: alerts that no longer exist as sent; if a site failed
-    again, a new failure replaces the old one.
+    """Contents of a mail: new alerts and resolved ones (`over`).
+    `gone` are all sent alerts that no longer exist; they include those that a new alert about the same object replaces.
     """
 
     new: list[Alert]
@@ -37,11 +37,11 @@ class News:
 
 
 def alerts_send(now: dt.datetime | None = None) -> None:
-    """One round over all subscribed users. Safe to call at any time, from several workers at once."""
+    """Mail new and resolved alerts to all subscribed users. Several workers may call this at the same time."""
     for user in User.objects.filter(is_active=True, mail_alerts=True).exclude(email="").order_by("pk"):
         with timezone.override(user.timezone):
             _send(user, now or timezone.now())
-    # Users who unsubscribe start from the beginning later.
+    # Users who subscribe again get all alerts again.
     SentAlert.objects.exclude(user__is_active=True, user__mail_alerts=True).delete()
 
 
@@ -71,7 +71,7 @@ def _send(user: User, now: dt.datetime) -> None:
 
 
 def _claimed(user: User, now: dt.datetime) -> bool:
-    """Return whether this worker should try now: no other does, and the last attempt was long enough ago."""
+    """Claim the attempt for this worker; return False if another worker has it or the last attempt was too recent."""
     row, _made = AlertMail.objects.get_or_create(user=user)
     pause = PAUSES[min(max(row.attempts, 1), len(PAUSES)) - 1]
     free = Q(tried_at=None) | Q(tried_at__lte=now - pause) | Q(attempts=0, sent_at__gte=F("tried_at"))

@@ -1,4 +1,4 @@
-"""Thin tasks: load, call the service, nothing else."""
+"""Celery tasks of alerts. They only call services."""
 
 from __future__ import annotations
 

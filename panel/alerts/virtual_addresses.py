@@ -1,4 +1,4 @@
-"""Alerts about virtual addresses that no host has, that several have, or that no other host could take over."""
+"""Alerts about virtual addresses that no host has, that several hosts have, or that no other host could take over."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ def virtual_address_alerts(user: User, most: int) -> list[Alert]:
 
 
 def _is_paused(row: VirtualAddress) -> bool:
-    """Return whether a host of the address is in maintenance, and so is not observed."""
+    """Return whether a host of the address is paused for maintenance, so that its state is not observed."""
     return any(member.host.is_paused for member in row.members.all())

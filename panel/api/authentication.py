@@ -1,6 +1,4 @@
-"""Authentication of API callers: a program with a bearer token, or a user in the panel's own session (with CSRF
-protection).
-"""
+"""Authentication of API callers: programs with a bearer token, users with the panel's own session (CSRF-protected)."""
 
 from __future__ import annotations
 
@@ -21,7 +19,9 @@ _REFUSED = "This token is unknown, expired, revoked, or not allowed from your ad
 
 
 class BearerAuthentication(BaseAuthentication):
-    """`Authorization: Bearer pdk_...`. All failures have the same response, which reveals no reason."""
+    """Authentication with an API token: `Authorization: Bearer pdk_...`.
+    All failures have the same response, so that it does not tell which tokens exist.
+    """
 
     def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
         scheme, _, plain = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
@@ -43,7 +43,9 @@ class BearerAuthentication(BaseAuthentication):
 
 
 class PanelSessionAuthentication(SessionAuthentication):
-    """The browser's session, complete only after two-factor authentication; unsafe methods need X-CSRFToken."""
+    """Authentication with the panel's session cookie.
+    A session exists only after two-factor authentication; unsafe methods need the header X-CSRFToken.
+    """
 
 
 class _BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]

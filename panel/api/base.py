@@ -1,4 +1,4 @@
-"""Shared behavior of API views: permissions, parameters, versions, dry runs, repetition."""
+"""Base classes of API views: permissions, query parameters, versions, dry runs, and idempotency."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from panel.core.tags import with_tags
 
 SAFE = {"GET", "HEAD", "OPTIONS"}
 UUID_REGEX = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-MAX_NAMED = 1000  # per call
+MAX_NAMED = 1000  # names in one request body
 _TRUTH = {"true": True, "false": False}
 
 
 def refuse_foreign_origin(request: Request) -> None:
-    """Reject requests from another site's page with this browser's session, including streams (RFC 6454)."""
+    """Reject requests, streams included, that another site's page sends with this browser's session (RFC 6454)."""
     origin = request.META.get("HTTP_ORIGIN")
     foreign = origin is not None and urlsplit(origin).netloc != request._request.get_host()
     if request.auth is None and (foreign or request.META.get("HTTP_SEC_FETCH_SITE") == "cross-site"):
@@ -42,8 +42,9 @@ def refuse_foreign_origin(request: Request) -> None:
 
 
 def require_sudo(request: Request, what: str) -> None:
-    """Require a session with a password (and code) confirmed recently, for actions that could give control of the panel
-    to others.
+    """Raise ApiError unless the caller has a session with a recently confirmed password (and code).
+
+    For actions that could give control of the panel to others; `what` names the action in the error.
     """
     if request.auth is not None:
         raise ApiError("forbidden", f"Tokens cannot {what}. Sign in with a browser and confirm your password.")
@@ -52,7 +53,11 @@ def require_sudo(request: Request, what: str) -> None:
 
 
 class ApiMixin(APIView):
-    """Base of API views. `reads` and `writes` are the permissions that the token needs; services check each object."""
+    """Base of API views.
+
+    `reads` and `writes` are the actions that the caller's token must permit; services check the permission for each
+    object.
+    """
 
     permission_classes = [IsAuthenticated]
     reads: ClassVar[Action] = Action.VIEW
@@ -61,7 +66,7 @@ class ApiMixin(APIView):
     parameters: ClassVar[dict[str, set[str]]] = {}
     # Actions that accept dry_run=true: everything is checked and the normal response is sent, but nothing is changed.
     dry_run_actions: ClassVar[set[str]] = set()
-    # Fields of a response that are shown once and therefore not stored for a repetition.
+    # Fields of a response that are shown once, so that they are not stored for the repetition of a call.
     shown_once: ClassVar[tuple[str, ...]] = ()
 
     _idempotency: Any = None
@@ -110,7 +115,7 @@ class ApiMixin(APIView):
         return _TRUTH[raw]
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Run dry runs inside a transaction that is rolled back, including its on-commit actions."""
+        """Handle the request; with dry_run=true, in a transaction that is rolled back, with its on-commit actions."""
         name = (request.method or "").lower()
         handler = getattr(self, name, None)
         if handler is not None and "dry_run" in request.GET and request.method not in SAFE:
@@ -147,7 +152,7 @@ class ApiMixin(APIView):
 
 
 class Resource(ApiMixin, GenericViewSet):  # type: ignore[type-arg]
-    """A collection with strict filters, fixed orderings, selectable fields, and versions."""
+    """A collection of objects with strict filters, fixed orderings, selectable fields, and versions (ETags)."""
 
     pagination_class = Pages
     lookup_value_regex = "[0-9]{1,18}"
@@ -159,7 +164,7 @@ class Resource(ApiMixin, GenericViewSet):  # type: ignore[type-arg]
     model: ClassVar[type[Model]]
 
     def rows(self) -> QuerySet[Any]:
-        """Rows that the caller has access to."""
+        """Return the rows that the caller has access to."""
         raise NotImplementedError
 
     def get_queryset(self) -> QuerySet[Any]:
@@ -176,14 +181,16 @@ class Resource(ApiMixin, GenericViewSet):  # type: ignore[type-arg]
         return allowed
 
     def ordering_of(self, request: Request) -> tuple[str, ...]:
-        """Value of `ordering=` from the fixed list, followed by the key, so that the order is unique."""
+        """Return the ordering that `ordering=` names, followed by the primary key, so that the order is unique.
+        Raises ApiError for an ordering that is not in `ordering_fields`.
+        """
         wanted = request.query_params.get("ordering", self.ordering)
         if wanted.removeprefix("-") not in self.ordering_fields:
             names = ", ".join(self.ordering_fields)
             raise parameter_error("ordering", f"Order by one of: {names}. Prefix the name with - for descending order.")
         if wanted.removeprefix("-") == "id":
             return (wanted,)
-        return (wanted, "-id") if wanted.startswith("-") else (wanted, "id")  # one direction, as indexes have
+        return (wanted, "-id") if wanted.startswith("-") else (wanted, "id")  # same direction for both, as in indexes
 
     def get_serializer(self, *args: Any, **kwargs: Any) -> Any:
         serializer = super().get_serializer(*args, **kwargs)
@@ -221,7 +228,7 @@ class Resource(ApiMixin, GenericViewSet):  # type: ignore[type-arg]
     # --- writes ---
 
     def body(self, serializer_class: type[serializers.BaseSerializer[Any]], **kwargs: Any) -> dict[str, Any]:
-        """Request data validated by `serializer_class`; errors have a pointer to each field."""
+        """Return the request body as validated by `serializer_class`; errors have a JSON pointer to their field."""
         serializer = serializer_class(data=self.request.data, context=self.get_serializer_context(), **kwargs)
         serializer.is_valid(raise_exception=True)
         data: dict[str, Any] = serializer.validated_data
@@ -231,7 +238,7 @@ class Resource(ApiMixin, GenericViewSet):  # type: ignore[type-arg]
         return etags.expected_version(self.request, instance)
 
     def answer(self, instance: Any, *, status: int = 200, location: str = "") -> Response:
-        """One object, with its version as a weak ETag."""
+        """Return a response with one object, and with its version as a weak ETag if the resource is versioned."""
         headers = etags.headers_of(instance) if self.versioned else {}
         if location:
             headers["Location"] = location
@@ -239,7 +246,7 @@ class Resource(ApiMixin, GenericViewSet):  # type: ignore[type-arg]
 
 
 def all_or_none(queryset: QuerySet[Any], field: str, values: list[Any], pointer: str) -> list[Any]:
-    """Exactly the rows named by `values`, in that order; an unknown one rejects the whole request."""
+    """Return the rows that `values` name, in that order, each once; raise ApiError if any does not exist."""
     rows = {getattr(row, field): row for row in queryset.filter(**{f"{field}__in": values})}
     errors = [
         {"pointer": f"{pointer}/{index}", "detail": f"“{value}” does not exist, or you do not have access to it."}
@@ -252,7 +259,7 @@ def all_or_none(queryset: QuerySet[Any], field: str, values: list[Any], pointer:
 
 
 def one(queryset: QuerySet[Any], field: str, value: Any, pointer: str) -> Any:
-    """The row named by `value`; an unknown one rejects the request."""
+    """Return the row whose `field` is `value`; raise ApiError if there is none."""
     row = queryset.filter(**{field: value}).first()
     if row is None:
         words = f"“{value}” does not exist, or you do not have access to it."
@@ -261,7 +268,7 @@ def one(queryset: QuerySet[Any], field: str, value: Any, pointer: str) -> Any:
 
 
 def base64_decoded(text: str, pointer: str) -> bytes:
-    """Bytes of a file sent as Base64 (RFC 4648); other text rejects the request."""
+    """Return the bytes of a file sent as Base64 (RFC 4648); raise ApiError for text that is not Base64."""
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
@@ -270,7 +277,7 @@ def base64_decoded(text: str, pointer: str) -> bytes:
 
 
 def all_tagged(queryset: QuerySet[Any], tags: list[str], pointer: str) -> list[Any]:
-    """Rows that have all of these tags; an empty result rejects the request, because a tag may be misspelled."""
+    """Return the rows that have all of these tags; raise ApiError for none, because a tag may be misspelled."""
     rows = list(with_tags(queryset, tags)[: MAX_NAMED + 1])
     words = "" if rows else f"No objects that you have access to have all of these tags: {', '.join(tags)}."
     if len(rows) > MAX_NAMED:

@@ -36,7 +36,7 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 
 MIB = 1024 * 1024
 USUAL = 2 * MIB
-# For unauthenticated callers: the forms for sign-in and the first account.
+# For unauthenticated callers: enough for the forms of sign-in and of the first account.
 ANONYMOUS = 64 * 1024
 FORM = 64 * 1024  # form data besides a file
 # Configuration folders and content of sites; as Base64 in JSON, four bytes for three.
@@ -50,7 +50,7 @@ LARGEST = max(limit for _pattern, limit in _LARGER)
 
 
 def limit_of(path: str) -> int:
-    """Maximum number of body bytes of a request to `path`."""
+    """Return the maximum number of body bytes of a request to `path`."""
     return next((limit for pattern, limit in _LARGER if pattern.fullmatch(path)), USUAL)
 
 
@@ -60,8 +60,8 @@ def words(limit: int) -> str:
 
 
 def refusal(path: str, kind: str, detail: str) -> HttpResponse:
-    """Problem details for the API, a line of HTML for pages. The connection is closed, because the rest of the body is
-    not read.
+    """Return the response that rejects a body: problem details for the API, a line of HTML for pages.
+    It closes the connection, because the rest of the body is not read.
     """
     if path.startswith("/api/"):
         response: HttpResponse = plain_response(kind, detail)
@@ -76,7 +76,7 @@ def refusal(path: str, kind: str, detail: str) -> HttpResponse:
 
 
 class BodyLimitMiddleware(Middleware):
-    """Check the announced length of a request, whichever server runs the panel."""
+    """Reject requests whose Content-Length exceeds the limit, also where a WSGI server runs the panel."""
 
     @contextmanager
     def around(self, request: HttpRequest) -> Iterator[Finish]:
@@ -99,7 +99,9 @@ class _TooLarge(Exception):
 
 
 class BodyLimit:
-    """Wrapper of the ASGI application. A body of more than ANONYMOUS bytes is read for authenticated callers only."""
+    """Wrapper of the ASGI application that limits request bodies.
+    Only authenticated callers may send more than ANONYMOUS bytes.
+    """
 
     def __init__(self, application: App) -> None:
         self.application = application
@@ -130,7 +132,7 @@ class _Unknown(Exception):
 
 
 class _Counted:
-    """`receive` of a request, which stops at the limit."""
+    """ASGI `receive` that counts body bytes; it raises _TooLarge beyond the limit, _Unknown for anonymous callers."""
 
     def __init__(self, receive: Receive, limit: int, is_known: Callable[[], Awaitable[bool]]) -> None:
         self.receive, self.limit, self.is_known = receive, limit, is_known
@@ -157,7 +159,7 @@ def _header(scope: Scope, name: bytes) -> str:
 
 
 async def _is_known(scope: Scope) -> bool:
-    """Return whether the request has a session or token of an active account. Permissions are checked later."""
+    """Return whether the request has a session or token of an active account. Views check permissions later."""
     scheme, _blank, token = _header(scope, b"authorization").partition(" ")
     if scheme:
         return scheme.lower() == "bearer" and await _asked(token_is_good, token.strip())
@@ -169,8 +171,8 @@ async def _is_known(scope: Scope) -> bool:
 
 
 async def _asked(question: Callable[[str], bool], text: str) -> bool:
-    """Run a query in a separate thread and close its connection. True while the database is unavailable, because the
-    panel then reports that itself.
+    """Run a query in a separate thread and close its connection.
+    Return True while the database is unavailable, because the panel then responds with that error itself.
     """
 
     def ask() -> bool:

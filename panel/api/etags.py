@@ -21,19 +21,21 @@ def headers_of(instance: Any) -> dict[str, str]:
 
 
 def _versions(raw: str) -> set[int]:
-    """Versions in a list of tags; foreign tags match nothing."""
+    """Return the versions in a header's list of ETags; ETags in another format match nothing."""
     found = (_TAG.fullmatch(part.strip()) for part in raw.split(","))
     return {int(match[1]) for match in found if match}
 
 
 def is_fresh(request: Request, instance: Any) -> bool:
-    """Return whether If-None-Match names the current version."""
+    """Return whether If-None-Match contains the object's current version or `*`."""
     raw = request.META.get("HTTP_IF_NONE_MATCH", "")
     return raw.strip() == "*" or instance.row_version in _versions(raw)
 
 
 def expected_version(request: Request, instance: Any) -> int | None:
-    """Version in If-Match, which the service compares with the row; None without the header or with `*`."""
+    """Return the version in If-Match, for the service to compare with the row; None without the header or with `*`.
+    Raises ApiError if If-Match does not contain the current version.
+    """
     raw = request.META.get("HTTP_IF_MATCH")
     if raw is None or raw.strip() == "*":
         return None

@@ -1,4 +1,4 @@
-"""Filters by name: `name=`, `name__in=a,b`, `name__icontains=`, `created_at__gte=`; unknown filters are rejected."""
+"""Filters of lists: `name=`, `name__in=a,b`, `name__icontains=`, `created_at__gte=`. Unknown filters are rejected."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class _Truth(django_filters.TypedChoiceFilter):  # type: ignore[misc]
 
 
 class _Ids(django_filters.BaseInFilter, django_filters.NumberFilter):  # type: ignore[misc]
-    """Ids separated by commas; unknown ids match nothing."""
+    """Filter by ids, separated by commas; unknown ids match nothing."""
 
 
 class _TimeField(IsoDateTimeField):  # type: ignore[misc]
-    """Time in UTC: PostgreSQL does not support offsets of sixteen hours or more."""
+    """Time field that converts to UTC, because PostgreSQL does not support offsets of sixteen hours or more."""
 
     def to_python(self, value: Any) -> dt.datetime | None:
         found: dt.datetime | None = super().to_python(value)
@@ -58,7 +58,7 @@ def _filter_set(model: type[Model], fields: tuple[tuple[str, tuple[str, ...]], .
     meta = type("Meta", (), {"model": model, "fields": names, "filter_overrides": overrides})
     made: Any = type(f"{model.__name__}Filters", (django_filters.FilterSet,), {"Meta": meta})
     for name, item in made.base_filters.items():
-        if isinstance(item, django_filters.BooleanFilter):  # it ignores any other value
+        if isinstance(item, django_filters.BooleanFilter):  # it would ignore any other value
             made.base_filters[name] = _Truth(field_name=item.field_name, lookup_expr=item.lookup_expr)
         elif isinstance(item, django_filters.ModelChoiceFilter) and item.lookup_expr == "in":
             made.base_filters[name] = _Ids(field_name=item.field_name, lookup_expr="in")
@@ -69,7 +69,7 @@ def _filter_set(model: type[Model], fields: tuple[tuple[str, tuple[str, ...]], .
 
 
 def _words(item: Any) -> dict[str, str]:
-    """Messages for valid values of this filter, by the error codes of Django's form fields."""
+    """Return error messages that name the valid values of this filter, by the error codes of Django's form fields."""
     if "choices" in item.extra:
         known = ", ".join(str(key) or "(nothing)" for key, _label in item.extra["choices"])
         return {"invalid_choice": f"“%(value)s” is not valid. Known values: {known}."}
@@ -83,7 +83,7 @@ def _words(item: Any) -> dict[str, str]:
 
 
 def _may_repeat(model: type[Model] | None, path: str) -> bool:
-    """Return whether a filter by this path joins several rows to one, which would then be listed several times."""
+    """Return whether a filter by this lookup path joins a row to several rows, so that lists repeat the row."""
     for name in path.split("__"):
         if model is None:
             return False
@@ -95,7 +95,7 @@ def _may_repeat(model: type[Model] | None, path: str) -> bool:
 
 
 class StrictFilters(DjangoFilterBackend):  # type: ignore[misc]
-    """django-filter over a view's `filter_fields`; an invalid value is an error, never ignored."""
+    """Filter backend of django-filter for a view's `filter_fields`; invalid values raise ApiError."""
 
     @staticmethod
     def filters_of(view: Any) -> dict[str, object]:
@@ -111,8 +111,9 @@ class StrictFilters(DjangoFilterBackend):  # type: ignore[misc]
         return _filter_set(view.model, fields)
 
     def _of_nothing(self, request: Any, queryset: QuerySet[Any], view: Any) -> QuerySet[Any]:
-        """Handle empty filter values. `resolution=` finds rows where the field is empty. For fields that are never
-        empty it is rejected: a program with an empty list must not get all rows.
+        """Apply filters with an empty value, such as `resolution=`, which finds rows whose field is empty.
+
+        Fields that are never empty reject it: a program with an empty list must not get all rows.
         """
         for name, item in self.filters_of(view).items():
             if request.query_params.get(name, "-").strip(", "):

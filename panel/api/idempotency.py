@@ -1,4 +1,4 @@
-"""Idempotency-Key: a POST that is sent twice is executed once and gets the same response twice, for 24 hours."""
+"""Idempotency-Key: a POST sent twice within 24 hours is executed once; the repetition gets the same response."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from panel.api.problems import ApiError
 
 HEADER = "HTTP_IDEMPOTENCY_KEY"
 KEPT = dt.timedelta(hours=24)
-ABANDONED = dt.timedelta(minutes=2)  # far longer than a request takes: its process died before the response
+ABANDONED = dt.timedelta(minutes=2)  # no request takes this long: its process died before the response
 _KEPT_HEADERS = ("Location", "ETag", "Content-Type")
 _MAX_KEY = 255
 
 
 class Replay(Exception):
-    """Raised instead of executing the request: `response` is the first response."""
+    """Raised instead of executing a repeated request; `response` is the response to the first one."""
 
     def __init__(self, response: HttpResponse) -> None:
         super().__init__("replayed")
@@ -41,7 +41,9 @@ def _fingerprint(request: Request) -> str:
 
 
 def claim(request: Request, user: User) -> IdempotencyRecord | None:
-    """Record for the response; None without a key. Raises Replay if the response is known."""
+    """Reserve the request's Idempotency-Key and return its record, to which the response is added; None without a key.
+    Raises Replay if the response is known, ApiError if the key is invalid, reused, or in progress.
+    """
     key = request.META.get(HEADER)
     if key is None or request.method != "POST":
         return None
@@ -67,10 +69,10 @@ def claim(request: Request, user: User) -> IdempotencyRecord | None:
 
 
 def _take_over(record: IdempotencyRecord) -> bool:
-    """Return whether this caller takes over a request that was interrupted before its response; only one of several
-    repetitions does.
+    """Take over a request whose process died before the response; return whether this caller is the one to do so.
 
-    `created_at` identifies the owner: a first request that finishes late finds it changed and leaves the record alone.
+    `created_at` identifies the owner of the record: a first request that finishes late finds it changed and leaves the
+    record alone.
     """
     now = timezone.now()
     left = IdempotencyRecord.objects.filter(pk=record.pk, status=None, created_at=record.created_at)
@@ -81,7 +83,7 @@ def _take_over(record: IdempotencyRecord) -> bool:
 
 
 def _own(record: IdempotencyRecord) -> QuerySet[IdempotencyRecord]:
-    """The record, unless a repetition took it over."""
+    """Query the record, unless a repetition took it over."""
     return IdempotencyRecord.objects.filter(pk=record.pk, created_at=record.created_at)
 
 
@@ -90,7 +92,10 @@ def release(record: IdempotencyRecord) -> None:
 
 
 def keep(record: IdempotencyRecord, response: Response, hidden: tuple[str, ...]) -> None:
-    """Store the response, except for a server error, after which the request may be repeated."""
+    """Store the response for repetitions; after a server error release the key instead, so that the call may be
+    repeated.
+    `hidden` are fields that a repetition does not show.
+    """
     if response.status_code >= 500:
         release(record)
         return
@@ -98,7 +103,7 @@ def keep(record: IdempotencyRecord, response: Response, hidden: tuple[str, ...])
 
 
 def _without(body: str, hidden: tuple[str, ...]) -> str:
-    """The body without one-time secrets: a repetition shows null instead."""
+    """Return the JSON body with null in place of one-time secrets, which a repetition does not show."""
     data: dict[str, object] = json.loads(body)
     return json.dumps(data | {name: None for name in hidden if name in data})
 

@@ -1,4 +1,5 @@
-"""Common format of all jobs: deployments, benchmark runs and suites, comparisons, host jobs, deliveries, orders.
+"""Common format of all jobs: deployments, runs, suites, comparisons, host jobs, deliveries, orders, rollouts and
+others.
 
 A job is {uuid, type, title, status, is_finished, steps, log, result, error, times, links}. `status` is specific to its
 type; `is_finished` is true for final states of every type.
@@ -29,7 +30,7 @@ from panel.rollouts.selectors import wave_lines
 _RUN_DONE = {RunStatus.FINISHED, RunStatus.INVALID, RunStatus.FAILED, RunStatus.CANCELLED}
 _OPERATION_DONE = {JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED}
 
-# Paths of kinds whose own resource has another name, or that have only the common one.
+# First part of the URL of a job's own resource, where it is not the plural of the type; `jobs` if it has none.
 _DETAIL = {"deployment": "deployments", "host_job": "host-jobs", "delivery": "jobs", "certificate_order": "jobs"}
 
 
@@ -50,7 +51,7 @@ class JobLinks(TypedDict):
 
 
 class JobData(TypedDict):
-    """A job as the API gives it."""
+    """A job, as the API returns it."""
 
     uuid: str
     type: str
@@ -143,7 +144,7 @@ def _of_comparison(row: Comparison) -> JobData:
 
 
 def _of_suite(row: SuiteRun) -> JobData:
-    """Steps of a suite, one for each started case; errors belong to the cases."""
+    """Describe a suite, with one step for each started case; errors belong to the cases."""
     runs = list(row.runs.order_by("case"))
     steps = [_step(run.title, run.status, run.error or run.progress, run) for run in runs]
     result = {"cases": {run.title: run.status for run in runs}} if row.is_ended else None
@@ -157,7 +158,7 @@ def _of_host_job(row: HostJob) -> JobData:
 
 
 def _of_delivery(row: Delivery) -> JobData:
-    """A step for each attempt."""
+    """Describe the delivery of a report, with one step for each attempt."""
     steps: list[StepData] = [
         {"name": f"attempt {number}", "status": "", "log": line["words"], "started_at": line["at"], "finished_at": None}
         for number, line in enumerate(row.log, start=1)
@@ -182,7 +183,7 @@ def _of_order(row: Order) -> JobData:
 
 
 def _of_rollout(row: Rollout) -> JobData:
-    """A step for each wave."""
+    """Describe a rollout, with one step for each wave."""
     steps = []
     for line in wave_lines(row):
         said = "\n".join(str(found["words"]) for found in line.findings)
@@ -197,7 +198,7 @@ def _of_preview(row: Preview) -> JobData:
 
 
 def _of_publication(row: Publication) -> JobData:
-    """A step for each host."""
+    """Describe a publication, with one step for each host."""
     status = {"published": "succeeded", "failed": "failed", "returned": "failed"}
     steps = [
         _step(f"{target['host']}: {target['folder']}", status.get(target["state"], "running"), target["words"], row)
@@ -222,13 +223,15 @@ _DESCRIBE: dict[str, Callable[[Any], JobData]] = {
 
 
 def job_find(user: User, uuid: UUID) -> JobData | None:
-    """The job in its kind's format; None if `user` has no access to one with that uuid."""
+    """Return a job in the common format; None if it does not exist or `user` has no access to it."""
     found = job_found(user, uuid)
     return _DESCRIBE[found[0].name](found[1]) if found else None
 
 
 def job_cancel(actor: User, uuid: UUID) -> bool:
-    """Cancel a job and return whether it exists; the service of its kind decides whether this is possible."""
+    """Cancel a job; return False if it does not exist.
+    The service of its type decides whether it can be cancelled; raises Conflict for types that cannot.
+    """
     found = job_found(actor, uuid)
     if found is None:
         return False

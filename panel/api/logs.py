@@ -1,4 +1,4 @@
-"""Responses with logs on hosts: the list of logs, the last lines of one, and a search in those of a day."""
+"""Responses with logs of hosts: the list of logs, the last lines of a log, and a search in one day of a log."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ class LogName(serializers.Serializer[Any]):
 
 
 class LogSerializer(serializers.Serializer[Any]):
-    """`matching` and `is_complete` are results of a search: how many lines match, and whether all were read."""
+    """A list of logs, with the lines of one log.
+    `matching` (the number of matching lines) and `is_complete` (whether all lines were read) are null without a search.
+    """
 
     logs = LogName(many=True)
     lines = serializers.ListField(child=serializers.CharField(allow_blank=True))
@@ -39,8 +41,10 @@ def logs_answer(
     tail: Callable[[Log, int], list[str]],
     search: Callable[[Log, Search], LogPeriod],
 ) -> Response:
-    """List of logs without `log`. With it, the last `lines` of that log, read by `tail`; with `search` or `day` (UTC,
-    today if absent) the newest matching lines of that day.
+    """Return the response of a view of logs; without the parameter `log`, the list of logs.
+
+    With `log`, it has the last `lines` lines, read by `tail`. With `search` or `day` (UTC, today by default) too, it
+    has the newest matching lines of that day, read by `search`.
     """
     wanted = request.query_params.get("log")
     if wanted is None:

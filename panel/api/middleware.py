@@ -1,4 +1,4 @@
-"""Errors raised outside the API's views, in the API's format."""
+"""Middleware that gives errors from outside the API's views the format of API errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PREFIX = "/api/"
 
 
 class ProblemMiddleware(Middleware):
-    """Convert errors for API callers into problem details: a wrong Host header, a missing CSRF token, a lockout."""
+    """Converts errors for API callers to problem details: wrong Host, missing CSRF token, too many guesses."""
 
     @contextmanager
     def around(self, request: HttpRequest) -> Iterator[Finish]:

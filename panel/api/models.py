@@ -1,4 +1,4 @@
-"""State that the API keeps between requests."""
+"""Model of the responses that the API keeps for repeated requests."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from django.db import models
 
 
 class IdempotencyRecord(models.Model):
-    """Response to a POST, kept for 24 hours under the caller's Idempotency-Key, so that a repetition gets the same
-    response.
-    """
+    """Response to a POST, kept for 24 hours under the caller's Idempotency-Key and sent to repetitions."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     key = models.CharField(max_length=255)

@@ -16,7 +16,7 @@ _CURSOR = "Use the cursor from next or previous of an earlier response."
 
 
 class Pages(CursorPagination):
-    """`limit` 1 to 1000 (50), `cursor` from `next` or `previous` of a response, `ordering` from the view's list."""
+    """Paginator: `limit` from 1 to 1000 (default 50), `cursor` from `next` or `previous` of a response, `ordering`."""
 
     page_size = DEFAULT
     max_page_size = MAXIMUM

@@ -1,4 +1,4 @@
-"""Parser of JSON bodies, the only accepted type."""
+"""Parser of JSON, the only content type that request bodies may have."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from rest_framework.parsers import JSONParser
 
 
 class StrictJSONParser(JSONParser):
-    r"""JSON parser that rejects bodies nested too deeply for Python, and single surrogates (\ud800), which no database,
-    file or response can store (RFC 8259 section 8.2).
+    r"""JSON parser that rejects bodies nested too deeply for Python, and single surrogates (\ud800).
+
+    No database, file or response can store single surrogates (RFC 8259 section 8.2).
     """
 
     def parse(self, stream: Any, media_type: Any = None, parser_context: Any = None) -> Any:

@@ -1,6 +1,6 @@
-"""All API errors as problem details (RFC 9457): type, title, status, detail, errors, request_id.
+"""Errors of the API as problem details (RFC 9457): type, title, status, detail, errors, request_id.
 
-`errors` has one entry for every error: `pointer` is its place (a JSON pointer into the body, `?name` for a query
+`errors` has one entry for each error: `pointer` is its place (a JSON pointer into the body, `?name` for a query
 parameter, `@Name` for a header, "" for the whole request), `detail` describes the problem and a valid value.
 """
 
@@ -30,7 +30,7 @@ TYPE_PREFIX = "/api/v1/problems/"
 
 @dataclass(frozen=True)
 class Kind:
-    """A row of the error catalog (docs/api/errors.md)."""
+    """An entry of the error catalog (docs/api/errors.md): HTTP status, title, and advice for the caller."""
 
     status: int
     title: str
@@ -102,7 +102,7 @@ Errors = list[dict[str, str]]
 
 
 class ApiError(Exception):
-    """An error of the API itself, with its row of the error catalog."""
+    """Error that API views raise; `kind` is a key of the error catalog, `errors` name the places."""
 
     def __init__(self, kind: str, detail: str, errors: Errors | None = None) -> None:
         super().__init__(detail)
@@ -132,7 +132,7 @@ def body_of(kind: str, detail: str, errors: Errors | None = None) -> dict[str, o
 
 
 def plain_response(kind: str, detail: str = "") -> HttpResponse:
-    """Response for errors outside the API's views."""
+    """Return a problem response for errors outside the API's views."""
     return JsonResponse(body_of(kind, detail), status=CATALOGUE[kind].status, content_type=CONTENT_TYPE)
 
 
@@ -143,12 +143,15 @@ def _response(kind: str, detail: str, errors: Errors | None = None, headers: dic
 
 
 def _escaped(part: object) -> str:
-    """Escape a part by RFC 6901 section 3; slashes that a service put between parts are kept."""
+    """Escape `~` in a part of a JSON pointer (RFC 6901 section 3).
+
+    Slashes stay, because services put them between parts.
+    """
     return str(part).replace("~", "~0")
 
 
 def flatten(detail: Any, pointer: str = "") -> Errors:
-    """Nested errors of DRF as pointers."""
+    """Convert nested errors of DRF to a flat list of {pointer, detail}, with JSON pointers."""
     if isinstance(detail, dict):
         found: Errors = []
         for name, inner in detail.items():
@@ -171,14 +174,16 @@ def _summary(errors: Errors) -> str:
 
 
 def _at(place: str, fault: ValidationError) -> Errors:
-    """Error of one place, with the field's name for an object."""
+    """Return the errors of one `place`; for an error in a JSON object, the pointer includes params["field"]."""
     member = str((getattr(fault, "params", None) or {}).get("field", ""))
     where = {place: {member: [text.removeprefix(f"{member}: ") for text in fault.messages]}}
     return flatten(where if member else {place: list(fault.messages)})
 
 
 def _of_validation(error: ValidationError) -> Response:
-    """Convert Django's ValidationError from `full_clean()` in a service; fields may be places such as blocks/0/root."""
+    """Convert Django's ValidationError, which services raise, to a 422 response.
+    Its keys may be fields, or places such as blocks/0/root.
+    """
     if not hasattr(error, "error_dict"):
         errors = flatten(list(error.messages))
     else:
@@ -211,7 +216,9 @@ def _of_framework(error: exceptions.APIException) -> Response:
 
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
-    """Handler for all exceptions of API views; unexpected ones are logged and returned as 500 without details."""
+    """Convert every exception of an API view to a response.
+    Unexpected ones are logged and become a 500 without details.
+    """
     set_rollback()
     if isinstance(error, ApiError):
         return _response(error.kind, error.detail, error.errors)

@@ -1,4 +1,4 @@
-"""Additions to the OpenAPI schema that drf-spectacular cannot derive."""
+"""Additions to the OpenAPI schema that drf-spectacular cannot derive from the views."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _IF_MATCH = OpenApiParameter(
 
 
 class Schema(AutoSchema):
-    """Adds the conventions of panel/api/base.py to each operation."""
+    """OpenAPI schema of one view, with the parameters that panel/api/base.py defines for all views."""
 
     def get_override_parameters(self) -> list[Any]:
         view, found = self.view, list(super().get_override_parameters())
@@ -78,7 +78,7 @@ class Schema(AutoSchema):
 
 
 def add_problems(result: Document, generator: Any, request: Any, public: bool) -> Document:
-    """Add problem details as a possible response of every operation."""
+    """Add problem details as a possible response of every operation to the OpenAPI document."""
     result.setdefault("components", {}).setdefault("schemas", {})["Problem"] = _PROBLEM
     content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
     for methods in result["paths"].values():
@@ -99,8 +99,9 @@ _VERBS = {
 
 
 def add_summaries(result: Document, generator: Any, request: Any, public: bool) -> Document:
-    """Add summaries to the browsable reference: the first sentence of the description, or a verb if several operations
-    share the collection's description.
+    """Add summaries to the operations: the first sentence of the description.
+
+    Operations that share the description of their collection get a verb instead.
     """
     operations = [operation for methods in result["paths"].values() for operation in methods.values()]
     described = Counter(operation.get("description", "") for operation in operations)
@@ -117,7 +118,10 @@ def add_summaries(result: Document, generator: Any, request: Any, public: bool) 
 
 @cache
 def document() -> Document:
-    """Generate the OpenAPI document, which is the same for every caller, once per process: it takes a second."""
+    """Return the OpenAPI document, which is the same for every caller.
+
+    It is generated once per process, in a second.
+    """
     generator: Any = SchemaGenerator
     found: Document = generator().get_schema(request=None, public=True)
     return found

@@ -1,4 +1,4 @@
-"""Base classes of serializers. They convert JSON to values and back; models and services have the rules."""
+"""Base classes of serializers, which convert JSON to values and back. Rules are in the models and services."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from panel.api import words
 
 
 class StrictMixin:
-    """Reject unknown fields, and report read-only ones."""
+    """Mixin of serializers that reject unknown fields and use the panel's error messages.
+
+    Read-only fields are ignored.
+    """
 
     def get_fields(self) -> dict[str, Any]:
         fields: dict[str, Any] = super().get_fields()  # type: ignore[misc]
@@ -36,8 +39,8 @@ class StrictMixin:
 
 
 def _with_truths_as_words(data: Any, fields: dict[str, Any]) -> Any:
-    """Replace booleans by words for number fields, because true equals 1 in Python; the field then rejects the word
-    with its own message.
+    """Replace booleans in number fields by words, because true equals 1 in Python.
+    The field then rejects the word with its own message.
     """
     if not isinstance(data, dict):
         return data
@@ -49,7 +52,7 @@ def _with_truths_as_words(data: Any, fields: dict[str, Any]) -> Any:
 
 
 class StrictSerializer(StrictMixin, serializers.Serializer[Any]):
-    """Serializer of bodies that belong to no single model."""
+    """Serializer of a request body that belongs to no single model."""
 
 
 class Truth(serializers.BooleanField):
@@ -78,14 +81,14 @@ class StrictModelSerializer(StrictMixin, serializers.ModelSerializer[Any]):
 
 
 class TagsListField(serializers.ListField):
-    """List of tags; the model validates them."""
+    """List of tags as strings; the model validates them."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(child=serializers.CharField(max_length=200), **kwargs)
 
 
 def names_or_tags(attrs: dict[str, Any], names: str, tagged: str, kind: str) -> None:
-    """Raise ValidationError unless exactly one of the two fields names the objects."""
+    """Raise ValidationError unless exactly one of the fields `names` and `tagged` is in `attrs`."""
     if (names in attrs) == (tagged in attrs):
         words = f"List the {kind} in {names}, or select them by tags in {tagged}; not both."
         raise serializers.ValidationError({tagged if tagged in attrs else names: words})
@@ -99,17 +102,20 @@ def refuse_tags_unless(attrs: dict[str, Any], action: str) -> None:
 
 
 class EmptySerializer(StrictSerializer):
-    """Body of actions without parameters."""
+    """Request body of actions without parameters; any field is rejected."""
 
 
 class NamesSerializer(StrictSerializer):
-    """Sites by name."""
+    """Request body that names 1 to 1000 sites."""
 
     sites = serializers.ListField(child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000)
 
 
 class TeamField(serializers.SlugRelatedField):  # type: ignore[type-arg] # not subscriptable when it runs
-    """A team of the caller's by its slug; administrators can name all. Other teams appear as unknown."""
+    """Slug of one of the caller's teams, or of any team for administrators.
+
+    Other teams are reported as not existing.
+    """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(slug_field="slug", queryset=Team.objects.all(), **kwargs)

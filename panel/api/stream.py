@@ -1,4 +1,4 @@
-"""A job as server-sent events (WHATWG HTML section 9.2): every change until the job has ended."""
+"""Server-sent events of a job (WHATWG HTML section 9.2): every change until the job ends."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from panel.core.stream import CLOSE_AFTER_S, COMMENT_EVERY_S, POLL_S, user_of_se
 
 
 def event(name: str, data: Any) -> str:
-    """One event; JSON has no line breaks of its own, so no data can end the event early."""
+    """Format one server-sent event. JSON contains no raw line breaks, so data cannot end the event early."""
     return f"event: {name}\ndata: {json.dumps(data)}\n\n"
 
 
 def _still_allowed(user: User, token: ApiToken | None, address: str, session: str) -> User | None:
-    """The caller with current permissions; a closed account, a revoked or restricted token, or the end of the session
-    ends the stream.
+    """Return the caller with current permissions, or None, which ends the stream.
+
+    None if the account is inactive, the token is revoked or not allowed from the address, or the session has ended.
     """
     if token is None:
         found = user_of_session(session)
@@ -47,7 +48,10 @@ def _look(user: User, token: ApiToken | None, address: str, session: str, uuid: 
 async def events(
     user: User, token: ApiToken | None, address: str, uuid: UUID, *, session: str = ""
 ) -> AsyncIterator[str]:
-    """`step` for each new or changed step, `job` (without steps) for other changes, finally `end`."""
+    """Yield the events of a job: `step` for each new or changed step, `job` (without steps) for other changes, then
+    `end`.
+    Comments keep an idle connection open.
+    """
     seen: dict[int, Any] = {}
     last: Any = None
     opened = spoken = time.monotonic()

@@ -1,4 +1,4 @@
-"""Responses with counters of web servers."""
+"""Serializers of the counters of web servers and of the requests of sites."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class LimitSerializer(serializers.Serializer[Any]):
 
 
 class SiteTrafficSerializer(serializers.Serializer[Any]):
-    """Counters of one site since its web server started; rates are those of the last `seconds`."""
+    """Counters of one site since its web server started; rates are averages over the last `seconds` seconds."""
 
     server = serializers.CharField()
     started_at = serializers.DateTimeField()
@@ -71,7 +71,7 @@ class SiteTrafficSerializer(serializers.Serializer[Any]):
 
 
 class TrafficSerializer(SiteTrafficSerializer):
-    """All counters of a web server."""
+    """Counters of a web server with all of its sites."""
 
     connections = _Counts(child=serializers.IntegerField())
     requests = serializers.IntegerField()
@@ -100,7 +100,7 @@ class HourSerializer(serializers.Serializer[Any]):
 
 
 class SiteRequestsSerializer(serializers.Serializer[Any]):
-    """Requests of a site from its access logs; `statuses` by the first digit of the status."""
+    """Requests of a site, counted from its access logs. `statuses` has counts by the first digit of the status."""
 
     begin = serializers.DateTimeField()
     counted_at = serializers.DateTimeField()

@@ -1,4 +1,4 @@
-"""URLs of /api/v1/."""
+"""URLs below /api/v1/."""
 
 from django.contrib.auth.decorators import login_required
 from django.urls import URLPattern, URLResolver, path, re_path
@@ -88,7 +88,7 @@ router.register("comparisons", Comparisons, basename="comparisons")
 router.register("upstreams", Upstreams, basename="upstreams")
 router.register("users", Users, basename="users")
 
-# The page itself contains no data, but only signed-in users need it.
+# The documentation page contains no data, but only signed-in users need it.
 docs = login_required(
     SpectacularSwaggerSplitView.as_view(url_name="api:schema", template_name="api/docs.html", permission_classes=[])
 )

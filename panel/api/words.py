@@ -1,4 +1,4 @@
-"""Error messages of API fields, instead of the framework's (panel/core/words.py has those of models)."""
+"""Error messages of API fields, in place of those of Django REST framework (for models: panel/core/words.py)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _limits(field: Any) -> str:
 
 
 def _right(field: Any) -> str:
-    """Valid values of `field`, to follow a colon."""
+    """Describe the valid values of `field`, in words that follow a colon."""
     if isinstance(field, _NUMBERS):
         words = _limits(field).removesuffix(".")
         return words[0].lower() + words[1:]
@@ -45,7 +45,7 @@ def _known(field: serializers.ChoiceField) -> str:
 
 
 def _kind_words(field: Any) -> dict[str, str]:
-    """Messages for the type of the field."""
+    """Return the error messages for the type of `field`, by DRF's error codes."""
     if isinstance(field, _NUMBERS):
         return {"invalid": _limits(field), "overflow": _limits(field), "max_string_length": _limits(field)}
     if isinstance(field, serializers.ChoiceField):
@@ -74,7 +74,7 @@ def _kind_words(field: Any) -> dict[str, str]:
 
 
 def _validator(field: Any, validator: Any) -> Any:
-    """Validator with the field's messages; a copy, because models share their validators."""
+    """Return the validator with messages that fit `field`: a copy, because models share their validators."""
     if type(validator) in (MinValueValidator, MaxValueValidator) and isinstance(field, _NUMBERS):
         return type(validator)(validator.limit_value, message=_limits(field))
     if type(validator) is MaxLengthValidator and isinstance(field, serializers.CharField):
@@ -84,7 +84,7 @@ def _validator(field: Any, validator: Any) -> Any:
 
 
 def put_into(field: Any) -> None:
-    """Set the messages of `field` and of its list items, except custom ones."""
+    """Set the error messages of `field` and of its list items; custom messages are kept."""
     right = _right(field)
     missing = {"required": f"This field is required: {right}.", "null": f"This field must not be null: {right}."}
     own = field._kwargs.get("error_messages", {})

@@ -1,4 +1,4 @@
-"""The audit trail over the API: read only."""
+"""REST endpoint of the audit log: read only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from panel.audit.serializers import AuditEntrySerializer
 
 
 class Audit(Resource):
-    """Recorded changes. Administrators see all; others see changes of their teams' objects and of their own account."""
+    """Recorded changes. Administrators see all; others see changes of their teams' objects and their own actions."""
 
     model = AuditEntry
     serializer_class = AuditEntrySerializer

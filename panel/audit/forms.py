@@ -1,4 +1,4 @@
-"""Filters of the audit trail."""
+"""Form with the filters of the audit log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class AuditFilterForm(Form):
         field.choices = [("", _("Any")), *named]
 
     def found(self) -> QuerySet[AuditEntry]:
-        """Matching entries; none if a filter is invalid."""
+        """Return the entries that match the filters; none if a filter is invalid."""
         if not self.is_valid():
             return self.entries.none()
         data, entries = self.cleaned_data, self.entries

@@ -1,4 +1,4 @@
-"""Recorded changes with their user and the values before and after. Rows are written once and never edited."""
+"""Model of the audit log: each change with its user and the values before and after. Rows are never edited."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.db.models.functions import Upper
 
 class AuditEntry(models.Model):
     at = models.DateTimeField(auto_now_add=True)
-    # without an index of its own, because others begin with the actor
+    # no index for the actor alone, because other indexes begin with it
     actor = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", db_index=False
     )
@@ -19,7 +19,7 @@ class AuditEntry(models.Model):
     object_type = models.CharField(max_length=80)
     object_id = models.CharField(max_length=64)
     object_label = models.CharField(max_length=200)
-    # of the object at that time; null for objects without a team, or with several (audit.teams)
+    # team of the object at that time; null for objects without a team, or with several (audit.teams)
     team = models.ForeignKey("accounts.Team", null=True, on_delete=models.SET_NULL, related_name="+", db_index=False)
     before = models.JSONField(null=True)  # secrets appear as "(secret)"
     after = models.JSONField(null=True)
@@ -33,7 +33,7 @@ class AuditEntry(models.Model):
             models.Index(fields=["object_type", "object_id", "-at"]),
             models.Index(fields=["-at", "-id"], name="audit_newest"),
             models.Index(fields=["team", "-at", "-id"], name="audit_newest_of_team"),
-            # The filters of the page for members of a team, whose entries and own actions are few among all.
+            # For the filters of the page: members of a team see few of all entries, those of their teams and their own.
             models.Index(fields=["team", "action"], name="audit_action_of_team"),
             models.Index(fields=["actor", "action"], name="audit_action_of_actor"),
             models.Index("team", Upper("actor_label"), name="audit_user_of_team"),

@@ -1,4 +1,4 @@
-"""Forget old entries of the audit trail. `PADDOCK_KEEP_AUDIT_DAYS` sets the time; 0 keeps everything."""
+"""Deletion of old entries of the audit log. `PADDOCK_KEEP_AUDIT_DAYS` sets how long they are kept; 0: forever."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ AT_ONCE = 5000
 
 
 def old_forget(now: dt.datetime | None = None) -> int:
-    """Delete at most AT_ONCE old entries; return their number."""
+    """Delete at most AT_ONCE entries that are older than KEEP_AUDIT_DAYS; return the number of deleted entries."""
     if not settings.KEEP_AUDIT_DAYS:
         return 0
     before = (now or timezone.now()) - dt.timedelta(days=settings.KEEP_AUDIT_DAYS)

@@ -1,4 +1,4 @@
-"""Reads of the audit trail: administrators see everything, others their teams' objects and their own account."""
+"""Selectors of the audit log: administrators see all entries, others those of their teams' objects and their own."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from panel.audit.models import AuditEntry
 
 
 def audit_visible(user: User) -> QuerySet[AuditEntry]:
-    """Entries that `user` may read: for administrators all, for others their own actions and those on objects that
-    belonged to one of their teams. Objects of several teams are for administrators.
+    """Select the entries that `user` may read.
+
+    Administrators read all. Others read their own actions, and actions on objects that belonged to one of their teams;
+    those on objects of several teams are for administrators only.
     """
     entries = AuditEntry.objects.all()
     if not user.is_active or not in_scope(user, Action.VIEW):
@@ -27,7 +29,7 @@ def audit_visible(user: User) -> QuerySet[AuditEntry]:
 
 @dataclass(frozen=True)
 class Change:
-    """One field of an entry: `before` or `after` is None if the object did not or does not exist."""
+    """Change of one field in an audit entry. `before` is None for a created object, `after` for a deleted one."""
 
     field: str
     before: str | None
@@ -39,7 +41,7 @@ def _words(value: Any) -> str:
 
 
 def changes(entry: AuditEntry) -> list[Change]:
-    """Changed fields; for a created or deleted object, all non-empty fields."""
+    """Return the changed fields of an entry; for a created or deleted object, all of its non-empty fields."""
     before, after = entry.before, entry.after
     found = []
     for name in [*(before or {}), *(name for name in (after or {}) if name not in (before or {}))]:

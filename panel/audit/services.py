@@ -1,4 +1,4 @@
-"""Writing the audit trail. Call `audit_record` inside the transaction that makes the change."""
+"""Services that write the audit log. Call `audit_record` inside the transaction that makes the change."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from panel.audit.teams import teams_of
 from panel.core.fields import EncryptedTextField
 from panel.core.middleware import current_request_id
 
-SECRET = "(secret)"  # noqa: S105 - what stands in place of one
+SECRET = "(secret)"  # noqa: S105 - replaces the value of a secret
 _HIDDEN = {"password", "totp_secret", "recovery_codes", "digest", "basic_auth_users"}
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Origin of a change besides its actor; set once per request by the authentication."""
+    """Origin of the current request: the client's address and, for API calls, the prefix of the token."""
 
     address: str | None = None
     token_prefix: str = ""
@@ -32,7 +32,7 @@ caller: ContextVar[Caller] = ContextVar("caller", default=Caller())  # noqa: B03
 
 
 def snapshot(instance: Model) -> dict[str, object]:
-    """An object's fields as JSON values, with secrets replaced by a mark that shows whether one is set."""
+    """Return an object's fields as JSON values; secrets become "(secret)", or "" if empty."""
     values: dict[str, object] = {}
     for name, value in model_to_dict(instance).items():
         field = instance._meta.get_field(name)
@@ -45,7 +45,7 @@ def snapshot(instance: Model) -> dict[str, object]:
     return values
 
 
-# An object with its states before and after: from `snapshot`, None if it did not or does not exist.
+# An object with its `snapshot` before and after; None if it did not exist before, or does not exist after.
 Change = tuple[Model, Mapping[str, object] | None, Mapping[str, object] | None]
 
 
@@ -57,15 +57,15 @@ def audit_record(
     before: Mapping[str, object] | None = None,
     after: Mapping[str, object] | None = None,
 ) -> AuditEntry:
-    """Write one row: `action` is noun.verb; `before` and `after` come from `snapshot` (None: did not or does not
-    exist).
+    """Write one audit entry and return it.
+    `action` is noun.verb; `before` and `after` come from `snapshot`, None if the object did not or does not exist.
     """
     (team,) = teams_of([target])
     return AuditEntry.objects.create(**_columns(actor, action, target, before, after), team_id=team)
 
 
 def audit_record_all(*, actor: User | None, action: str, targets: Iterable[Change]) -> None:
-    """Write rows for many objects with one statement."""
+    """Write audit entries with the same action for many objects, with one INSERT."""
     changes = list(targets)
     teams = teams_of(target for target, _before, _after in changes)
     AuditEntry.objects.bulk_create(
@@ -81,7 +81,7 @@ def _columns(
     before: Mapping[str, object] | None,
     after: Mapping[str, object] | None,
 ) -> dict[str, object]:
-    """Fields of an entry except its time."""
+    """Return the column values of an audit entry, without its time and team."""
     origin, request_id = caller.get(), current_request_id()
     return {
         "actor_id": actor.pk if actor else None,

@@ -1,4 +1,4 @@
-"""Thin tasks: load, call the service, nothing else."""
+"""Celery tasks of the audit log. They only call services."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from panel.audit import retention
 
 @shared_task
 def forget() -> None:
-    """Forget old entries of the audit trail."""
+    """Delete old entries of the audit log."""
     retention.old_forget()

@@ -1,4 +1,4 @@
-"""The team that an audited object belongs to, recorded with its entry so that reading needs no search for it."""
+"""Teams of audited objects. Each entry stores its object's team, so that readers need no joins to find it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from django.db.models import Model
 
-# Path from each kind of object to its team. Entries of other kinds are visible to administrators and their actor only.
+# Attributes that lead from each kind of object to its team. Only administrators and the actor see entries of others.
 _TEAM = {
     "websites.site": ("team_id",),
     "websites.accesslist": ("team_id",),
@@ -24,7 +24,7 @@ _TEAM = {
     "publishing.publication": ("site", "team_id"),
     "benchmarks.scenario": ("team_id",),
 }
-# Objects with sites of several teams, and the path to these.
+# Kinds of objects that can have sites of several teams, with the lookup path to these teams.
 _TEAMS = {
     "deployments.deployment": "items__site__team",
     "benchmarks.run": "targets__site__team",
@@ -32,7 +32,7 @@ _TEAMS = {
 
 
 def teams_of(targets: Iterable[Model]) -> list[int | None]:
-    """Primary key of each object's team, in their order; None without a team, and for objects of several teams."""
+    """Return the primary key of each object's team, in order; None for objects without a team or with several."""
     rows = list(targets)
     shared = {label: _of_shared(label, rows) for label in {row._meta.label_lower for row in rows} & set(_TEAMS)}
     return [_team(row, shared) for row in rows]
@@ -49,7 +49,9 @@ def _team(target: Model, shared: dict[str, dict[int, int | None]]) -> int | None
 
 
 def _of_shared(label: str, rows: list[Model]) -> dict[int, int | None]:
-    """Team of each object of this kind by primary key, found by one query; None where there are several."""
+    """Return the team's primary key by the object's, for objects of this kind; None where there are several teams.
+    One query reads all of them.
+    """
     mine = [row for row in rows if row._meta.label_lower == label]
     found: dict[int, set[int]] = {}
     pairs = type(mine[0])._default_manager.filter(pk__in=[row.pk for row in mine])

@@ -1,4 +1,4 @@
-"""Pages of the audit trail: list, details, export."""
+"""Pages of the audit log: list, details, CSV export."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def entry_detail(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 class _Echo:
-    """File object that returns each CSV line, so that exports of any length need no memory."""
+    """File object for csv.writer that returns each line instead of storing it, so that exports need no memory."""
 
     def write(self, line: str) -> str:
         return line
@@ -80,7 +80,7 @@ def _row(entry: AuditEntry) -> list[object]:
 
 @require_safe
 def export(request: HttpRequest) -> StreamingHttpResponse:
-    """The filtered entries as CSV, newest first, at most EXPORT_LIMIT."""
+    """Export the filtered entries as CSV, newest first, at most EXPORT_LIMIT."""
     found = _form(request).found()[:EXPORT_LIMIT]
     writer = csv.writer(_Echo())
 

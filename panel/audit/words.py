@@ -1,4 +1,4 @@
-"""Texts of the audit trail: names of actions, kinds of objects, and their URLs."""
+"""Texts of the audit log: names of actions, kinds of objects, and URLs of their pages."""
 
 from __future__ import annotations
 
@@ -255,12 +255,12 @@ _ADMINISTRATION = {"accounts.team", "accounts.user"}
 
 
 def action_words(action: str) -> str:
-    """Text of an action: `site.update` -> `Site changed`; unknown actions of newer versions stay unchanged."""
+    """Return the text of an action: `site.update` -> `Site changed`; unknown actions stay as they are."""
     return str(ACTIONS.get(action, action))
 
 
 def actions_named(words: str) -> list[str]:
-    """Actions whose names contain the words (in the API or on pages), for the search."""
+    """Return the actions whose code or text contains the words, ignoring case; for the search."""
     return [action for action, name in ACTIONS.items() if words.lower() in f"{action} {name}".lower()]
 
 
@@ -270,7 +270,7 @@ def kind_words(object_type: str) -> str:
 
 @dataclass(frozen=True)
 class Told:
-    """One entry for display. `url` is "" if the object is gone, or has no page that the user may see."""
+    """An audit entry for display. `url` is "" if the object no longer exists, or has no page that the user may see."""
 
     entry: AuditEntry
     action: str
@@ -279,7 +279,7 @@ class Told:
 
 
 def told(entries: Iterable[AuditEntry], *, is_admin: bool) -> list[Told]:
-    """Entries as text, with one query for each kind of object."""
+    """Return the entries with their texts and URLs, with one query for each kind of object."""
     rows = list(entries)
     urls = _urls(rows, is_admin)
     return [

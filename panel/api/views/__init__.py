@@ -1,1 +1,1 @@
-"""Views of no single app."""
+"""API views that belong to no single app."""

@@ -1,4 +1,4 @@
-"""The error catalog, the schema's page, and the response to unknown URLs."""
+"""API views of the error catalog, and the response to unknown URLs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _row(kind: str) -> dict[str, object]:
 
 
 class ProblemsView(ApiMixin):
-    """All kinds of errors of this API."""
+    """All kinds of errors of this API, with status, title, and advice."""
 
     @extend_schema(responses=ProblemKindSerializer(many=True), operation_id="problems_list")
     def get(self, request: Request) -> Response:
@@ -36,7 +36,7 @@ class ProblemsView(ApiMixin):
 
 
 class ProblemView(ApiMixin):
-    """Meaning of one kind of error, and how to solve it."""
+    """One kind of error: status, title, and advice."""
 
     @extend_schema(responses=ProblemKindSerializer, operation_id="problems_retrieve")
     def get(self, request: Request, kind: str) -> Response:
@@ -47,7 +47,7 @@ class ProblemView(ApiMixin):
 
 @extend_schema(exclude=True)
 class NothingView(APIView):
-    """Response to unknown URLs below /api/v1/."""
+    """Respond with problem details to unknown URLs below /api/v1/."""
 
     permission_classes = [AllowAny]
     authentication_classes = []

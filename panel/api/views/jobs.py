@@ -1,4 +1,4 @@
-"""/jobs/{uuid}/: all kinds of jobs in one format."""
+"""API views of /jobs/{uuid}/: all kinds of jobs in one format."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class JobSerializer(serializers.Serializer[Any]):
 
 
 class JobView(ApiMixin):
-    """A job: type, progress, steps and result."""
+    """A job of any type: its status, steps, log, and result."""
 
     @extend_schema(responses=JobSerializer, operation_id="jobs_retrieve")
     def get(self, request: Request, uuid: UUID) -> Response:
@@ -64,7 +64,7 @@ class JobView(ApiMixin):
 
 
 class JobCancelView(ApiMixin):
-    """Cancel a queued job; ask a running benchmark to stop."""
+    """Cancel a job: a queued one at once; a running benchmark is asked to stop."""
 
     writes = Action.VIEW  # the service of the job's type checks more
 
@@ -76,7 +76,7 @@ class JobCancelView(ApiMixin):
 
 
 class EventStreamRenderer(BaseRenderer):
-    """Accept text/event-stream; the view's response is not rendered by this class."""
+    """Accept text/event-stream. Errors are rendered as JSON; the stream itself is not rendered."""
 
     media_type = "text/event-stream"
     format = "stream"
@@ -87,7 +87,7 @@ class EventStreamRenderer(BaseRenderer):
 
 
 class JobEventsView(ApiMixin):
-    """Changes of the job as they happen: `step`, `job` and `end` events with JSON data."""
+    """Stream the changes of a job as server-sent events: `step`, `job` and `end`, with JSON data."""
 
     renderer_classes = [EventStreamRenderer, JSONRenderer]
 

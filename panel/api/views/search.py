@@ -1,4 +1,4 @@
-"""The search of the command palette over the API."""
+"""API view of the command palette's search."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ class HitSerializer(serializers.Serializer[Any]):
 
 
 class SearchView(ApiMixin):
-    """Objects that contain the words: names of sites, domains, hosts, certificates and runs, addresses of upstream
-    servers, and folders; the first few of each.
+    """Search by words: names of sites, domains, hosts, certificates and runs, addresses of upstream servers, and
+    folders.
+    Returns the first few matches of each kind.
     """
 
     parameters = {"get": {"q"}}
