@@ -1,4 +1,4 @@
-"""Enrollments over the API."""
+"""REST endpoints of enrollments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from panel.enrollments.views import panel_url
 
 
 class Enrollments(Resource):
-    """Enrollments let new hosts add themselves with one command. Administrators only."""
+    """Enrollments, with which new hosts add themselves by one command. Administrators only."""
 
     model = Enrollment
     serializer_class = EnrollmentSerializer
@@ -35,7 +35,7 @@ class Enrollments(Resource):
 
     @extend_schema(request=EnrollmentInput, responses={201: CreatedEnrollmentSerializer})
     def create(self, request: Request) -> Response:
-        """Create an enrollment. Its token is in this response only."""
+        """Create an enrollment. Only this response contains its token and the commands with the token."""
         values = self.body(EnrollmentInput)
         valid_for = dt.timedelta(hours=values.pop("hours"))
         row, token = services.enrollment_create(actor=self.actor, valid_for=valid_for, **values)
@@ -46,6 +46,6 @@ class Enrollments(Resource):
 
     @extend_schema(responses={204: None})
     def destroy(self, request: Request, pk: str = "") -> Response:
-        """Revoke the enrollment: no further host can use it. Hosts that it added stay."""
+        """Revoke the enrollment, so that no further host can use it. Hosts that it added stay."""
         services.enrollment_revoke(actor=self.actor, enrollment=self.get_object())
         return Response(status=204)

@@ -1,4 +1,4 @@
-"""Form of a new enrollment."""
+"""Form to create an enrollment."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class EnrollmentForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not 
         }
 
     def values(self) -> Mapping[str, Any]:
-        """Arguments of `enrollment_create`."""
+        """Return the arguments of `enrollment_create`."""
         data = dict(self.cleaned_data)
         valid_for = dt.timedelta(hours=data.pop("hours"))
         return data | {"valid_for": valid_for}

@@ -1,4 +1,4 @@
-"""Enrollments: the right of new hosts to add themselves with one command."""
+"""Models of enrollments: the right of new hosts to add themselves with one command."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ MOST_HOSTS = 500
 
 
 class Enrollment(BaseModel):
-    """Right of new hosts to add themselves with a token until the enrollment expires, is used up or is revoked.
+    """Right of new hosts to add themselves with a token until the enrollment expires, is used up, or is revoked.
 
-    Only the SHA-256 of the token is stored. The enrollment ends when its creator loses the administrator's role.
+    Only the SHA-256 of the token is stored. The enrollment ends when its creator is no longer an active administrator.
     """
 
     digest = models.CharField(max_length=64, unique=True)
@@ -33,8 +33,8 @@ class Enrollment(BaseModel):
     used = models.PositiveSmallIntegerField(default=0)
     username = models.CharField(max_length=32, default="paddock", validators=[validate_username])
     tags = TagsField()
-    teams = models.ManyToManyField(Team, blank=True, related_name="+")  # of the hosts; none: every team
-    hosts = models.ManyToManyField(Host, related_name="enrollments")  # those that were added
+    teams = models.ManyToManyField(Team, blank=True, related_name="+")  # of the hosts; empty: all teams
+    hosts = models.ManyToManyField(Host, related_name="enrollments")  # hosts that the enrollment added
 
     class Meta:
         ordering = ["-pk"]
@@ -46,18 +46,18 @@ class Enrollment(BaseModel):
 
     @property
     def is_open(self) -> bool:
-        """Return true if another host can use it."""
+        """Return whether another host can use the enrollment."""
         return self.is_valid and self.used < self.most_hosts
 
     @property
     def is_valid(self) -> bool:
-        """Return true if it has not ended: hosts that it added can finish."""
+        """Return whether the enrollment has not ended, so that the hosts that it added can finish."""
         creator = self.created_by
         is_running = self.revoked_at is None and self.expires_at > timezone.now()
         return is_running and creator is not None and creator.is_active and creator.is_admin
 
     def waiting_at(self, address: str) -> QuerySet[Host]:
-        """Hosts that it added at this address and to which the panel has never signed in: their command was
-        interrupted, or the check has not run yet.
+        """Select the hosts that the enrollment added at this address and that the panel never signed in to.
+        Their command was interrupted, or their check has not run yet.
         """
         return self.hosts.filter(address=address, last_seen_at=None) if self.is_valid else self.hosts.none()

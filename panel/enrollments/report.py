@@ -1,4 +1,4 @@
-"""Report of a host about itself. Pure."""
+"""Report that a new host sends about itself when it enrolls. Pure: no I/O."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MOST_CHARACTERS = 4096
 
 @dataclass(frozen=True)
 class Report:
-    """`name` is the host's own name, `host_key` a line as in /etc/ssh/ssh_host_ed25519_key.pub."""
+    """Report of a new host. `name` is the host's own name, `host_key` a line as in ssh_host_ed25519_key.pub."""
 
     name: str
     port: int
@@ -18,7 +18,7 @@ class Report:
 
 
 def report_of(values: Mapping[str, str]) -> Report:
-    """Report from form fields; ValueError with the reason, for the person who runs the script."""
+    """Parse a host's report from form fields; raise ValueError with the reason, which the script prints."""
     name, port, host_key = (str(values.get(field, "")) for field in ("name", "port", "host_key"))
     if not name or not host_key:
         raise ValueError("The fields name, port and host_key are needed. Run the script again as it was shown.")

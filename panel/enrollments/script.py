@@ -1,4 +1,4 @@
-"""Shell script that adds a host, and the commands that start it. Pure.
+"""Shell script that adds a host to the panel, and the commands that start it. Pure: no I/O.
 
 The script is POSIX sh. It runs whole or not at all: its work is in a function that is called in the last line.
 """
@@ -87,7 +87,7 @@ _SUDO_RULE = """\
 
 
 def script(url: str, token: str, account: str) -> str:
-    """The script for hosts of one enrollment. `url` is the panel's address without a slash at its end."""
+    """Return the shell script for hosts of one enrollment. `url` is the panel's URL without a slash at its end."""
     is_root = account == "root"
     return _SCRIPT.format(
         url=shlex.quote(url),
@@ -100,17 +100,17 @@ def script(url: str, token: str, account: str) -> str:
 
 
 def command(url: str, token: str) -> str:
-    """The line that an administrator pastes on a host."""
+    """Return the command line that an administrator runs on a host to enroll it."""
     return f"curl -fsS -H 'Authorization: Bearer {token}' {shlex.quote(f'{url}/enroll/')} | sudo sh"
 
 
 def cloud_init(url: str, token: str) -> str:
-    """User data for cloud-init: the same, at the first boot of a new machine."""
+    """Return user data for cloud-init that runs the enrollment script at the first boot of a new host."""
     line = f"curl -fsS --retry 5 -H 'Authorization: Bearer {token}' {shlex.quote(f'{url}/enroll/')} | sh"
     return f"#cloud-config\npackages: [curl, sudo]\nruncmd:\n  - [sh, -c, {_yaml(line)}]\n"
 
 
 def _yaml(text: str) -> str:
-    """A YAML string in double quotes; the text has no control characters."""
+    """Quote a text as a YAML string in double quotes; the text must not have control characters."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -1,4 +1,4 @@
-"""Reads of enrollments, for administrators."""
+"""Selectors of enrollments; only administrators see them."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def enrollments_visible(user: User) -> QuerySet[Enrollment]:
 
 
 def enrollment_of(token: str) -> Enrollment | None:
-    """The enrollment with this token, open or not."""
+    """Return the enrollment with this token, also one that has ended; None for an unknown token."""
     return Enrollment.objects.select_related("created_by").filter(digest=secret_digest(token)).first()

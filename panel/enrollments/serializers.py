@@ -1,4 +1,4 @@
-"""Enrollments as JSON. The token is part of one response only."""
+"""Serializers of enrollments. Only the response that creates an enrollment contains the token."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ MOST_HOURS = 720
 
 
 class EnrollmentSerializer(serializers.ModelSerializer[Enrollment]):
-    """`hosts` are the names of those that were added; `is_open` tells whether another one can be."""
+    """An enrollment.
+
+    `hosts` are the names of the hosts that it added; `is_open` tells whether another host can use it.
+    """
 
     tags = TagsListField(read_only=True)
     teams = serializers.SlugRelatedField(slug_field="slug", many=True, read_only=True)  # type: ignore[var-annotated]

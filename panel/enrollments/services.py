@@ -1,4 +1,4 @@
-"""Services of enrollments: create and revoke them, and add the hosts that use them."""
+"""Services of enrollments: create and revoke enrollments, and add the hosts that use them."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def enrollment_create(
     tags: Iterable[str] = (),
     teams: Collection[Team] = (),
 ) -> tuple[Enrollment, str]:
-    """A new enrollment and its token, of which only the digest is stored. Raises PermissionDenied, ValidationError by
-    field.
+    """Create an enrollment; return it with its token, of which only the SHA-256 is stored.
+    Raises PermissionDenied, and ValidationError by field.
     """
     require(actor, Action.ADMINISTER)
     if not dt.timedelta() < valid_for <= LONGEST:
@@ -68,7 +68,7 @@ def enrollment_create(
 
 @transaction.atomic
 def enrollment_revoke(*, actor: User, enrollment: Enrollment) -> None:
-    """End the enrollment for further hosts. Hosts that were added stay."""
+    """Revoke an enrollment, so that no further host can use it. Hosts that it added stay."""
     require(actor, Action.ADMINISTER)
     if Enrollment.objects.filter(pk=enrollment.pk, revoked_at=None).update(revoked_at=timezone.now()):
         audit_record(actor=actor, action="enrollment.revoke", target=enrollment)
@@ -76,10 +76,10 @@ def enrollment_revoke(*, actor: User, enrollment: Enrollment) -> None:
 
 @transaction.atomic
 def host_add(*, token: str, address: str, report: Report) -> tuple[Host, str]:
-    """The host that reports itself from `address`, and the line of authorized_keys that lets the panel in.
+    """Add the host that sent `report` from `address`; return it with the line for its authorized_keys file.
 
-    A host whose command was interrupted gets the same response again. Raises ApplicationError, code `gone`, without an
-    open enrollment, and ValidationError by field. A conditional update decides between two hosts that use the last
+    A host whose command was interrupted gets the same response again. Raises ApplicationError with the code `gone`
+    without an open enrollment, and ValidationError by field. A conditional update decides if two hosts use the last
     place at once.
     """
     row = enrollment_of(token)
@@ -109,7 +109,9 @@ def host_add(*, token: str, address: str, report: Report) -> tuple[Host, str]:
 
 
 def host_ready(*, token: str, name: str) -> None:
-    """Check a host that lets the panel sign in now. ApplicationError, code `gone`, if another enrollment added it."""
+    """Start the check of an enrolled host that accepts the panel's SSH key now.
+    Raises ApplicationError with the code `gone` if the enrollment of this token did not add the host.
+    """
     row = enrollment_of(token)
     host = row.hosts.filter(name=name).first() if row is not None else None
     if host is None:

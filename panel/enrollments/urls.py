@@ -1,4 +1,4 @@
-"""URLs of enrollments. The panel's own pages are below /enrollments/, those for new hosts below /enroll/."""
+"""URLs of enrollments: pages for administrators below /enrollments/, endpoints for new hosts below /enroll/."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of enrollments for administrators, and the addresses that a new host requests with its token."""
+"""Pages of enrollments for administrators, and the endpoints that a new host requests with its token."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PLAIN, SCRIPT = "text/plain; charset=utf-8", "text/x-shellscript; charset=utf-8"
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def enrollment_list(request: Request) -> HttpResponse:
-    """Enrollments, and the form of a new one. Its command is shown once, in the response to the form."""
+    """List enrollments and create one. The response to the form is the only page that shows the new command."""
     require(request.user, Action.ADMINISTER)
     form = EnrollmentForm(request.POST or None)
     context = {"crumbs": [Crumb(_("Hosts"), reverse("hosts:list"))]}
@@ -66,7 +66,7 @@ def _commands(request: HttpRequest, token: str, enrollment: object) -> dict[str,
 
 
 def panel_url(request: HttpRequest) -> str:
-    """The panel's address for other machines: PADDOCK_URL, or the one of this request."""
+    """Return the URL of the panel that hosts use: PADDOCK_URL if set, otherwise that of this request."""
     return str(settings.PANEL_URL) or request.build_absolute_uri("/").rstrip("/")
 
 
@@ -86,7 +86,10 @@ def revoke(request: Request, pk: int) -> HttpResponse:
 @login_not_required
 @require_http_methods(["GET", "POST"])
 def enroll(request: HttpRequest) -> HttpResponse:
-    """For a new host. GET: the script. POST: the host's report; the response has its name and the panel's key."""
+    """Endpoint for new hosts: GET returns the script, POST takes the host's report.
+
+    The response to POST has the host's name in the panel and the panel's public key.
+    """
     token = _token(request)
     enrollment = enrollment_of(token)
     if enrollment is None or not (enrollment.is_open or enrollment.waiting_at(client_address(request)).exists()):
@@ -102,7 +105,7 @@ def enroll(request: HttpRequest) -> HttpResponse:
 @login_not_required
 @require_POST
 def ready(request: HttpRequest) -> HttpResponse:
-    """For a new host that lets the panel sign in now."""
+    """Endpoint for new hosts: a host reports that it accepts the panel's SSH key now."""
     return _answered(request, lambda: services.host_ready(token=_token(request), name=request.POST.get("name", "")))
 
 
@@ -113,7 +116,7 @@ def _added(request: HttpRequest, token: str) -> str:
 
 
 def _answered(request: HttpRequest, act: Callable[[], str | None]) -> HttpResponse:
-    """The result in plain text, which the script prints for a person if it is an error."""
+    """Call `act` and return its result in plain text; errors too, which the script prints."""
     try:
         return HttpResponse(act() or "", content_type=PLAIN)
     except ApplicationError:

@@ -1,4 +1,4 @@
-"""Virtual addresses over the API."""
+"""REST endpoints of virtual addresses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ FORGET = OpenApiParameter("forget", bool, description="Delete it even if hosts s
 
 
 class VirtualAddresses(Resource):
-    """Virtual addresses: keepalived moves each to another host when one fails. Administrators change them."""
+    """Virtual addresses: IP addresses that keepalived moves to another host when one fails.
+
+    Only administrators change them.
+    """
 
     model = VirtualAddress
     serializer_class = VirtualAddressSerializer
@@ -56,7 +59,7 @@ class VirtualAddresses(Resource):
 
     @extend_schema(request=VirtualAddressInput, responses={201: VirtualAddressSerializer})
     def create(self, request: Request) -> Response:
-        """Add a virtual address. No host has it before it is applied."""
+        """Add a virtual address. No host has the address before it is applied."""
         values = self.body(VirtualAddressInput)
         hosts = self._hosts(values.pop("hosts"))
         row = services.virtual_address_create(actor=self.actor, hosts=hosts, values=values)
@@ -64,7 +67,7 @@ class VirtualAddresses(Resource):
 
     @extend_schema(request=VirtualAddressChange)
     def partial_update(self, request: Request, name: str = "") -> Response:
-        """Change a virtual address. Its hosts go on using it as it was applied last."""
+        """Change a virtual address. Its hosts keep using the configuration that was applied last."""
         row = self.get_object()
         expected, values = self.expected_version(row), self.body(VirtualAddressChange, partial=True)
         hosts = self._hosts(values.pop("hosts")) if "hosts" in values else None
@@ -75,7 +78,7 @@ class VirtualAddresses(Resource):
 
     @extend_schema(parameters=[FORGET], responses={204: None})
     def destroy(self, request: Request, name: str = "") -> Response:
-        """Delete a virtual address that no host uses."""
+        """Delete a virtual address that no host uses; with `forget=true`, also one that hosts use."""
         row, forget = self.get_object(), request.query_params.get("forget", "false")
         if forget not in ("true", "false"):
             raise parameter_error("forget", "Send true or false.")
@@ -86,10 +89,10 @@ class VirtualAddresses(Resource):
     @extend_schema(request=ApplyInput, responses={202: HostJobSerializer})
     @action(detail=True, methods=["post"])
     def apply(self, request: Request, name: str = "") -> Response:
-        """Let the hosts use the address as it is now.
+        """Apply the current configuration of the address to its hosts.
 
-        Every host tests its file first. If one refuses it, or no host has the address afterwards, all get their former
-        files back.
+        Every host tests its file first. If a host refuses the file, or no host has the address afterwards, all hosts
+        get their former files back.
         """
         row, values = self.get_object(), self.body(ApplyInput)
         return queued(services.virtual_address_apply(actor=self.actor, row=row, **values))
@@ -97,5 +100,5 @@ class VirtualAddresses(Resource):
     @extend_schema(request=EmptySerializer, responses={202: HostJobSerializer})
     @action(detail=True, methods=["post"])
     def withdraw(self, request: Request, name: str = "") -> Response:
-        """Take the address from its hosts. Nobody has it afterwards."""
+        """Remove the address from its hosts. Afterwards no host has the address."""
         return queued(services.virtual_address_withdraw(actor=self.actor, row=self.get_object()))

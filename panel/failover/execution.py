@@ -1,5 +1,4 @@
-"""Carry out a change of a virtual address: check every host and let it test its file first, then let all hosts use
-their files.
+"""Change of a virtual address on its hosts: every host tests its new file first, then all hosts use their files.
 
 If a host refuses its file, or no host has the address afterwards, every host gets its former file back.
 """
@@ -33,11 +32,11 @@ _NO_INTERFACE = gettext_lazy("No network interface has the address %s.")
 
 @dataclass
 class Change:
-    """One change: `draft` is the new configuration, None to withdraw the address; `former` the applied one.
+    """One change of a virtual address: `draft` is the new configuration (None to withdraw), `former` the applied one.
 
-    `texts` are the new files by host, `formers` the ones to return to, `begun` the hosts that may use the new file, and
-    `silent` those that lose the address but do not respond: they are left as they are. `checks` are the URLs that
-    decide which host may have an address.
+    `texts` are the new keepalived files by host, `formers` the files to restore, `begun` the hosts that may use the new
+    file already, `silent` the hosts that lose the address but do not respond; they are skipped. `checks` are the URLs
+    that decide which host may have an address.
     """
 
     row: VirtualAddress
@@ -53,12 +52,12 @@ class Change:
 
     @property
     def spec(self) -> AddressSpec:
-        """The address that this change is about; the draft if it is cleaned from hosts that lost it before."""
+        """Configuration of the address to change; the draft, if hosts that lost the address earlier are cleaned."""
         return self.draft or self.former or draft_of(self.row)
 
     @property
     def is_new(self) -> bool:
-        """Return whether no host has the address yet."""
+        """Return whether no host has this IP address yet."""
         return self.draft is not None and (self.former is None or self.former.ip != self.draft.ip)
 
     def uses(self, host: Host) -> bool:
@@ -66,7 +65,9 @@ class Change:
 
 
 def virtual_address_job(job: HostJob) -> dict[str, object]:
-    """Handler of the job. Raises ApplicationError with the reason; every host has its former file then, or is named."""
+    """Carry out the job that applies or withdraws a virtual address; return its result.
+    Raises ApplicationError; its message names hosts whose former file could not be restored.
+    """
     row = VirtualAddress.objects.get(name=job.params["name"])
     change = _change(row, withdraw=job.params["action"] == "withdraw", replace=job.params["replace"])
     refuse_paused(change.hosts)
@@ -98,7 +99,7 @@ def _change(row: VirtualAddress, *, withdraw: bool, replace: bool) -> Change:
 
 
 def _look(change: Change) -> None:
-    """Look at every host, and render its file. ApplicationError with all problems found."""
+    """Observe every host and render its new file. Raises ApplicationError with all problems, before any change."""
     unused = [change.spec.ip] if change.is_new else []
     others = [spec for spec in applied_on(change.hosts) if spec.name != change.row.name]
     specs = [*others, change.draft] if change.draft else others
@@ -132,7 +133,7 @@ def _look(change: Change) -> None:
 
 
 def _former(change: Change, others: list[AddressSpec], host: Host, seen: Observation) -> str | None:
-    """The file before this change, also after an attempt that was killed; None if it cannot be rendered."""
+    """Render the host's file from before this change, also after a killed attempt; None if it cannot be rendered."""
     specs = [*others, change.former] if change.former else others
     if any(one not in seen.addresses for one in _own_addresses(specs, host)):
         return None
@@ -140,8 +141,8 @@ def _former(change: Change, others: list[AddressSpec], host: Host, seen: Observa
 
 
 def _taken(change: Change, found: Mapping[Host, Observation]) -> list[str]:
-    """Problems if another host in the network has the new address, unless an attempt that was killed gave it to one of
-    these hosts.
+    """Return a problem for each host that found the new address in use by another host in the network.
+    No problems if a killed attempt already gave the address to one of these hosts.
     """
     for host, seen in found.items():
         text = change.texts[host]
@@ -179,7 +180,7 @@ def _problems(change: Change, host: Host, seen: Observation) -> list[str]:
 
 
 def _require_passing_check(change: Change, found: Mapping[Host, Observation], problems: list[str]) -> None:
-    """Add a problem if the check passes on no host, because no host would take the address then."""
+    """Append a problem if the check fails on every host, because no host would take the address then."""
     if change.draft is None:
         return
     url = change.draft.check_url
@@ -190,8 +191,8 @@ def _require_passing_check(change: Change, found: Mapping[Host, Observation], pr
 
 
 def _each(change: Change, work: Callable[[Change, Host], None]) -> None:
-    """Standby hosts first, so that the address stays where it is as long as possible; the first host first if no host
-    has the address yet.
+    """Call `work` for each host, standby hosts first, so that the address stays in place as long as possible.
+    If no host has the address yet, the first host is first.
     """
     for host in change.hosts if change.is_new else reversed(change.hosts):
         try:
@@ -216,8 +217,8 @@ def _put(change: Change, host: Host) -> None:
 
 
 def _await_holder(change: Change, host: Host) -> None:
-    """Let the first host take a new address before the others can. Continue without that if the check fails on the
-    first host.
+    """Wait up to FIRST_S for the first host to take a new address before the others can.
+    Continue after that time, because the check may fail on the first host.
     """
     deadline = time.monotonic() + FIRST_S
     while time.monotonic() < deadline and change.spec.ip not in _observed(change, host).addresses:
@@ -233,7 +234,9 @@ def _sent(host: Host, action: str, text: str, expected: list[str] | None) -> Non
 
 
 def _verified(change: Change, locks: HeldLocks) -> str:
-    """Name of the host that has the address, "" once it is withdrawn. ApplicationError if that takes too long."""
+    """Wait until exactly one host has the address, and return its name; "" once no host has a withdrawn address.
+    Raises ApplicationError after SETTLE_S.
+    """
     deadline = time.monotonic() + SETTLE_S
     while True:
         locks.extend()
@@ -264,7 +267,7 @@ def _unverified(change: Change, holders: list[str], left: str) -> str:
 
 
 def _undone(change: Change) -> str:
-    """Restore the former files of the changed hosts. Returns a sentence about the result."""
+    """Restore the former files of the changed hosts; return sentences about the result."""
     kept, lost = [], []
     for host in change.begun:
         text = change.formers[host]

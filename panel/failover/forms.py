@@ -1,4 +1,4 @@
-"""The form of a virtual address."""
+"""Form of a virtual address."""
 
 from __future__ import annotations
 
@@ -76,5 +76,5 @@ class VirtualAddressForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # 
         return [(self._hosts[name], address) for name, address in pairs]
 
     def values(self) -> Mapping[str, Any]:
-        """Fields of the model."""
+        """Return the values of the model's fields."""
         return {name: self.cleaned_data[name] for name in ("name", "address", "check_url", "returns")}

@@ -21,8 +21,8 @@ MAX_ROUTER_ID = 255  # RFC 5798, section 5.2.3
 class VirtualAddress(BaseModel):
     """An IP address that one of its hosts has at a time.
 
-    `applied` is the configuration that all of its hosts use (rendering.keepalived.AddressSpec as JSON), null if none
-    does.
+    `applied` is the configuration that its hosts use (rendering.keepalived.AddressSpec as JSON); null if it is not
+    applied.
     """
 
     name = models.SlugField(max_length=40, unique=True, validators=[validate_name])
@@ -70,7 +70,7 @@ def _is_reserved(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool
 
 
 class VirtualAddressHost(CheckedModel):
-    """A host that can have the virtual address. `address` is the host's own one, from which it sends to the others."""
+    """A host that can have the virtual address. `address` is the host's own IP address, from which keepalived sends."""
 
     virtual_address = models.ForeignKey(VirtualAddress, on_delete=models.CASCADE, related_name="members")
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="virtual_addresses")
@@ -87,9 +87,10 @@ class VirtualAddressHost(CheckedModel):
 
 
 class KeepalivedHost(models.Model):
-    """keepalived on one host: the file that Paddock wrote there, and what the host reported last.
+    """keepalived on one host: the file that Paddock wrote there, and the host's last report.
 
-    `seen`: the response of the agent's operation (agents/host/keepalived.py); `problem`: why it could not be read.
+    `seen` is the last response of the agent's operation `keepalived` (agents/host/keepalived.py), `problem` the reason
+    if the last attempt failed.
     """
 
     host = models.OneToOneField(Host, on_delete=models.CASCADE, related_name="keepalived")

@@ -1,4 +1,4 @@
-"""Read the state of keepalived on a host, and record it."""
+"""Read the state of keepalived on a host with the agent, and store it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ TIMEOUT_S = 20.0
 
 
 def host_observed(host: Host, agent: Session) -> None:
-    """Read the host's state again if it is a host of a virtual address. Called at each look at the host.
+    """Read and store the state of keepalived if the host has a virtual address; an observer of host checks.
 
-    Raises RemoteError if the host does not respond; a refusal of the agent is recorded.
+    Raises RemoteError if the host does not respond; an error of the agent's operation is stored.
     """
     members = addresses_to_watch(host)
     if not members:
@@ -34,7 +34,9 @@ def host_observed(host: Host, agent: Session) -> None:
 def keepalived_read(
     host: Host, agent: Session, *, checks: Iterable[str], unused: Iterable[str] = ()
 ) -> Mapping[str, Any]:
-    """Response of the agent, which is recorded too. `unused`: addresses that no other host should have."""
+    """Read the state of keepalived on a host, store it, and return it.
+    `checks` are URLs to check, `unused` are addresses that no other host in the network should have.
+    """
     urls = sorted(checks)
     args = {"action": "look", "checks": urls, "unused": list(unused)}
     seen = cleaned(agent.call("keepalived", args, timeout=TIMEOUT_S), urls)

@@ -1,4 +1,4 @@
-"""Judge the reports of the hosts of a virtual address. Pure."""
+"""Judgment of the reports of the hosts of a virtual address. Pure: no I/O."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from django.utils.translation import gettext as _
 
 from panel.core.ui import Text
 
-# Hosts are asked every 30 seconds; what is older is not said of the present.
+# Limits of the values in a host's report, and its validity: hosts report every 30 seconds.
 MAX_TEXT, MAX_VALUES = 200, 1000  # of a host's report
 CURRENT = dt.timedelta(minutes=3)
 
 
 @dataclass(frozen=True)
 class Observation:
-    """keepalived on one host, as it was at a time. `digest` is that of its file, `written` of the one that Paddock
-    wrote there; both "" for none.
+    """State of keepalived on one host at the time `at`.
+
+    `digest` is the SHA-256 of keepalived's file on the host, `written` that of the file that Paddock wrote; "" for no
+    file. `checks` maps each URL to its problem, "" for none.
     """
 
     version: str
@@ -42,13 +44,13 @@ class Observation:
 
 
 def digest(text: str) -> str:
-    """SHA-256 of a file as the agent reports it, "" for no file."""
+    """Return the SHA-256 of a file's text, as the agent reports it; "" for no file."""
     return hashlib.sha256(text.encode()).hexdigest() if text else ""
 
 
 def cleaned(response: Mapping[str, Any], checks: Iterable[str]) -> dict[str, object]:
-    """The agent's response with only values of the expected types, of limited length: a hostile host can send any.
-    `checks`: the URLs that the agent was asked to check; one that it does not report counts as failed.
+    """Return the agent's response with only values of the expected types and length: a hostile host can send anything.
+    `checks` are the URLs that the agent had to check; a URL that it does not report counts as failed.
     """
     reported = _texts(response.get("checks"))
     return {
@@ -73,7 +75,7 @@ def _texts(value: object) -> dict[str, str]:
 
 
 def observation(seen: Mapping[str, Any], text: str, at: dt.datetime | None = None) -> Observation:
-    """The agent's response; `text` is the file that Paddock wrote to the host."""
+    """Build an Observation from the agent's response; `text` is the file that Paddock wrote to the host."""
     return Observation(
         seen["version"],
         seen["running"],
@@ -89,7 +91,7 @@ def observation(seen: Mapping[str, Any], text: str, at: dt.datetime | None = Non
 
 @dataclass(frozen=True)
 class Verdict:
-    """State of a virtual address: `status` chooses its appearance."""
+    """State of a virtual address for display; `status` selects its appearance."""
 
     status: str
     label: Text
@@ -97,7 +99,7 @@ class Verdict:
 
 
 def verdict(ip: str, check_url: str, hosts: Mapping[str, Observation | None]) -> Verdict:
-    """State of an applied address from current observations of its hosts; None: not known at present."""
+    """Judge an applied address by the observations of its hosts; None for a host whose state is not known now."""
     holders = [name for name, seen in hosts.items() if seen is not None and ip in seen.addresses]
     unknown = [name for name, seen in hosts.items() if seen is None]
     if len(holders) > 1:

@@ -1,4 +1,4 @@
-"""Reads of virtual addresses, and what their hosts reported."""
+"""Selectors of virtual addresses and of the reports of their hosts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ACTIONS = ("apply", "withdraw")
 
 
 def virtual_addresses_visible(user: User) -> QuerySet[VirtualAddress]:
-    """Virtual addresses all of whose hosts the user can see."""
+    """Select the virtual addresses all of whose hosts the user can see."""
     members = VirtualAddressHost.objects.select_related("host__keepalived")
     rows = VirtualAddress.objects.prefetch_related(Prefetch("members", members))
     if user.is_admin and user.is_active:
@@ -32,7 +32,7 @@ def virtual_addresses_visible(user: User) -> QuerySet[VirtualAddress]:
 
 
 def draft_of(row: VirtualAddress) -> AddressSpec:
-    """The address as it would be applied now."""
+    """Return the saved configuration of the address, which would be applied now."""
     peers = tuple(Peer(member.host.name, member.address) for member in row.members.all())
     return AddressSpec(row.name, row.address, row.router_id, row.check_url, row.returns, peers)
 
@@ -42,25 +42,25 @@ def applied_of(row: VirtualAddress) -> AddressSpec | None:
 
 
 def applied_on(hosts: Iterable[Host]) -> list[AddressSpec]:
-    """Applied configurations of virtual addresses that have one of these hosts."""
+    """Return the applied configurations of the virtual addresses that use any of these hosts."""
     names = {host.name for host in hosts}
     specs = [applied_of(row) for row in VirtualAddress.objects.filter(applied__isnull=False)]
     return [spec for spec in specs if spec and any(peer.host in names for peer in spec.peers)]
 
 
 def is_changed(row: VirtualAddress) -> bool:
-    """Return whether the hosts do not use the address as it is now."""
+    """Return whether the saved configuration differs from the applied one."""
     return row.applied != draft_of(row).as_json()
 
 
 def observed(host: Host) -> Observation | None:
-    """Last report of the host, None if there is none."""
+    """Return the last report of the host about keepalived, or None."""
     found = getattr(host, "keepalived", None)
     return observation(found.seen, found.text, found.seen_at) if found and found.seen else None
 
 
 def states_of(rows: Sequence[VirtualAddress]) -> list[Verdict]:
-    """States of these addresses as their hosts report them at present."""
+    """Return the states of these addresses, in order, from the current reports of their hosts."""
     specs = [applied_of(row) for row in rows]
     names = {peer.host for spec in specs if spec for peer in spec.peers}
     now = timezone.now()
@@ -75,7 +75,7 @@ def states_of(rows: Sequence[VirtualAddress]) -> list[Verdict]:
 
 
 def _left_over(row: VirtualAddress, spec: AddressSpec | None, texts: Mapping[str, str]) -> list[str]:
-    """Hosts that have lost the address, but did not respond when it was applied or withdrawn."""
+    """Return the names of hosts that still have a removed address in their file, because they did not respond."""
     names = {peer.host for peer in spec.peers} if spec else set()
     line = instance_line(row.name)
     return sorted(name for name, text in texts.items() if name not in names and line in text)
@@ -96,18 +96,18 @@ def state_of(row: VirtualAddress) -> Verdict:
 
 @dataclass(frozen=True)
 class HostState:
-    """A host of a virtual address as its page shows it. `holds` is None if that is not known at present."""
+    """State of one host of a virtual address, for its page. `holds` is None if not known now."""
 
     member: VirtualAddressHost
     seen: Observation | None
     holds: bool | None
-    check: str  # "" passes
+    check: str  # problem of the health check; "" if it passes
     problem: str
     text: str
 
 
 def hosts_of(row: VirtualAddress) -> list[HostState]:
-    """The hosts of the draft, in the order in which they take the address."""
+    """Return the states of the hosts of the draft, in the order in which they take the address."""
     now = timezone.now()
     found = []
     for member in row.members.all():
@@ -135,7 +135,7 @@ def keepalived_of(hosts: Iterable[Host]) -> dict[int, KeepalivedHost]:
 
 
 def job_params(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Validated parameters of a job: {"name", "action": apply | withdraw, "replace"}. Raises ValidationError."""
+    """Validate the parameters of a job: {"name", "action": apply | withdraw, "replace"}. Raises ValidationError."""
     if not {"name", "action"} <= set(params) <= {"name", "action", "replace"} or params["action"] not in ACTIONS:
         raise ValidationError({"params": _("Set the name of the virtual address and the action: apply or withdraw.")})
     if not VirtualAddress.objects.filter(name=params["name"], members__host=host).exists():

@@ -1,4 +1,4 @@
-"""Virtual addresses as JSON."""
+"""Serializers of virtual addresses."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from panel.failover.selectors import hosts_of, is_changed, state_of
 
 
 class MemberSerializer(StrictSerializer):
-    """A host and its own address, by default the one that Paddock connects to."""
+    """A host and its own IP address, by default the address that Paddock connects to."""
 
     host = serializers.CharField(max_length=63)
     address = serializers.CharField(max_length=45, required=False, allow_blank=True, default="")
 
     def validate(self, attrs: Any) -> Any:
-        if "host" not in attrs:  # in a change, whose own fields may be left out
+        if "host" not in attrs:  # in a change: all fields of it are optional otherwise
             raise serializers.ValidationError({"host": "Name the host."})
         return attrs
 
 
 class MemberStateSerializer(serializers.Serializer[object]):
-    """A host with its last report. `has_address` is null if that is not known at present; `check` is empty if
-    the check passes.
+    """A host of a virtual address, with its last report.
+    `has_address` is null if it is not known now; `check` is empty if the check passes.
     """
 
     host = serializers.CharField(source="member.host.name")
@@ -39,8 +39,8 @@ class MemberStateSerializer(serializers.Serializer[object]):
 class VirtualAddressSerializer(serializers.ModelSerializer[VirtualAddress]):
     """An IP address that keepalived moves to another host when one fails.
 
-    `status` is planned (not applied), succeeded, unsure or failed, `status_text` the same in words. `is_changed`: the
-    hosts do not use the address as it is now.
+    `status` is planned (not applied), succeeded, unsure or failed; `status_text` is the same in words. `is_changed`
+    tells whether the address differs from the configuration that its hosts use.
     """
 
     hosts = serializers.SerializerMethodField()
@@ -70,7 +70,7 @@ class VirtualAddressSerializer(serializers.ModelSerializer[VirtualAddress]):
 
 
 class VirtualAddressInput(StrictModelSerializer):
-    """Fields of a virtual address. `hosts`: at least two, in the order in which they take the address."""
+    """Input of a virtual address. `hosts`: at least two, in the order in which they take the address."""
 
     hosts = MemberSerializer(many=True)
 
@@ -80,7 +80,7 @@ class VirtualAddressInput(StrictModelSerializer):
 
 
 class VirtualAddressChange(VirtualAddressInput):
-    """Fields of a virtual address that can change: all except the name."""
+    """Input to change a virtual address: all fields except the name, each optional."""
 
     class Meta(VirtualAddressInput.Meta):
         fields = ["address", "check_url", "returns", "hosts"]

@@ -1,4 +1,4 @@
-"""Services of virtual addresses. Nothing reaches a host before `virtual_address_apply`."""
+"""Services of virtual addresses. Nothing changes on a host before `virtual_address_apply`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Members = Sequence[tuple[Host, str]]  # hosts in order, each with its address, "
 
 @transaction.atomic
 def virtual_address_create(*, actor: User, hosts: Members, values: Mapping[str, Any]) -> VirtualAddress:
-    """Add a virtual address: `values` are name, address, check_url, returns.
+    """Add a virtual address. `values` are name, address, check_url, and returns.
 
     Raises PermissionDenied, ValidationError.
     """
@@ -70,7 +70,9 @@ def virtual_address_change(
 def virtual_address_delete(
     *, actor: User, row: VirtualAddress, forget: bool = False, expected_version: int | None = None
 ) -> None:
-    """Delete a virtual address that no host uses. With `forget`, also one that its hosts go on using."""
+    """Delete a virtual address that no host uses; with `forget`, also one that its hosts keep using.
+    Raises Conflict if it is in use or being changed.
+    """
     require(actor, Action.ADMINISTER)
     if row.applied and not forget:
         raise Conflict(_("%s is in use on its hosts. Withdraw it from them first.") % row.name)
@@ -81,12 +83,14 @@ def virtual_address_delete(
 
 
 def virtual_address_apply(*, actor: User, row: VirtualAddress, replace: bool = False) -> HostJob:
-    """Let the hosts use the address as it is now. `replace`: replace files of keepalived that were edited there too."""
+    """Request the job that applies the saved configuration to the hosts.
+    With `replace`, files of keepalived that were edited on a host are replaced too.
+    """
     return _requested(actor, row, "apply", replace)
 
 
 def virtual_address_withdraw(*, actor: User, row: VirtualAddress, replace: bool = False) -> HostJob:
-    """Take the address from its hosts; nobody has it afterwards."""
+    """Request the job that removes the address from its hosts. Raises Conflict if no host uses it."""
     if not row.applied and state_of(row).status == "planned":
         raise Conflict(_("%s is not in use on any host.") % row.name)
     return _requested(actor, row, "withdraw", replace)
@@ -117,7 +121,7 @@ def _free_router_id() -> int:
 
 
 def _members(row: VirtualAddress, hosts: Members) -> list[VirtualAddressHost]:
-    """Unsaved members of the address. ValidationError for `hosts`."""
+    """Return the unsaved members of the address. Raises ValidationError at the field `hosts`."""
     if not FEWEST_HOSTS <= len(hosts) <= MOST_HOSTS:
         words = _("Choose from %(fewest)d to %(most)d hosts.") % {"fewest": FEWEST_HOSTS, "most": MOST_HOSTS}
         raise ValidationError({"hosts": words})

@@ -1,4 +1,4 @@
-"""URLs of virtual addresses (failover)."""
+"""URLs of the pages of virtual addresses."""
 
 from __future__ import annotations
 

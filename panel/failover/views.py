@@ -64,7 +64,7 @@ def add(request: Request) -> HttpResponse:
 
 @form_page
 def detail(request: Request, name: str) -> HttpResponse:
-    """State of the address on its hosts, and its settings."""
+    """Show the state of the address on its hosts, and a form to change its settings."""
     row = get_object_or_404(virtual_addresses_visible(request.user), name=name)
     form = VirtualAddressForm(request.POST or None, instance=row, hosts=hosts_visible(request.user))
     if request.method == "POST":
@@ -73,7 +73,7 @@ def detail(request: Request, name: str) -> HttpResponse:
             return field_errors(request, form)
         if form.is_valid() and _changed(request, row.pk, form):
             return redirect("failover:detail", name)
-    stored = get_object_or_404(virtual_addresses_visible(request.user), pk=row.pk)  # the form has changed its own
+    stored = get_object_or_404(virtual_addresses_visible(request.user), pk=row.pk)  # the form has changed `row`
     hosts = hosts_of(stored)
     context = {
         "row": stored,
@@ -102,7 +102,7 @@ def _changed(request: Request, pk: int, form: VirtualAddressForm) -> bool:
 
 @require_POST
 def apply(request: Request, name: str) -> HttpResponse:
-    """Let the hosts use the address as it is now."""
+    """Start the job that applies the saved configuration to the hosts."""
     replace = request.POST.get("replace") == "yes"
     return _job(
         request,
@@ -113,7 +113,7 @@ def apply(request: Request, name: str) -> HttpResponse:
 
 @require_POST
 def withdraw(request: Request, name: str) -> HttpResponse:
-    """Take the address from its hosts."""
+    """Start the job that removes the address from its hosts."""
     return _job(request, name, lambda row: services.virtual_address_withdraw(actor=request.user, row=row))
 
 

@@ -1,4 +1,4 @@
-"""Placements over the API."""
+"""REST endpoints of placements."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from panel.websites.selectors import sites_visible
 
 
 class Placements(Resource):
-    """A placement puts copies of a site on every host with given tags."""
+    """Placements: a site with copies on every host that has given tags."""
 
     model = Placement
     serializer_class = PlacementSerializer
@@ -49,16 +49,16 @@ class Placements(Resource):
 
     @extend_schema(responses={204: None})
     def destroy(self, request: Request, name: str = "") -> Response:
-        """Forget the placement. Its copies stay where they are, as sites of their own."""
+        """Delete the placement. Its copies stay on their hosts, as independent sites."""
         services.placement_delete(actor=self.actor, placement=self.get_object())
         return Response(status=204)
 
     @extend_schema(request=PlacementsPlanInput, responses={201: PlacementsPlannedSerializer})
     @action(detail=False, methods=["post"], pagination_class=None, filter_backends=[], writes=Action.DEPLOY)
     def plan(self, request: Request) -> Response:
-        """Update the copies, and plan what their hosts need: one deployment per host for all placements.
+        """Update the copies, and plan the deployments for all placements: one deployment per host.
 
-        A host that has the tags now gets the copies; from a host that no longer has them they are removed.
+        Hosts that have the tags get the copies; copies are removed from hosts that no longer have the tags.
         """
         names = self.body(PlacementsPlanInput).get("sites")
         rows = placements_visible(self.actor)

@@ -1,4 +1,4 @@
-"""The web servers on which a placement's site has to run."""
+"""Choice of the web servers on which the copies of a placement's site run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from panel.placements.models import Placement
 
 @dataclass(frozen=True)
 class Target:
-    """A host of the placement and its web server, or the `problem` that prevents the choice of one."""
+    """A host of the placement, with the web server for its copy, or with the `problem` that prevents a choice."""
 
     host: Host
     web_server: WebServer | None
@@ -21,7 +21,7 @@ class Target:
 
 
 def targets(placement: Placement) -> list[Target]:
-    """Hosts with all tags of the placement, without the one that serves the site itself."""
+    """Return the hosts that have all tags of the placement, except the host of the site itself, by name."""
     own = placement.site.web_server
     hosts = with_tags(Host.objects.prefetch_related("web_servers"), placement.tags).order_by("name")
     hosts = hosts.prefetch_related("teams")
@@ -30,7 +30,7 @@ def targets(placement: Placement) -> list[Target]:
 
 
 def _target(host: Host, own: WebServer | None) -> Target:
-    """The web server of the same kind as the site's own; without one, the host's only web server."""
+    """Choose the host's web server of the same kind as the site's; if there is none, the host's only web server."""
     found = list(host.web_servers.all())
     alike = [item for item in found if own is not None and (item.engine, item.label) == (own.engine, own.label)]
     alike = alike or [item for item in found if own is not None and item.engine == own.engine]

@@ -1,4 +1,4 @@
-"""The form of a placement."""
+"""Form of a placement."""
 
 from __future__ import annotations
 

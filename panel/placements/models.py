@@ -1,4 +1,4 @@
-"""Models of placements: one site on every host with given tags."""
+"""Models of placements: one site with copies on every host that has given tags."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from panel.websites.models import Site
 
 
 class Placement(BaseModel):
-    """A site whose copies run on every host that has all of `tags`.
+    """A site with copies on every host that has all of `tags`.
 
-    `values` are values that differ on a host, by the host's name and the place in the site's definition:
+    `values` are values that differ on a host, by the host's name and a JSON pointer into the site's definition:
     {"web-2": {"/blocks/0/listens/0/address": "192.0.2.2"}}.
     """
 
@@ -38,7 +38,9 @@ class Placement(BaseModel):
 
 
 class PlacedSite(CheckedModel):
-    """A copy of a placement's site on one web server. The versions are those from which the copy was made."""
+    """A copy of a placement's site on one web server.
+    `site_version` and `placement_version` are the versions of the original from which the copy was made last.
+    """
 
     placement = models.ForeignKey(Placement, on_delete=models.CASCADE, related_name="copies")
     site = models.OneToOneField(Site, on_delete=models.CASCADE, related_name="placed")

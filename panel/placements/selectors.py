@@ -1,4 +1,4 @@
-"""Reads: placements that a user may see, and the state of their copies."""
+"""Selectors of placements that a user may see, and of the state of their copies."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from panel.websites.models import Site
 
 @dataclass(frozen=True)
 class Member:
-    """One host of a placement. `state` is due: the copy is missing or older than the site; leaving: the host no longer
-    has the tags; problem; or current: the draft of the copy is up to date, and `site` shows its live state.
+    """One host of a placement. `state` is due, current, leaving, or problem.
+
+    Due: the copy is missing, or older than the site. Current: the draft of the copy is up to date; `site` has its live
+    state. Leaving: the host has a copy, but no longer the tags.
     """
 
     host: Host
@@ -37,7 +39,7 @@ def placements_visible(user: User) -> QuerySet[Placement]:
 
 
 def members(user: User, placement: Placement) -> list[Member]:
-    """Hosts with the tags, and those that have a copy without them, by name."""
+    """Return the hosts that have the tags, and those that still have a copy without them, by name."""
     copies = list(PlacedSite.objects.filter(placement=placement))
     sites = {site.pk: site for site in sites_listed(user).filter(pk__in=[copy.site_id for copy in copies])}
     by_server = {sites[copy.site_id].web_server_id: copy for copy in copies if copy.site_id in sites}
@@ -59,7 +61,7 @@ def members(user: User, placement: Placement) -> list[Member]:
 
 
 def is_due(user: User, placement: Placement) -> bool:
-    """Return whether a plan of this placement would change a host."""
+    """Return whether a plan of this placement would change any host."""
     return any(
         member.state in ("due", "leaving") or (member.site is not None and member.site.is_pending)  # type: ignore[attr-defined]
         for member in members(user, placement)

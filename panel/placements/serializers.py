@@ -1,4 +1,4 @@
-"""Placements as JSON."""
+"""Serializers of placements."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PlacementSerializer(serializers.ModelSerializer[Placement]):
 
 
 class PlacementInput(StrictSerializer):
-    """The site by name, the tags of its hosts, and values of single hosts."""
+    """Input of a placement: the site by name, the tags of its hosts, and values of single hosts."""
 
     site = serializers.CharField(max_length=63)
     tags = TagsListField()
@@ -43,7 +43,7 @@ class PlacementsPlanInput(StrictSerializer):
 
 
 class PlacementsPlannedSerializer(serializers.Serializer[object]):
-    """Batches of plans to confirm. `leave` removes copies from hosts that no longer have the tags."""
+    """Planned deployments by UUID, in two batches to confirm. `leave` removes copies from hosts that lost the tags."""
 
     deploy = serializers.ListField(child=serializers.UUIDField())
     leave = serializers.ListField(child=serializers.UUIDField())

@@ -1,6 +1,6 @@
-"""Services: place a site on hosts by tags, and plan what its copies need.
+"""Services of placements: place a site on hosts by tags, and plan the deployments of its copies.
 
-A copy is a site of its own: it is deployed, rolled back, watched, and measured like any other. Its definition is that
+A copy is an independent site: it is deployed, rolled back, watched, and measured like any other. Its definition is that
 of the placement's site, with the host's own values.
 """
 
@@ -37,8 +37,10 @@ LOGS = ("access_log", "error_log")
 
 @dataclass(frozen=True)
 class Update:
-    """Result of an update of copies: the sites that were `added` or `changed`, those that are `leaving` because their
-    host no longer has the tags, and the `problems` by host.
+    """Result of an update of copies.
+
+    `added` and `changed` are copies, `leaving` are copies on hosts that no longer have the tags, `problems` are texts
+    by host name.
     """
 
     added: list[Site] = field(default_factory=list)
@@ -49,8 +51,9 @@ class Update:
 
 @dataclass(frozen=True)
 class Planned:
-    """Plans for the hosts of placements: `deploy` are the deployments of copies, `leave` remove copies from hosts that
-    lost the tags and delete them afterwards. Each list is one batch.
+    """Plans for the hosts of placements, in two batches.
+
+    `deploy` deploys copies; `leave` removes copies from hosts that lost the tags, and deletes them afterwards.
     """
 
     deploy: list[Deployment]
@@ -64,7 +67,7 @@ def placement_set(
 ) -> Placement:
     """Place a site on every host that has all of these tags, or change its placement. Nothing is deployed.
 
-    `values`: as in Placement. Raises PermissionDenied, ValidationError, Conflict.
+    `values` as in Placement. Raises PermissionDenied, ValidationError, Conflict.
     """
     require(actor, Action.CHANGE, site.team)
     placement = Placement.objects.filter(site=site).first()
@@ -82,14 +85,14 @@ def placement_set(
 
 @transaction.atomic
 def placement_delete(*, actor: User, placement: Placement) -> None:
-    """Forget the placement. Its copies stay where they are, as sites of their own."""
+    """Delete the placement. Its copies stay on their hosts, as independent sites."""
     require(actor, Action.CHANGE, placement.site.team)
     audit_record(actor=actor, action="placement.delete", target=placement.site, before=_told(placement))
     placement.delete()
 
 
 def placements_plan(*, actor: User, placements: Iterable[Placement]) -> Planned:
-    """Update the copies of these placements, and plan what their hosts need: one deployment per host for all of them.
+    """Update the copies of these placements, and plan their deployments: one per host for all placements.
 
     Raises PermissionDenied, ValidationError of an invalid copy, and ApplicationError if there is nothing to plan.
     """
@@ -113,7 +116,7 @@ def placements_plan(*, actor: User, placements: Iterable[Placement]) -> Planned:
 
 @transaction.atomic
 def copies_update(*, actor: User, placement: Placement) -> Update:
-    """Create and change the drafts of the copies; nothing is deployed or removed."""
+    """Create and change the drafts of a placement's copies; nothing is deployed or removed."""
     locked = (
         Placement.objects.select_for_update(of=("self",))
         .select_related("site__team", "site__web_server")
@@ -160,7 +163,7 @@ def _copy_update(
 
 
 def definition_of_copy(placement: Placement, definition: Any, web_server: WebServer) -> dict[str, object]:
-    """Definition of the copy on `web_server`: the site's own, with the host's values and the server's log folder."""
+    """Return the definition of the copy on `web_server`: the site's, with the host's values and log folder."""
     source = placement.site
     copied = with_values(definition, placement.values.get(web_server.host.name, {}))
     blocks: Any = copied["blocks"]
@@ -171,7 +174,7 @@ def definition_of_copy(placement: Placement, definition: Any, web_server: WebSer
 
 
 def copy_name(site: str, host: str) -> str:
-    """Name of the copy of a site on a host: at most 63 characters, and a valid name of a site."""
+    """Return the name of a site's copy on a host: a valid name with at most 63 characters."""
     return f"{site[:30].rstrip('-')}-{host.replace('_', '-')[:32].strip('-')}"
 
 

@@ -1,4 +1,4 @@
-"""URLs of placements. The page of one site is in websites/urls.py."""
+"""URLs of the pages of placements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of a site that differ on one host, by JSON pointer (RFC 6901) into its definition. Pure."""
+"""Values of a site that differ on one host, by JSON pointer (RFC 6901) into the site's definition. Pure: no I/O."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from django.utils.translation import gettext as _
 
 Values = Mapping[str, Mapping[str, Any]]
 MOST = 5000
-# The parts of a definition that name the copy itself, or decide who owns it.
+# Fields of a definition that name the copy itself, or decide who owns it.
 _FIXED = ("name", "team", "web_server", "enabled")
 _LINE = re.compile(r"(?P<host>\S+)\s+(?P<pointer>/\S*)\s*=\s*(?P<value>.*)\Z")
 
 
 def check_values(values: Any) -> None:
-    """Raise ValidationError unless this is {host: {pointer: value}} and no pointer names a fixed part."""
+    """Raise ValidationError unless `values` is {host: {pointer: value}} and no pointer is to a field of _FIXED."""
     if not isinstance(values, dict) or not all(isinstance(own, dict) for own in values.values()):
         example = '{"web-2": {"/blocks/0/listens/0/address": "192.0.2.2"}}'
         raise ValidationError({"values": _("Enter values by host and place, for example %s.") % example})
@@ -35,7 +35,7 @@ def check_values(values: Any) -> None:
 
 
 def with_values(definition: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, object]:
-    """A copy of the definition with these values. ValidationError for a place that the site does not have."""
+    """Return a copy of the definition with these values. Raises ValidationError for a pointer to a missing field."""
     changed: dict[str, object] = deepcopy(dict(definition))
     for pointer, value in values.items():
         *path, last = pointer.split("/")[1:]
@@ -52,7 +52,7 @@ def with_values(definition: Mapping[str, Any], values: Mapping[str, Any]) -> dic
 
 
 def to_text(values: Values) -> str:
-    """One line for each value: `web-2 /blocks/0/listens/0/address = 192.0.2.2`."""
+    """Format values as lines: `web-2 /blocks/0/listens/0/address = 192.0.2.2`."""
     lines = [
         f"{host} {pointer} = {value if isinstance(value, str) and _is_plain(value) else json.dumps(value)}"
         for host, own in sorted(values.items())
@@ -62,7 +62,7 @@ def to_text(values: Values) -> str:
 
 
 def from_text(text: str) -> dict[str, dict[str, object]]:
-    """Parse `to_text`; a value that is not JSON is a text."""
+    """Parse lines as `to_text` formats them; a value that is not JSON is a string."""
     found: dict[str, dict[str, object]] = {}
     for line in filter(None, map(str.strip, text.replace("\r\n", "\n").split("\n"))):
         parts = _LINE.match(line)
@@ -80,5 +80,5 @@ def _value(text: str) -> Any:
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether the text is read back as itself."""
+    """Return whether `from_text` reads the text back unchanged."""
     return text == text.strip() and text.isprintable() and _value(text) == text

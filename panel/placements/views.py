@@ -1,4 +1,4 @@
-"""Pages of placements: all of them, and the placement of one site."""
+"""Pages of placements: the list, and the placement of one site."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def placement_list(request: Request) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def placement(request: Request, name: str) -> HttpResponse:
-    """The placement of a site: its tags, its hosts, and what a plan would change."""
+    """Show and change the placement of a site: its tags, its hosts, and what a plan would change."""
     site = site_get(request, name)
     found = placements_visible(request.user).filter(site=site).first()
     initial = {"tags": found.tags, "values": found.values, "version": found.row_version} if found else None
@@ -68,7 +68,7 @@ def placement(request: Request, name: str) -> HttpResponse:
 
 @require_POST
 def plan(request: Request) -> HttpResponse:
-    """Plan what the placements need: those of the sites in the request, or all."""
+    """Plan the deployments of the placements of the sites in the request, or of all placements."""
     names = request.POST.getlist("site")
     rows = placements_visible(request.user)
     rows = rows.filter(site__name__in=names) if names else rows
@@ -89,7 +89,7 @@ def plan(request: Request) -> HttpResponse:
 
 @require_POST
 def delete(request: Request, name: str) -> HttpResponse:
-    """Forget the placement; the copies stay."""
+    """Delete the placement of a site; its copies stay."""
     site = site_get(request, name, Action.CHANGE)
     found = get_object_or_404(placements_visible(request.user), site=site)
     services.placement_delete(actor=request.user, placement=found)
