@@ -1,1 +1,1 @@
-"""Content of sites: releases from an archive or git, published to all hosts of a site at once."""
+"""Content of sites: releases from an archive or a git repository, published to all hosts of a site or to none."""

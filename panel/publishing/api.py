@@ -1,4 +1,4 @@
-"""Content over the API."""
+"""REST endpoints of releases and publications."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from panel.websites.selectors import sites_visible
 
 
 class Releases(Resource):
-    """Releases of the content of sites. The newest five of each site are kept, and the one that is live."""
+    """Releases of the content of sites. Of each site, the newest five and the live release are kept."""
 
     model = Release
     serializer_class = ReleaseSerializer
@@ -37,7 +37,7 @@ class Releases(Resource):
 
 
 class Publications(Resource):
-    """Publications replace the folder of a site's files on all of its hosts at once, or on none."""
+    """Publications of releases. Each replaces the folder of a site's files on all of its hosts, or on none."""
 
     model = Publication
     serializer_class = PublicationSerializer
@@ -56,7 +56,7 @@ class Publications(Resource):
     def create(self, request: Request) -> Response:
         """Publish an archive, a revision of a git repository, or an earlier release of a live site.
 
-        Files that Paddock did not publish are refused unless they are in `keep`, or `replace` is true.
+        Rejected if the folder has files that Paddock did not publish, unless they are in `keep`, or `replace` is true.
         """
         values = self.body(PublicationInput)
         site = one(sites_visible(self.actor), "name", values.pop("site"), "/site")

@@ -1,7 +1,7 @@
-"""Archives of a site's files: zip and tar archives checked, and rewritten in one form. Pure.
+"""Archives of a site's files: zip and tar archives are checked and rewritten as tar.gz. Pure: no files or database.
 
-The new archive holds files, folders, and links that stay inside; everything else refuses the whole archive, so that
-nothing is published in part.
+The new archive has files, folders, and links that stay inside. Anything else rejects the whole archive, so that nothing
+is published in part.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ERRORS = (
 
 @dataclass(frozen=True)
 class Entry:
-    """A file, folder or link of an archive; `opened` reads a file."""
+    """A file, folder or link of an archive, independent of its format."""
 
     name: str
     is_folder: bool = False
@@ -51,7 +51,7 @@ class Entry:
 
 @dataclass
 class Packed:
-    """Result: counts of the written files, and sentences about names that should not be public."""
+    """Counts of the files that were written to a release's archive, and notes about names that should not be public."""
 
     files: int = 0
     unpacked_bytes: int = 0
@@ -59,10 +59,10 @@ class Packed:
 
 
 def packed(source: IO[bytes], target: IO[bytes], folder: str = "") -> Packed:
-    """Write the files below `folder` of a zip or tar archive to `target` as tar.gz.
+    """Write the files below `folder` of a zip or tar archive to `target` as tar.gz; return their counts.
 
-    A single folder that holds everything is left out, as in the archives of code hosts. ApplicationError, field
-    `archive` or `folder`, is raised for an archive that is refused.
+    A single top folder that holds everything is left out, as in archives of code hosts. Raises ApplicationError at the
+    field `archive` or `folder` for an archive that is rejected.
     """
     source.seek(0)
     try:
@@ -115,7 +115,7 @@ class _Zip:
 class _Tar:
     def __init__(self, source: IO[bytes]) -> None:
         source.seek(0)
-        self._archive = tarfile.open(fileobj=source, mode="r:*")  # noqa: SIM115 - read until the new one is written
+        self._archive = tarfile.open(fileobj=source, mode="r:*")  # noqa: SIM115 - read until the new archive is written
         self.entries = checked(self._read())
 
     def _read(self) -> Iterator[Entry]:
@@ -141,8 +141,9 @@ def _strange(name: str) -> ApplicationError:
 
 
 def checked(entries: Iterator[Entry]) -> dict[str, Entry]:
-    """The entries by their plain names. Refuses names that lead outside or occur twice, and too many or too much; the
-    announced sizes count before anything is unpacked.
+    """Return the entries of an archive by their normalized names; raise ApplicationError if the archive is rejected.
+
+    Names must not lead outside or occur twice; number and announced sizes are limited before anything is unpacked.
     """
     found: dict[str, Entry] = {}
     size = 0
@@ -190,7 +191,7 @@ def _check_link(name: str, target: str) -> None:
 
 
 def _prefix(entries: dict[str, Entry], folder: str) -> str:
-    """The beginning of the names that are published, with its final slash."""
+    """Return the prefix of the names to publish, with a final slash; "" for all. ApplicationError if none matches."""
     tops = {name.split("/")[0] for name in entries}
     only = next(iter(tops)) if len(tops) == 1 else ""
     base = f"{only}/" if only and (only not in entries or entries[only].is_folder) else ""
@@ -239,5 +240,5 @@ def _add(archive: tarfile.TarFile, info: tarfile.TarInfo, entry: Entry, reader: 
         return
     info.size, info.mode = entry.size, 0o755 if entry.is_executable else 0o644
     with reader.opened(entry) as file:
-        archive.addfile(info, file)  # raises for fewer bytes than announced, and takes no more
+        archive.addfile(info, file)  # raises for fewer bytes than announced, and reads no more
     result.unpacked_bytes += entry.size

@@ -1,8 +1,8 @@
-"""Execution of a queued publication: prepare the files on every host, exchange all folders, ask the sites, or return.
+"""Execution of a publication: prepare the files on every host, exchange all folders, check the sites.
 
-Nothing is exchanged before all hosts have the files. If a host then fails, no further host is exchanged; then, or if a
+No folder is exchanged before all hosts have the files. If a host fails, no further folder is exchanged; then, or if a
 site responds worse than before, every exchanged host gets its former files back. The steps on a host can be repeated,
-so the publication of a dead worker starts again; if it fails then, hosts that the dead worker exchanged are returned
+so the publication of a dead worker starts again; if it fails then, hosts that the dead worker exchanged are restored
 too. At the end each host is asked which release it has.
 """
 
@@ -49,19 +49,19 @@ logger = logging.getLogger(__name__)
 STAGE_TIMEOUT_S = 600.0
 ASK_TIMEOUT_S = 60.0
 SETTLE_S = 1.2  # gallop notices a replaced folder within a second
-ON_HOST = 2  # former publications whose files stay on a host
+ON_HOST = 2  # former publications whose files are kept on a host
 
 
 class Stopped(Exception):
-    """The publication was cancelled, or another worker took it."""
+    """Raised when the publication was cancelled, or taken over by another worker."""
 
 
 @dataclass
 class Target:
-    """Outcome on one host. `replaced` names the former files in the agent's store.
+    """Outcome of a publication on one host. `replaced` names the former files in the agent's store.
 
-    `is_asked` is recorded before the host is asked to exchange its folders. `serves` and `release` are the host's
-    response at the end: the number of a release (None if the panel no longer has it), other files, or none.
+    `is_asked` is recorded before the host is asked to exchange its folders. `serves` tells what the host had at the
+    end: a release (`release` is its number, None if the panel no longer has it), other files, or unknown.
     """
 
     site: str
@@ -76,7 +76,7 @@ class Target:
 
 
 def publication_execute(uuid: UUID) -> Attempt:
-    """Claim and execute one queued publication; errors are recorded, not raised."""
+    """Claim and execute one queued publication; errors are recorded, not raised. NOTHING if it could not be claimed."""
     claim = Claim(Publication)
     if not claim.take([uuid], started_at=timezone.now()):
         return Attempt.NOTHING
@@ -93,7 +93,7 @@ def publication_execute(uuid: UUID) -> Attempt:
 
 
 def orphans_queue() -> list[UUID]:
-    """Requeue publications of dead workers; return all queued ones."""
+    """Requeue publications of dead workers; return the UUIDs of all queued ones."""
     return claims.orphans_queue(Publication, "created_at", "pk")
 
 
@@ -111,12 +111,12 @@ def _outcome(publication: Publication, claim: Claim) -> tuple[JobStatus, str]:
 
 
 class _Work:
-    """One publication while this worker carries it out."""
+    """Execution of one publication by this worker."""
 
     def __init__(self, publication: Publication, claim: Claim) -> None:
         self.publication = publication
         self.rows = claim.rows.filter(pk=publication.pk)
-        self.name = f"r{publication.pk}"  # in the agents' stores
+        self.name = f"r{publication.pk}"  # name of the new files in the agents' stores
 
     def run(self) -> None:
         publication = self.publication
@@ -134,7 +134,7 @@ class _Work:
         self._tidy(ON_HOST)
 
     def _continue(self) -> None:
-        """Remember which hosts a dead worker asked to exchange their folders."""
+        """Mark the hosts that a dead worker had already asked to exchange their folders."""
         asked = {(target["host"], target["folder"]) for target in self.publication.targets if target.get("is_asked")}
         for host in self.hosts:
             host.target.is_asked = (host.target.host, host.target.folder) in asked
@@ -168,9 +168,9 @@ class _Work:
     def _undo(self) -> None:
         """Restore the former files of every host that was asked to exchange its folders.
 
-        ApplicationError names the hosts on which they could not be restored.
+        Raises ApplicationError, which names the hosts whose files could not be restored.
         """
-        if not self.rows.exists():  # another worker goes on
+        if not self.rows.exists():  # another worker continues
             return
         for host in self.hosts:
             if host.target.is_asked:
@@ -189,8 +189,8 @@ class _Work:
             raise ApplicationError(words % ", ".join(lost))
 
     def _tidy(self, count: int) -> None:
-        """Keep the live files and those of the last `count` successful publications on the hosts, and record which
-        release each host has.
+        """Remove old files from the hosts, and record which release each host has.
+        Each host keeps the live files and those of the last `count` successful publications.
         """
         if not self.rows.exists():  # another worker goes on
             return
@@ -211,7 +211,7 @@ class _Work:
             raise ApplicationError(_("Nothing was published. %s") % words)
 
     def check(self, progress: str) -> None:
-        """Record the progress. Stopped if the publication was cancelled."""
+        """Record the progress; raise Stopped if the publication was cancelled."""
         self.rows.update(progress=progress[:200])
         if self.rows.values_list("cancel_requested", flat=True).first() is not False:
             raise Stopped
@@ -244,18 +244,18 @@ class _Work:
 
 
 class _HostWork:
-    """The publication on one host."""
+    """Steps of a publication on one host."""
 
     def __init__(self, work: _Work, place: Place) -> None:
         self.work = work
         self.place = place
         self.target = Target(place.site.name, place.host.name, place.folder)
         self.before: Observed | None = None
-        self.is_lost = False  # whether its files are the former ones is not known
-        self.current = ""  # name of the release that it has, at the end
+        self.is_lost = False  # the former files could not be restored
+        self.current = ""  # at the end: name of the release on the host
 
     def attempt(self, step: Callable[[], None], *, is_undo: bool = False) -> None:
-        """Take a step and record it; a failure becomes the target's state."""
+        """Run a step and record its outcome; an ApplicationError becomes the state of the target."""
         try:
             step()
         except ApplicationError as error:
@@ -267,7 +267,9 @@ class _HostWork:
         self.work.record()
 
     def stage(self, release: Release, archive: Path) -> None:
-        """Unpack the files beside the folder. ApplicationError if it has files that nobody published."""
+        """Unpack the files next to the folder on the host.
+        ApplicationError if the folder has files that Paddock did not publish.
+        """
         with pool.session(target_for(self.place.host)) as agent:
             # The agent removes its upload, so another publication of the same files needs its own.
             own = hashlib.sha256(f"{self.work.publication.uuid} {release.sha256}".encode()).hexdigest()
@@ -310,7 +312,7 @@ class _HostWork:
             )
 
     def look_after(self) -> None:
-        """Fail if the site responds worse than before."""
+        """Set the target to failed if the site responds worse than before."""
         after = self._observed()
         was_well = self.before is not None and self.before.is_well
         if after is not None and not after.is_well:
@@ -321,21 +323,21 @@ class _HostWork:
         self.work.record()
 
     def back(self) -> None:
-        """Restore the former files, even if the response to the exchange was lost."""
+        """Restore the former files, also if the response to the exchange was lost."""
         try:
             self._call("return")
         except OperationRefused as error:
             if self.target.state == "published" or error.code != "refused":
                 raise
-            return  # nothing was exchanged there
+            return  # this host had not exchanged its folders
         if self.target.state != "failed":
             self.target.state = "returned"
 
     def tidy(self, names: list[str]) -> None:
-        """Remove other files of this site from the host, and ask it which release it has.
+        """Remove other files of this site from the agent's store, and ask the host which release it has.
 
-        A request to exchange the folders that arrives late then finds nothing to exchange. What remains is removed the
-        next time.
+        A late request to exchange the folders then finds nothing to exchange. Files that could not be removed are
+        removed the next time.
         """
         try:
             self.current = str(self._call("tidy", keep_releases=names)["current"])
@@ -345,7 +347,7 @@ class _HostWork:
             logger.warning("older content of %s stays on %s: %s", self.place.site, self.place.host, error.message)
 
     def _observed(self) -> Observed | None:
-        """The state of the site's own health page; None where it is not live yet."""
+        """Return the state of the site's health page on the host; None if it is not live there or has no probes."""
         if not self.place.is_live:
             return None
         site = self.place.site

@@ -1,4 +1,4 @@
-"""Forms of the page on which content is published."""
+"""Forms of the page on which the content of a site is published."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from panel.publishing.archives import MAX_UPLOAD_BYTES, MIB
 
 
 class PublishForm(Form):
-    """Choices that every source has. `root` is the live document root."""
+    """Choices of a publication from any source. `root` is the live document root of the site."""
 
     above = forms.TypedChoiceField(label=_("Folder on the hosts"), coerce=int, choices=[])
     keep = LinesField(

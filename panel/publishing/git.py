@@ -1,7 +1,7 @@
-"""One revision of a git repository as an archive, fetched by git over https.
+"""Fetch one revision of a git repository over https, as a tar archive.
 
-The URL comes from a user, so its host is resolved and judged as that of a webhook, and git connects to that address
-only, without redirects (docs/threats.md, SSRF). Nothing of the repository is run: no checkout, hook or submodule.
+The URL comes from a user, so its host is resolved and checked like that of a webhook, and git connects to that address
+only, without redirects (docs/threats.md, SSRF). Nothing in the repository is run: no checkout, hook or submodule.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_SAID = 600
 
 
 def check_repository(text: str) -> WebhookUrl:
-    """Parts of a repository's URL. ApplicationError, field `git_url`."""
+    """Return the parts of a repository's https URL. ApplicationError at the field `git_url` if it is not valid."""
     try:
         url = check_url(text)
     except ApplicationError as error:
@@ -40,16 +40,18 @@ def check_repository(text: str) -> WebhookUrl:
 
 
 def check_ref(text: str) -> str:
-    """A branch, tag or commit; "" for the default branch. ApplicationError, field `git_ref`."""
+    """Return the name of a branch or tag or a commit, "" for the default branch.
+    ApplicationError at the field `git_ref` if it is not valid.
+    """
     if text and (not _REF.fullmatch(text) or ".." in text or text.endswith((".lock", "/", "."))):
         raise ApplicationError(_("Enter the name of a branch or tag, or a commit."), field="git_ref")
     return text
 
 
 def fetched(text: str, ref: str, token: str, folder: Path, check: Callable[[], None]) -> tuple[Path, str]:
-    """Fetch the revision into `folder`, which is empty; return the tar archive and the commit.
+    """Fetch the revision `ref` of the repository `text` into the empty `folder`; return the tar archive and the commit.
 
-    `check` is called while git runs and raises to end it. Raises ApplicationError with the reason if git fails.
+    `check` is called while git runs; an exception of it ends git. Raises ApplicationError with the reason if git fails.
     """
     program = shutil.which("git")
     if program is None:
@@ -70,7 +72,7 @@ def fetched(text: str, ref: str, token: str, folder: Path, check: Callable[[], N
 
 
 class _Git:
-    """Runs git in a folder, with limits of time and size."""
+    """Callable that runs git in a folder, with limits of time and file size, and returns its output."""
 
     def __init__(self, program: str, where: Path, environment: dict[str, str], check: Callable[[], None]) -> None:
         self.where = where
@@ -102,7 +104,7 @@ class _Git:
         return said
 
     def _output(self, process: subprocess.Popen[bytes]) -> str:
-        """Output of the process; ends it when `check` raises."""
+        """Return the output of the process; call `check` while it runs."""
         while True:
             try:
                 return process.communicate(timeout=_LOOK_EVERY_S)[0].decode("utf-8", "replace")
@@ -111,7 +113,7 @@ class _Git:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End git and the helpers that it started, which are in its process group."""
+    """Kill git and the helpers that it started, which are in its process group."""
     if process.poll() is None:
         os.killpg(process.pid, 9)
         process.wait()
@@ -128,7 +130,9 @@ def _said(said: str, code: int) -> str:
 
 
 def _environment(folder: Path, url: WebhookUrl, place: str, token: str) -> dict[str, str]:
-    """Settings by environment, where other accounts cannot read the token. No configuration files are read."""
+    """Return environment variables with git's settings: other accounts can read arguments, but not the environment.
+    git reads no configuration files.
+    """
     address = f"[{place}]" if ":" in place else place
     values = {
         "protocol.allow": "never",

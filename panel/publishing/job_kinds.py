@@ -1,4 +1,4 @@
-"""Publications as jobs: what their pages show while they run (core/jobs.py)."""
+"""The kind of job "publication": how pages find, show, and cancel publications (core/jobs.py)."""
 
 from __future__ import annotations
 

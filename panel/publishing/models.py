@@ -1,4 +1,4 @@
-"""Models of content: releases of a site, and their publication on its hosts."""
+"""Models of content: releases of a site, and their publications on its hosts."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Source(models.TextChoices):
 
 
 class Release(models.Model):
-    """Files of a site at one time. They are kept as parts of a gzip-compressed tar archive (archives.py)."""
+    """Files of a site at one time, stored as parts of a gzip-compressed tar archive (archives.py)."""
 
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="releases")
     number = models.PositiveIntegerField()
     source = models.CharField(max_length=8, choices=Source.choices)
     origin = models.CharField(max_length=500)  # name of the archive, or URL of the repository
     revision = models.CharField(max_length=200, blank=True)  # git: the branch or tag, and the commit
-    folder = models.CharField(max_length=300, blank=True)  # of the archive or repository, that was taken
+    folder = models.CharField(max_length=300, blank=True)  # folder of the archive or repository whose files it has
     sha256 = models.CharField(max_length=64)
     size = models.PositiveBigIntegerField()  # bytes of the compressed archive
     unpacked_size = models.PositiveBigIntegerField()
@@ -48,7 +48,7 @@ class Release(models.Model):
 
 
 class ReleasePart(models.Model):
-    """One mebibyte of a release's archive; in the database, so that each worker on each machine has it."""
+    """One mebibyte of a release's archive; in the database, so that workers on all hosts of the panel can read it."""
 
     release = models.ForeignKey(Release, on_delete=models.CASCADE, related_name="parts")
     number = models.PositiveIntegerField()
@@ -63,11 +63,11 @@ class ReleasePart(models.Model):
 
 
 class Publication(Job):
-    """The publication of a release on all hosts of a site. A publication from git has no release until it is fetched.
+    """Job that publishes a release on all hosts of a site. A publication from git has no release until it is fetched.
 
     `above` is the number of folders above the document root that are replaced: 1 for applications whose document root
-    is a folder of them. `keep` are paths in that folder that stay, such as uploads. `targets` is the outcome on each
-    host (execution.Target as JSON).
+    is one of their folders. `keep` are paths in that folder that stay, such as uploads. `targets` is the outcome on
+    each host (execution.Target as JSON).
     """
 
     time_limit = timedelta(minutes=30)
@@ -77,12 +77,12 @@ class Publication(Job):
     git_url = models.CharField(max_length=500, blank=True)
     git_ref = models.CharField(max_length=200, blank=True)
     git_token = EncryptedTextField(blank=True, default="", editable=False)  # deleted when the job ends
-    folder = models.CharField(max_length=300, blank=True)  # of the repository
+    folder = models.CharField(max_length=300, blank=True)  # folder of the repository to publish
     above = models.PositiveSmallIntegerField(default=0)
     keep = models.JSONField(default=list)
-    replace = models.BooleanField(default=False)  # also files that were not published
+    replace = models.BooleanField(default=False)  # also replace files that Paddock did not publish
     targets = models.JSONField(default=list)
-    # only there, where the site is not live yet: the target of its move
+    # set if the files are published only on the host of this web server, to which the site will move
     web_server = models.ForeignKey(WebServer, null=True, on_delete=models.CASCADE, related_name="+")
 
     class Meta:

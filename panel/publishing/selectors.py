@@ -1,4 +1,4 @@
-"""Reads: releases and publications that a user may see, and the hosts of a site."""
+"""Selectors of releases and publications that a user may see, and of the folders of a site on its hosts."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from panel.websites.paths import foreign_paths
 
 @dataclass(frozen=True)
 class Place:
-    """A live site, a host, and the folder there whose content is published. Without `is_live`, the site is not live on
-    this host yet.
+    """A folder on a host to which the content of a site is published.
+    `is_live` is false if the site is not live on this host yet.
     """
 
     state: SiteState
@@ -43,7 +43,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Move:
-    """A site that is about to move: its live publication, and the last one on the host to which it moves."""
+    """A site that a plan moves to another host.
+    `live` is its live publication, `there` the last publication on the new host.
+    """
 
     site: Site
     web_server: WebServer
@@ -61,37 +63,39 @@ def publications_visible(user: User) -> QuerySet[Publication]:
 
 
 def published(site: Site) -> Publication | None:
-    """The publication whose files are live."""
+    """Return the publication whose files are live; None if there is none."""
     rows = Publication.objects.filter(site=site, status="succeeded", release__isnull=False, web_server=None)
     return rows.select_related("release", "requested_by").first()
 
 
 def release_numbers(site: Site, names: Iterable[str]) -> dict[str, int]:
-    """Numbers of the releases behind names in the agents' stores (r and the key of a publication), if they are kept."""
+    """Return the numbers of releases by their names in the agents' stores, for releases that the panel still has.
+    A name is "r" and the primary key of a publication.
+    """
     keys = [int(name[1:]) for name in names if name[:1] == "r" and name[1:].isdecimal()]
     rows = Publication.objects.filter(site=site, pk__in=keys, release__isnull=False)
     return {f"r{pk}": number for pk, number in rows.values_list("pk", "release__number")}
 
 
 def hosts_that_differ(site: Site, live: Publication | None) -> list[dict[str, Any]]:
-    """Targets of the last publication whose hosts did not serve the live release at its end."""
+    """Return the targets of the last ended publication whose hosts did not have the live release at its end."""
     ended = Publication.objects.filter(site=site, web_server=None).exclude(status__in=UNFINISHED)
     last = ended.exclude(targets=[]).first()
     if last is None or last.status == JobStatus.SUCCEEDED:
         return []
     wanted = ("release", live.release.number) if live is not None and live.release else ("other", None)
-    told = [target for target in last.targets if target.get("serves")]  # older records do not say it
+    told = [target for target in last.targets if target.get("serves")]  # older records do not have this field
     return [target for target in told if (target["serves"], target["release"]) != wanted]
 
 
 def members(site: Site) -> list[Site]:
-    """The site, and its copies of a placement."""
+    """Return the site and the copies that its placement made."""
     copies = PlacedSite.objects.filter(placement__site=site).select_related("site__team").order_by("site__name")
     return [site, *(copy.site for copy in copies)]
 
 
 def document_root(site: Site) -> str:
-    """Document root of the live version of a site; "" if it is not live or has none."""
+    """Return the document root of the live version of a site; "" if it is not live or has none."""
     state = _live(site)
     return _root(spec_of(state.revision)) if state is not None and state.revision is not None else ""
 
@@ -106,9 +110,10 @@ def _root(spec: SiteSpec) -> str:
 
 
 def places_of(site: Site, above: int, web_server: WebServer | None = None) -> list[Place]:
-    """The folders of a site and its copies on their hosts; with `web_server`, the same folder on that host only.
+    """Return the folders to publish to: those of the site and its copies on their hosts.
 
-    ApplicationError if one cannot be published to.
+    With `web_server`, only the same folder on the host of that web server. Raises ApplicationError if a folder cannot
+    be published to.
     """
     if web_server is not None:
         return [_place_elsewhere(site, above, web_server)]
@@ -133,7 +138,7 @@ def _place(site: Site, above: int) -> Place | None:
 
 
 def _place_elsewhere(site: Site, above: int, web_server: WebServer) -> Place:
-    """The folder of a live site on a host to which it is to be moved."""
+    """Return the folder of a live site on the host of `web_server`, to which the site is to be moved."""
     here = places_of(site, above)[0]
     place = replace(here, host=web_server.host, is_live=here.host == web_server.host)
     _check(place, is_root=False)
@@ -141,7 +146,7 @@ def _place_elsewhere(site: Site, above: int, web_server: WebServer) -> Place:
 
 
 def moves_of(user: User, batch: Iterable[Deployment]) -> list[Move]:
-    """Sites that these plans move to another host, whose files were published, and that the user may publish."""
+    """Return the published sites that these plans move to another host and that the user may publish."""
     found = []
     for plan in batch:
         if plan.kind != DeploymentKind.MOVE:
@@ -159,7 +164,11 @@ def moves_of(user: User, batch: Iterable[Deployment]) -> list[Move]:
 
 
 def _check(place: Place, *, is_root: bool) -> None:
-    """Refuse a folder outside the host's site folders, of another team, or with the folder of another site."""
+    """Raise ApplicationError for a folder that must not be replaced.
+
+    It must be below a site folder of the host, and must not have files of another team or the document root of another
+    site.
+    """
     path, host = PurePosixPath(place.folder), place.host
     if not any(path.is_relative_to(root) and path != PurePosixPath(root) for root in host.site_roots):
         words = _("%(folder)s on %(host)s is not below a site folder of the host: %(roots)s.")

@@ -1,4 +1,4 @@
-"""Releases and publications as JSON."""
+"""Serializers of releases and publications."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ReleaseSerializer(serializers.ModelSerializer[Release]):
 
 
 class PublicationTargetSerializer(serializers.Serializer[object]):
-    """One host of a publication."""
+    """Outcome of a publication on one host."""
 
     site = serializers.CharField()
     host = serializers.CharField()
@@ -85,13 +85,13 @@ class PublicationSerializer(serializers.ModelSerializer[Publication]):
 
 
 def _shown(target: dict[str, object]) -> dict[str, object]:
-    """A target without internal fields, and without those of the end before it has come."""
+    """Return a target without internal fields; `serves` and `release` are left out until the publication ends."""
     hidden = {"is_asked"} if target.get("serves") else {"is_asked", "serves", "release"}
     return {name: value for name, value in target.items() if name not in hidden}
 
 
 class PublicationInput(StrictSerializer):
-    """Exactly one of `archive`, `release` and `git_url` names the files."""
+    """Input of a publication. Exactly one of `archive`, `release` and `git_url` is required."""
 
     site = serializers.CharField(max_length=63)
     archive = serializers.CharField(

@@ -1,4 +1,4 @@
-"""Services: store releases, and request and cancel their publication."""
+"""Services of content: store releases, and request and cancel publications."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from panel.publishing.selectors import members, places_of, published
 from panel.websites.models import Site
 
 PART_BYTES = 1024 * 1024
-KEPT = 5  # releases of a site; older ones are deleted
+KEPT = 5  # newest releases of a site that are kept
 MOST_KEPT_PATHS = 50
 
 
 @dataclass(frozen=True)
 class Choices:
-    """Choices of a publication; the fields are those of `Publication`."""
+    """Choices of a publication, as in the fields of `Publication`."""
 
     above: int = 0
     keep: Sequence[str] = ()
@@ -48,7 +48,7 @@ DEFAULT = Choices()
 
 @dataclass(frozen=True)
 class GitSource:
-    """A revision of a repository; the token is only for a private one. `folder` of the repository is published."""
+    """A revision of a git repository to publish, or one `folder` of it. `token` is for private repositories."""
 
     url: str
     ref: str = ""
@@ -62,7 +62,8 @@ def archive_publish(
 ) -> Publication:
     """Store the files of an uploaded zip or tar archive as a release, and queue its publication.
 
-    ApplicationError, field `archive` or `folder`, if the archive is refused; and the errors of `publication_request`.
+    Raises ApplicationError at the field `archive` or `folder` if the archive is rejected, and the errors of
+    `publication_request`.
     """
     require(actor, Action.DEPLOY, site.team)
     places_of(site, choices.above)
@@ -74,7 +75,7 @@ def archive_publish(
 
 
 def release_store(*, actor: User | None, site: Site, archive: IO[bytes], folder: str, **values: Any) -> Release:
-    """Store the files of a zip or tar archive as the site's next release."""
+    """Store the files of a zip or tar archive as the site's next release, and delete old releases."""
     with tempfile.TemporaryFile() as file:
         found = archives.packed(archive, file, folder)
         size = file.tell()
@@ -104,7 +105,7 @@ def release_store(*, actor: User | None, site: Site, archive: IO[bytes], folder:
 
 
 def release_write(release: Release, target: Path) -> None:
-    """Write the archive of a release to a file."""
+    """Write the tar.gz archive of a release to a file."""
     with target.open("wb") as file:
         for data in _parts(release):
             file.write(data)
@@ -116,7 +117,9 @@ def _parts(release: Release) -> Iterator[bytes]:
 
 
 def releases_forget(site: Site) -> None:
-    """Delete releases but the newest KEPT, and those of unfinished publications and of the last successful one."""
+    """Delete old releases of a site.
+    The newest KEPT stay, and those of unfinished publications and of the live one.
+    """
     unfinished = Publication.objects.filter(site=site, status__in=UNFINISHED).values("release")
     kept = {*Release.objects.filter(site=site).order_by("-number").values_list("pk", flat=True)[:KEPT]}
     last = published(site)
@@ -131,8 +134,8 @@ def publication_request(
 ) -> Publication:
     """Queue the publication of a release, or of a revision of a git repository, on all hosts of the site.
 
-    The actor needs the right to deploy each copy of the site. ApplicationError if a host's folder cannot be published
-    to; Conflict while another publication of the site runs, or if a host is paused.
+    The actor needs the permission to deploy each copy of the site. Raises ApplicationError if a host's folder cannot be
+    published to, Conflict while another publication of the site runs or if a host is paused.
     """
     Site.objects.select_for_update().get(pk=site.pk)
     require_each(actor, Action.DEPLOY, [member.team for member in members(site)])
@@ -166,7 +169,7 @@ def _name_source(publication: Publication, source: Release | GitSource) -> None:
 
 
 def keep_checked(keep: Sequence[str]) -> list[str]:
-    """Plain relative paths. ApplicationError, field `keep`."""
+    """Return normalized relative paths without duplicates. ApplicationError at the field `keep` for invalid ones."""
     found = [path.strip().rstrip("/") for path in keep if path.strip()]
     for path in found:
         is_bad = path.startswith("/") or posixpath.normpath(path) != path or path.split("/")[0] in ("..", ".")
@@ -179,7 +182,9 @@ def keep_checked(keep: Sequence[str]) -> list[str]:
 
 @transaction.atomic
 def publication_cancel(*, actor: User, publication: Publication) -> Publication:
-    """Cancel a queued publication immediately; a running one ends before it changes a host, or not at all."""
+    """Cancel a queued publication at once; a running one stops before its next step, or not at all if it is too late.
+    Raises Conflict if it has ended.
+    """
     require(actor, Action.DEPLOY, publication.site.team)
     rows = Publication.objects.filter(pk=publication.pk)
     ended = {"status": JobStatus.CANCELLED, "finished_at": timezone.now(), "git_token": ""}

@@ -1,4 +1,4 @@
-"""Thin tasks: load, call the service, nothing else."""
+"""Celery tasks of publications. They only call services."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def run(uuid: str) -> None:
 
 @shared_task
 def sweep() -> None:
-    """Wake workers for everything that waits, including publications of dead workers."""
+    """Start tasks for all queued publications, including those of dead workers."""
     for uuid in execution.orphans_queue():
         run.delay(str(uuid))

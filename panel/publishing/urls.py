@@ -1,4 +1,4 @@
-"""URLs of content."""
+"""URLs of the content pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of content: the releases of a site, new ones, and one publication."""
+"""Pages of content: the releases of a site, forms to publish, and single publications."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MOST_SHOWN = 20
 
 @require_safe
 def content(request: Request, name: str) -> HttpResponse:
-    """The releases of a site, and forms to publish a new one."""
+    """Show the releases of a site, and forms to publish an archive or a git revision."""
     return _page(request, site_get(request, name))
 
 
@@ -64,7 +64,7 @@ def _page(request: Request, site: Site, **forms: PublishForm) -> HttpResponse:
 
 @require_POST
 def upload(request: Request, name: str) -> HttpResponse:
-    """Store an archive as a release and publish it."""
+    """Store an uploaded archive as a release and publish it."""
     site = site_get(request, name, Action.DEPLOY)
     form = ContentUploadForm(request.POST, request.FILES, root=document_root(site), prefix="upload")
     if form.is_valid():
@@ -88,7 +88,7 @@ def upload(request: Request, name: str) -> HttpResponse:
 
 @require_POST
 def from_git(request: Request, name: str) -> HttpResponse:
-    """Publish a revision of a repository, which the worker fetches."""
+    """Publish a revision of a git repository, which a worker fetches."""
     site = site_get(request, name, Action.DEPLOY)
     form = ContentGitForm(request.POST, root=document_root(site), prefix="git")
     if form.is_valid():
@@ -105,7 +105,7 @@ def from_git(request: Request, name: str) -> HttpResponse:
 
 @require_POST
 def again(request: Request, name: str, number: int) -> HttpResponse:
-    """Publish a release again, with the choices of the last successful publication, or of the one that `like` names."""
+    """Publish a release again, with the choices of the publication that `like` names, or else of the live one."""
     site = site_get(request, name, Action.DEPLOY)
     release: Release = get_object_or_404(releases_visible(request.user), site=site, number=number)
     last = _model_of(request, site)
@@ -123,7 +123,7 @@ def again(request: Request, name: str, number: int) -> HttpResponse:
 
 
 def _again_url(request: Request, publication: Publication) -> str:
-    """URL to request a publication again that ended without success; "" if that is not possible."""
+    """Return the URL to request an ended publication without success again; "" if that is not possible."""
     is_over = publication.is_finished and publication.status != JobStatus.SUCCEEDED
     if not is_over or publication.release is None or not may(request.user, Action.DEPLOY, publication.site.team):
         return ""

@@ -1,4 +1,4 @@
-"""Carry out rollouts: one step at a time, each written down before the next, so that any worker can go on."""
+"""Advance rollouts step by step. Each step is stored before the next, so that any worker can continue."""
 
 from __future__ import annotations
 
@@ -26,30 +26,32 @@ from panel.rollouts.models import Rollout, Wave
 
 logger = logging.getLogger(__name__)
 
-SOON_S = 0.5  # until the next look at deployments that run
+SOON_S = 0.5  # seconds until running deployments are checked again
 OBSERVE_EVERY_S = 10.0
-WINDOW_LOOK_S = 30.0  # until the next look at a host outside its change windows
+WINDOW_LOOK_S = 30.0  # seconds until a host outside its change windows is checked again
 DEPLOY_WITHIN_S = 900.0  # a wave that takes longer has failed
 ENDED = "Not started, because the rollout ended before this wave."
 
 
 @dataclass(frozen=True)
 class Next:
-    """State after a step, and the seconds until the next step of a rollout that goes on."""
+    """State of a rollout after a step, and the seconds until its next step."""
 
     status: RolloutStatus
     wait_s: float = 0.0
 
 
 def rollouts_due() -> list[UUID]:
-    """Requeue rollouts of dead workers; return those that are due."""
+    """Requeue rollouts of dead workers; return the UUIDs of the queued rollouts whose next step is due."""
     waiting = claims.orphans_queue(Rollout, "created_at", "pk")
     due = Rollout.objects.filter(uuid__in=waiting).filter(Q(next_at=None) | Q(next_at__lte=timezone.now()))
     return list(due.values_list("uuid", flat=True))
 
 
 def rollout_advance(uuid: UUID) -> float | None:
-    """Take the next step, if no other worker does. Return the seconds until the next one, None if there is none."""
+    """Take the next step of a rollout, unless another worker does.
+    Return the seconds until the next step, or None if no further step is to be taken.
+    """
     claim = Claim(Rollout)
     if not claim.take([uuid]):
         return None
@@ -79,7 +81,7 @@ def _ended(claim: Claim, rollout: Rollout, after: Next) -> float | None:
         if ended_at is not None:
             audit_record(actor=None, action="rollout.finish", target=rollout, after={"status": after.status})
         return None
-    claim.release([rollout.pk], next_at=timezone.now())  # a person asked for something meanwhile
+    claim.release([rollout.pk], next_at=timezone.now())  # somebody made a request meanwhile
     return 0.0
 
 
@@ -109,7 +111,9 @@ def _step(rollout: Rollout) -> Next:
 
 @transaction.atomic
 def _wish(rollout: Rollout) -> Wish:
-    """Take a person's request, so that it is followed once. Pausing and ending can be asked for again."""
+    """Return the pending request of a person, and clear it, so that it is followed once.
+    A request to undo is stored at once; pausing and ending can be requested again.
+    """
     wish = Wish(rollout.wish)
     if wish != Wish.NONE:
         Rollout.objects.filter(pk=rollout.pk, wish=wish).update(wish=Wish.NONE)
@@ -132,7 +136,7 @@ def _undo(rollout: Rollout) -> Next:
 
 
 def _end(rollout: Rollout) -> Next:
-    """Keep the deployed waves and cancel the others."""
+    """End the rollout: keep the deployed waves and cancel the waiting ones."""
     waves = rollout.waves.filter(status=WaveStatus.WAITING)
     waiting_cancel(list(Deployment.objects.filter(rollout_part__wave__in=waves).values_list("pk", flat=True)), ENDED)
     waves.update(status=WaveStatus.CANCELLED)
@@ -151,7 +155,7 @@ def _begin(rollout: Rollout, wave: Wave) -> Next:
     pks = [row.pk for row in deployments]
     queued = Deployment.objects.filter(pk__in=pks).exclude(status=DeploymentStatus.PLANNED)
     try:
-        if queued.count() < len(pks):  # otherwise a worker died after it had released them
+        if queued.count() < len(pks):  # otherwise a worker died after it had released these deployments
             held_release(pks)
     except ApplicationError as error:
         rollout.error = f"Wave {wave.position} was not started. {error.message}"
@@ -164,7 +168,7 @@ def _begin(rollout: Rollout, wave: Wave) -> Next:
 
 
 def _until(closed: Sequence[Closed]) -> float:
-    """Seconds until the last of these hosts may be changed, at most WINDOW_LOOK_S, because windows can be edited."""
+    """Return the seconds until all of these hosts may be changed; at most WINDOW_LOOK_S, as windows can be edited."""
     opens = [item.opens_at for item in closed]
     known = [moment for moment in opens if moment is not None]
     left_s = max(((moment - timezone.now()).total_seconds() for moment in known), default=WINDOW_LOOK_S)
@@ -250,15 +254,15 @@ def _passed(wave: Wave) -> Next:
 
 
 def note(wave: Wave, found: Finding) -> None:
-    """Keep the newest result of each gate."""
+    """Store a gate's result in the wave's evidence, in place of the earlier result of that gate."""
     kept = [row for row in wave.evidence if row["gate"] != found.gate]
     wave.evidence = [*kept, {**asdict(found), "at": timezone.now().isoformat()}]
 
 
 @transaction.atomic
 def _fail(rollout: Rollout, wave: Wave, found: Finding) -> Next:
-    """Undo every wave, because a gate failed. One transaction records both, so that a wave never fails without its
-    undo.
+    """Record the failed gate, and start to undo all waves.
+    One transaction records both, so that a wave never fails without its undo.
     """
     note(wave, found)
     wave.status, wave.finished_at = WaveStatus.FAILED, timezone.now()

@@ -1,4 +1,4 @@
-"""Rollouts over the API."""
+"""REST endpoints of rollouts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from panel.rollouts.serializers import RolloutInput, RolloutSerializer
 
 
 class Rollouts(Resource):
-    """A rollout deploys a plan for several hosts in waves. If a wave fails a check, Paddock rolls back all waves."""
+    """Rollouts: deployments of a plan to several hosts in waves.
+
+    If a wave fails a check, Paddock rolls back all waves.
+    """
 
     model = Rollout
     serializer_class = RolloutSerializer
@@ -45,8 +48,8 @@ class Rollouts(Resource):
         The waves are `first` hosts, `percent` of all hosts, then the rest. After each wave Paddock observes its sites
         for `soak_s` seconds: their responses to health checks, 5xx responses in their access logs (at most
         `most_errors` percentage points more than before and than on unchanged hosts), the 99th percentile of the
-        response times (at most `most_slower` percent more), then the hook (a 2xx response) and a person's approval. If
-        one of them fails, Paddock rolls back all waves.
+        response times (at most `most_slower` percent more). Then it requires a 2xx response of the hook and a person's
+        approval, if configured. If one of them fails, Paddock rolls back all waves.
         """
         values = self.body(RolloutInput)
         plan = one(deployments_visible(self.actor), "uuid", values.pop("deployment"), "/deployment")
@@ -57,25 +60,25 @@ class Rollouts(Resource):
     @extend_schema(request=EmptySerializer, responses={202: RolloutSerializer})
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, uuid: object = None) -> Response:
-        """Begin no further wave. Deployments that have begun end by themselves."""
+        """Start no further wave until the rollout is resumed. Running deployments continue to their end."""
         return self._accepted(services.rollout_pause(actor=self.actor, rollout=self.get_object()))
 
     @extend_schema(request=EmptySerializer, responses={202: RolloutSerializer})
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, uuid: object = None) -> Response:
-        """Go on after a pause."""
+        """Resume a paused rollout."""
         return self._accepted(services.rollout_resume(actor=self.actor, rollout=self.get_object()))
 
     @extend_schema(request=EmptySerializer, responses={202: RolloutSerializer})
     @action(detail=True, methods=["post"])
     def approve(self, request: Request, uuid: object = None) -> Response:
-        """Approve the wave that waits for it."""
+        """Approve the wave that waits for approval, so that the next wave starts."""
         return self._accepted(services.wave_approve(actor=self.actor, rollout=self.get_object()))
 
     @extend_schema(request=EmptySerializer, responses={202: RolloutSerializer})
     @action(detail=True, methods=["post"])
     def end(self, request: Request, uuid: object = None) -> Response:
-        """End the rollout and keep its deployed waves. The hosts that wait are not changed."""
+        """End the rollout and keep its deployed waves. Waiting hosts are not changed."""
         return self._accepted(services.rollout_end(actor=self.actor, rollout=self.get_object()))
 
     @extend_schema(request=EmptySerializer, responses={202: RolloutSerializer})

@@ -1,4 +1,4 @@
-"""States of rollouts and of their waves."""
+"""States of rollouts and of their waves, and requests of people."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from django.utils.translation import gettext_lazy as _
 
 
 class RolloutStatus(models.TextChoices):
-    QUEUED = "queued", _("In progress")  # a worker may take the next step
-    RUNNING = "running", _("In progress")  # a worker takes a step
+    QUEUED = "queued", _("In progress")  # waits for a worker to take the next step
+    RUNNING = "running", _("In progress")  # a worker is taking a step
     PAUSED = "paused", _("Paused")
     WAITING = "waiting", _("Waiting for approval")
     SUCCEEDED = "succeeded", _("Done")
@@ -32,7 +32,7 @@ class WaveStatus(models.TextChoices):
 
 
 class Wish(models.TextChoices):
-    """A person's request, which the worker follows at its next step."""
+    """Request of a person to a rollout, which the worker follows at the next step."""
 
     NONE = "", _("None")
     PAUSE = "pause", _("Pause")

@@ -1,4 +1,4 @@
-"""The form *Deploy in waves* of a plan."""
+"""Form *Deploy in waves* of a plan."""
 
 from __future__ import annotations
 

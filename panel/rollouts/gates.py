@@ -1,4 +1,4 @@
-"""Gates of a wave: responses of its sites, counts of their access logs, and the response of a hook."""
+"""Gates of a wave: health checks of its sites, counts of their access logs, and the response of a hook."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from panel.hosts.models import Host
 from panel.rollouts.models import Rollout, Wave
 from panel.websites.logs import log_roots
 
-AT_ONCE = 16  # hosts that are asked at the same time
-OTHERS = 10  # hosts that are not changed yet and are asked for comparison
-FEW = 20  # requests below which no share is judged
-FEW_ERRORS = 3  # errors below which no share is judged
-FEW_TIMES = 50  # requests below which no response times are judged
-LEAST_SLOWER_MS = 50.0  # a growth below this is not noticed by a visitor
+AT_ONCE = 16  # number of hosts whose logs or sites are checked at the same time
+OTHERS = 10  # number of unchanged hosts that are used for comparison
+FEW = 20  # below this number of requests, the gate gives no result
+FEW_ERRORS = 3  # below this number of 5xx responses, a site does not fail
+FEW_TIMES = 50  # below this number of requests, response times are not judged
+LEAST_SLOWER_MS = 50.0  # visitors do not notice a smaller increase
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of one gate; `passed` is None if the gate could not judge."""
+    """Result of one gate of a wave; `passed` is None if the gate could not judge."""
 
     gate: str
     passed: bool | None
@@ -45,7 +45,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Counted:
-    """Responses of one site on one host before and after its deployment."""
+    """Responses of one site on one host, before and after its deployment."""
 
     site: str
     host: str
@@ -54,13 +54,15 @@ class Counted:
 
 
 def failing_sites(deployments: Iterable[Deployment]) -> list[int]:
-    """Sites of these deployments that fail, as observed last."""
+    """Return the primary keys of the sites of these deployments whose health check failed last."""
     sites = DeploymentItem.objects.filter(deployment__in=list(deployments)).values("site")
     return list(SiteState.objects.filter(site__in=sites, health=Health.FAILING).values_list("site", flat=True))
 
 
 def answers(wave: Wave, deployments: Sequence[Deployment]) -> Finding:
-    """Ask every site of the wave now, from its host and from the panel."""
+    """Check the health pages of all sites of the wave now, from their hosts and from the panel.
+    Fails for sites that respond worse than before the wave.
+    """
     sites: dict[int, list[int]] = {}
     items = DeploymentItem.objects.filter(deployment__in=list(deployments))
     for host, site in items.values_list("deployment__host", "site"):
@@ -78,7 +80,7 @@ def answers(wave: Wave, deployments: Sequence[Deployment]) -> Finding:
 
 
 def responses(rollout: Rollout, deployments: Sequence[Deployment], others: Sequence[Deployment]) -> Finding:
-    """Compare 5xx responses and response times with those before, and with hosts that are not changed yet."""
+    """Compare 5xx responses and response times with those before the deployments and on unchanged hosts."""
     counted = counts_of(deployments, live=True)
     ago_s = max((_ago_s(row) for row in deployments), default=0.0)
     beside = counts_of(others[:OTHERS], live=False, ago_s=ago_s)
@@ -86,9 +88,9 @@ def responses(rollout: Rollout, deployments: Sequence[Deployment], others: Seque
 
 
 def counts_of(deployments: Sequence[Deployment], *, live: bool, ago_s: float = 0.0) -> list[Counted]:
-    """Counts of each access log, split at the end of the deployment, or at `ago_s` for hosts that still wait.
+    """Return the responses in each access log, before and after the end of the deployment.
 
-    Hosts that do not respond are left out.
+    For hosts that still wait, the log is split `ago_s` seconds ago. Hosts that do not respond are left out.
     """
     places = _logs(deployments, live=live)
 
@@ -117,8 +119,8 @@ def _ago_s(deployment: Deployment) -> float:
 
 
 def _logs(deployments: Sequence[Deployment], *, live: bool) -> dict[int, list[tuple[str, str, list[str]]]]:
-    """Site, path, and folders of each access log of the sites, as deployed, or as before (`live` false); by the key of
-    the deployment.
+    """Return site name, path, and log folders of each access log of the sites, by the primary key of the deployment.
+    The logs are those of the deployed revision, or with `live` false those of the previous one.
     """
     side = "revision" if live else "previous"
     items = DeploymentItem.objects.filter(deployment__in=list(deployments), **{f"{side}__isnull": False})
@@ -134,7 +136,7 @@ def _logs(deployments: Sequence[Deployment], *, live: bool) -> dict[int, list[tu
 
 
 def judged(counted: Sequence[Counted], beside: Sequence[Responses], most_errors: float, most_slower: int) -> Finding:
-    """Judge each site against itself before, and against the hosts `beside`. Pure."""
+    """Judge each site against itself before, and against the unchanged hosts `beside`. Pure: no I/O."""
     others = _share(sum(row.errors for row in beside), sum(row.requests for row in beside))
     for row in counted:
         share = _share(row.after.errors, row.after.requests)
@@ -183,7 +185,7 @@ def _slower(row: Counted, most_slower: int) -> str:
 
 
 def hook(rollout: Rollout, wave: Wave, deployments: Sequence[Deployment]) -> Finding:
-    """Ask the hook whether the wave may pass; a 2xx response lets it pass."""
+    """Ask the hook by POST whether the wave may pass; a 2xx response lets it pass."""
     body = {
         "event": "rollout.wave",
         "rollout": str(rollout.uuid),

@@ -1,4 +1,4 @@
-"""Rollouts as jobs: what their pages show while they run (core/jobs.py)."""
+"""The kind of job "rollout": how pages find, show, and end rollouts (core/jobs.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rollouts: a confirmed batch of deployments, carried out in waves of hosts, each judged before the next begins."""
+"""Models of rollouts: a confirmed batch of deployments in waves of hosts; each wave is judged before the next."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def check_hook(value: str) -> None:
 
 
 class Rollout(Job):
-    """The deployments of `batch` in waves.
+    """Job that carries out the deployments of `batch` in waves.
 
-    `next_at` is the time of the worker's next look. `error` is the reason of a failed gate or of a pause, or the hosts
+    `next_at` is the time of the next step. `error` is the reason of a failed gate or of a pause, or names the hosts
     that could not be rolled back.
     """
 
@@ -40,8 +40,8 @@ class Rollout(Job):
     most_slower = models.PositiveIntegerField(default=100, validators=[MaxValueValidator(10_000)])
     hook_url = EncryptedTextField(blank=True, default="", validators=[check_hook])
     needs_approval = models.BooleanField(default=False)
-    needs_other_person = models.BooleanField(default=False)  # who approves has not started the rollout
-    start_at = models.DateTimeField(null=True, blank=True)  # of the first wave; null: at once
+    needs_other_person = models.BooleanField(default=False)  # the approver must not have started the rollout
+    start_at = models.DateTimeField(null=True, blank=True)  # start of the first wave; null: at once
     wish = models.CharField(max_length=8, choices=Wish.choices, default=Wish.NONE, blank=True)
     is_undoing = models.BooleanField(default=False)
     next_at = models.DateTimeField(null=True)
@@ -58,7 +58,7 @@ class Rollout(Job):
 
 
 class Wave(models.Model):
-    """Hosts that are deployed together.
+    """Hosts of a rollout that are deployed together.
 
     `evidence` lists the results of the gates as {gate, passed, words, at}; `passed` is null for a gate that could not
     judge. `failing` are the sites that failed before the wave was observed.
@@ -84,12 +84,12 @@ class Wave(models.Model):
 
 
 class Part(models.Model):
-    """One host of a wave: its deployment, and the rollback of that deployment."""
+    """One host of a wave: its deployment, and the rollback of that deployment (`undo`)."""
 
     wave = models.ForeignKey(Wave, on_delete=models.CASCADE, related_name="parts")
     deployment = models.OneToOneField(Deployment, on_delete=models.CASCADE, related_name="rollout_part")
     undo = models.ForeignKey(Deployment, null=True, on_delete=models.SET_NULL, related_name="+")
-    # why the host was not undone although its deployment succeeded; "" if it was, or needs no undo
+    # reason if the host was not rolled back although its deployment succeeded; otherwise ""
     kept = models.TextField(blank=True, default="")
 
     class Meta:

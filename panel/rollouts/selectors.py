@@ -1,4 +1,4 @@
-"""Reads: rollouts that a user may see."""
+"""Selectors of rollouts that a user may see."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GATES = {
 
 
 def rollouts_visible(user: User) -> QuerySet[Rollout]:
-    """Rollouts whose sites all belong to the user's teams."""
+    """Select the rollouts whose sites all belong to the user's teams; all for administrators."""
     rows = Rollout.objects.select_related("requested_by")
     if not user.is_admin:
         items = DeploymentItem.objects.filter(deployment__rollout_part__wave__rollout=OuterRef("pk"))
@@ -46,7 +46,7 @@ def rollout_of(deployment: Deployment) -> Rollout | None:
 
 @dataclass(frozen=True)
 class WaveLine:
-    """One wave as a page shows it: its hosts, and the newest result of each gate."""
+    """One wave for display: its hosts, and the newest result of each gate."""
 
     wave: Wave
     parts: Sequence[Part]

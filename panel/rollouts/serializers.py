@@ -1,4 +1,4 @@
-"""Rollouts as JSON. The hook's URL may hold a secret and is never sent back."""
+"""Serializers of rollouts. The hook's URL may contain a secret and is never returned."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from panel.rollouts.models import MOST_SOAK_S, Part, Rollout, Wave
 
 
 class GateFindingSerializer(serializers.Serializer[dict[str, object]]):
-    """Result of one gate; `passed` is null if the gate could not judge."""
+    """Result of one gate of a wave; `passed` is null if the gate could not judge."""
 
     gate = serializers.CharField()
     passed = serializers.BooleanField(allow_null=True)
@@ -20,7 +20,7 @@ class GateFindingSerializer(serializers.Serializer[dict[str, object]]):
 
 
 class PartSerializer(serializers.ModelSerializer[Part]):
-    """One host of a wave: its deployment, the rollback of that deployment, and why a host was not rolled back."""
+    """One host of a wave: its deployment and its rollback. `kept` is the reason if it was not rolled back."""
 
     host = serializers.CharField(source="deployment.host.name", read_only=True)
     deployment = serializers.UUIDField(source="deployment.uuid", read_only=True)

@@ -1,4 +1,4 @@
-"""Requests of people: start, pause, resume, approve, end, and undo a rollout."""
+"""Services of rollouts: start, pause, resume, approve, end, and undo."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_AHEAD = dt.timedelta(days=90)
 
 @dataclass(frozen=True)
 class Rules:
-    """Sizes of the first two waves, and the limits of the gates (the names are those of `Rollout`)."""
+    """Rules of a rollout: the sizes of the first two waves, and the limits of the gates, named as in `Rollout`."""
 
     first: int = 1
     percent: int = 10
@@ -44,8 +44,8 @@ def rollout_start(
 ) -> Rollout:
     """Confirm the plan and deploy its first wave, at once or at `start_at`; the other hosts wait.
 
-    Raises the errors of `deployment_confirm`, Conflict if one of the sites is in another rollout, and ApplicationError
-    for a plan of another kind, for one host that is not to be deployed later, or for a time that has passed.
+    Raises the errors of `deployment_confirm`, Conflict if a site is in another rollout, and ApplicationError for a plan
+    of another kind, a plan for one host without `start_at`, or an invalid time.
     """
     batch = list(Deployment.objects.filter(batch=deployment.batch).select_related("host").order_by("host__name", "pk"))
     _refuse_batch(batch, rules)
@@ -121,17 +121,17 @@ def _require(actor: User, rollout: Rollout) -> None:
 
 
 def rollout_pause(*, actor: User, rollout: Rollout) -> Rollout:
-    """Begin no further wave. Deployments that have begun end by themselves; nothing is judged meanwhile."""
+    """Start no further wave. Running deployments continue to their end; no wave is judged meanwhile."""
     return _wish(actor, rollout, Wish.PAUSE, UNDER_WAY, action="rollout.pause")
 
 
 def rollout_end(*, actor: User, rollout: Rollout) -> Rollout:
-    """End the rollout and keep its deployed waves; the hosts that wait are not changed."""
+    """End the rollout and keep its deployed waves; the waiting hosts are not changed."""
     return _wish(actor, rollout, Wish.END, UNDER_WAY, action="rollout.end")
 
 
 def rollout_undo(*, actor: User, rollout: Rollout) -> Rollout:
-    """Restore the previous configuration on every host, also after the end. Repeats an undo that failed."""
+    """Restore the previous configuration on every host, also after the rollout has ended, or after a failed undo."""
     when = tuple(set(RolloutStatus) - {RolloutStatus.UNDONE})
     return _wish(actor, rollout, Wish.UNDO, when, action="rollout.undo")
 
@@ -144,7 +144,7 @@ def _wish(actor: User, rollout: Rollout, wish: Wish, when: Sequence[str], *, act
         rows = rows.filter(is_undoing=False)
     if not rows.update(wish=wish):
         raise Conflict(f"The rollout has ended or is being undone, so it cannot be changed: {wish.label}.")
-    # A rollout that no worker looks at is taken up again, so that the request is followed.
+    # Queue the rollout again unless a worker is on it, so that the request is followed.
     Rollout.objects.filter(pk=rollout.pk).exclude(status=RolloutStatus.RUNNING).update(
         status=RolloutStatus.QUEUED, next_at=None, finished_at=None
     )
@@ -165,7 +165,9 @@ def rollout_resume(*, actor: User, rollout: Rollout) -> Rollout:
 
 @transaction.atomic
 def wave_approve(*, actor: User, rollout: Rollout) -> Rollout:
-    """Approve the wave that waits, so that the next one begins."""
+    """Approve the wave that waits for approval, so that the next wave starts.
+    Raises Conflict if none waits, ApplicationError if another person has to approve.
+    """
     _require(actor, rollout)
     if rollout.needs_other_person and rollout.requested_by_id == actor.pk:
         raise ApplicationError(

@@ -1,4 +1,4 @@
-"""Thin tasks: load, call the service, nothing else."""
+"""Celery tasks of rollouts. They only call services."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from celery import shared_task
 
 from panel.rollouts import advancing
 
-MOST_WAIT_S = 5.0  # a longer wait is left to the sweep
+MOST_WAIT_S = 5.0  # the task `sweep` continues after a longer wait
 
 
 @shared_task
@@ -21,6 +21,6 @@ def advance(uuid: str) -> None:
 
 @shared_task
 def sweep() -> None:
-    """Wake workers for rollouts that are due, those of dead workers included."""
+    """Start tasks for all rollouts whose next step is due, including those of dead workers."""
     for uuid in advancing.rollouts_due():
         advance.delay(str(uuid))

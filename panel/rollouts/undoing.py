@@ -1,4 +1,4 @@
-"""Undo a rollout: cancel deployments that have not begun, and roll back the others, newest wave first."""
+"""Undo of a rollout: cancel deployments that have not started, and roll back the others, newest wave first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BAD = TERMINAL - {DeploymentStatus.SUCCEEDED}
 
 
 def begin(rollout: Rollout) -> None:
-    """Mark the rollout as being undone. Parts whose rollback failed are tried again."""
+    """Mark the rollout as being undone, and clear failed rollbacks, so that they are tried again."""
     rollout.is_undoing = True
     parts = _parts(rollout)
     Part.objects.filter(pk__in=[part.pk for part in parts if part.undo and part.undo.status in _BAD]).update(undo=None)
@@ -31,7 +31,9 @@ def _parts(rollout: Rollout) -> list[Part]:
 
 
 def step(rollout: Rollout) -> bool | None:
-    """Take the next step. Return None while hosts are at work, and at the end whether every host was rolled back."""
+    """Take the next step of the undo.
+    Return None while it continues, and at the end whether every host was rolled back.
+    """
     _cancel_waiting(rollout)
     parts = _parts(rollout)
     to_undo = [
@@ -61,7 +63,7 @@ def _cancel_waiting(rollout: Rollout) -> None:
 
 
 def _plan(parts: Sequence[Part]) -> None:
-    """Plan the rollback of these parts together. A part that cannot be rolled back keeps the reason."""
+    """Plan the rollback of these parts together. A part that cannot be rolled back stores the reason in `kept`."""
     try:
         undo = undo_plan([part.deployment for part in parts])
     except ApplicationError as error:
@@ -113,7 +115,7 @@ def _progress(parts: Sequence[Part], waits: Sequence[Part]) -> str:
 
 
 def left(part: Part) -> str:
-    """Reason why the new configuration is still on this host; "" if it is not."""
+    """Return the reason why the new configuration is still on this host; "" if it is not."""
     host = part.deployment.host.name
     if part.undo is not None and part.undo.status in _BAD:
         return f"{host}: {part.undo.error or part.undo.status_words}"

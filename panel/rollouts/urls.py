@@ -1,4 +1,4 @@
-"""URLs of rollouts."""
+"""URLs of the pages of rollouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of rollouts: list, start, and the waves with their evidence."""
+"""Pages of rollouts: the list, the start form, and a rollout with its waves and their evidence."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def rollout_list(request: Request) -> HttpResponse:
 
 @form_page
 def start(request: Request, uuid: UUID) -> HttpResponse:
-    """The rules of a rollout of this plan; starts it."""
+    """Show the form with the rules of a rollout of this plan, and start the rollout on POST."""
     plan = get_object_or_404(deployments_visible(request.user), uuid=uuid)
     if not is_whole_visible(request.user, plan):
         raise Http404
@@ -89,7 +89,7 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
 
 
 def _offers(rollout: Rollout) -> list[str]:
-    """Actions that are possible now, the likeliest first."""
+    """Return the names of the actions that are possible now, the likeliest first."""
     is_forward = not rollout.is_finished and not rollout.is_undoing
     offers = []
     if rollout.waves.filter(status=WaveStatus.APPROVAL, approved_at=None).exists() and is_forward:
@@ -107,7 +107,7 @@ def _offers(rollout: Rollout) -> list[str]:
 
 
 def _acting(work: Callable[..., Rollout]) -> Callable[[Request, UUID], HttpResponse]:
-    """View that runs an action on a rollout, and then shows the rollout."""
+    """Build a view that runs an action on a rollout and then shows the rollout."""
 
     def act(request: Request, uuid: UUID) -> HttpResponse:
         rollout = get_object_or_404(rollouts_visible(request.user), uuid=uuid)

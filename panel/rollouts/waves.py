@@ -1,4 +1,4 @@
-"""Sizes of waves. Pure."""
+"""Sizes of the waves of a rollout. Pure: no I/O."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 def waves_of(hosts: Sequence[T], first: int, percent: int) -> list[list[T]]:
     """Split the hosts into at most three waves: `first` hosts, then `percent` of all hosts, then the rest.
 
-    The second wave has at least one host. Waves without a host are left out.
+    The second wave is rounded up to whole hosts. Empty waves are left out.
     """
     second = -(-len(hosts) * percent // 100)
     ends = [first, first + second, len(hosts)]
