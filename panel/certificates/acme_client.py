@@ -1,7 +1,8 @@
-"""Client of the ACME protocol (RFC 8555, RFC 9773) on certbot's library, with additions: `replaces`, repeated retries
-after a rejected nonce, root certificates of the authority itself, and errors as sentences.
+"""Client of the ACME protocol (RFC 8555, RFC 9773), built on certbot's library. No database access.
 
-No database access. Every call raises `AcmeProblem` for errors of the authority and of the network.
+Additions to the library: `replaces` in orders, repeated retries after a rejected nonce, root certificates of the
+authority itself, and errors as sentences. Every call raises `AcmeProblem` for errors of the authority and of the
+network.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ T = TypeVar("T")
 
 
 class AcmeProblem(Exception):
-    """Error of a certificate authority. `retry_at` is the time of its Retry-After header, `code` the ACME error type,
-    `is_unreachable` true when it sent no response, `failed_name` the name whose challenge failed."""
+    """Error of a certificate authority.
+    `retry_at` is the time of its Retry-After header, `code` the ACME error type, `is_unreachable` true if it sent no
+    response, `failed_name` the name whose challenge failed."""
 
     def __init__(
         self,
@@ -62,8 +64,8 @@ class AcmeProblem(Exception):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An authority and the account there. `ca_pem` is "" for authorities that the system trusts; `url` is the
-    account's, "" before it is registered."""
+    """A certificate authority, and the account there with its key.
+    `ca_pem` is "" for authorities that the system trusts; `url` is the account's URL, "" before its registration."""
 
     directory: str
     key_pem: str = data_field(repr=False)
@@ -73,7 +75,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Binding:
-    """External account binding (RFC 8555 section 7.3.4)."""
+    """External account binding (RFC 8555 section 7.3.4): an ID and a key from the authority's own customer account."""
 
     key_id: str
     key: str = data_field(repr=False)
@@ -81,8 +83,8 @@ class Binding:
 
 @dataclass(frozen=True)
 class Challenge:
-    """One name's challenge. HTTP-01 and TLS-ALPN-01: the file `file` has to contain `content`. DNS-01: `content` is the
-    TXT value."""
+    """Challenge of one name: the file `file` must contain `content` (HTTP-01, TLS-ALPN-01), or the TXT record must have
+    the value `content` (DNS-01)."""
 
     kind: ChallengeKind
     name: str
@@ -95,7 +97,7 @@ class Challenge:
 @dataclass(frozen=True)
 class Placed:
     url: str
-    refusal: str = ""  # why the order was not accepted as a replacement
+    refusal: str = ""  # reason if the authority did not accept the order as a replacement
 
 
 class _NewOrder(messages.NewOrder):
@@ -103,7 +105,7 @@ class _NewOrder(messages.NewOrder):
 
 
 class _Network(client.ClientNetwork):
-    """Keep `Retry-After` of a refusal, and replace a rejected nonce as often as necessary (RFC 8555, 6.5)."""
+    """HTTP client of the library that keeps `Retry-After` of errors and retries with a new nonce (RFC 8555, 6.5)."""
 
     retry_after: str = ""
 
@@ -124,7 +126,7 @@ class _Network(client.ClientNetwork):
 
 
 class Authority:
-    """A session with one authority, from `session`."""
+    """Session with one certificate authority, as `session` opens it."""
 
     def __init__(self, endpoint: Endpoint, network: _Network) -> None:
         self._net = network
@@ -134,8 +136,8 @@ class Authority:
     # --- the account ---
 
     def register(self, email_address: str, binding: Binding | None) -> str:
-        """Register the account's key, which agrees to the terms of service, and return the account's URL. The same
-        key gets the same account again."""
+        """Register the account's key, agree to the terms of service, and return the account's URL.
+        A key that is registered already gets its account again."""
 
         def call() -> str:
             acme = self._connected()
@@ -159,7 +161,7 @@ class Authority:
         return self._told(call)
 
     def known_url(self) -> str:
-        """URL of the account that this session's key belongs to; "" if it belongs to none."""
+        """Return the URL of the account that this session's key belongs to; "" if it belongs to none."""
 
         def call() -> str:
             acme = self._connected()
@@ -176,7 +178,7 @@ class Authority:
             raise
 
     def change_key(self, key_pem: str) -> None:
-        """Replace the account's key by another one (RFC 8555 section 7.3.5)."""
+        """Replace the account's key at the authority (RFC 8555 section 7.3.5)."""
 
         def call() -> None:
             acme = self._connected()
@@ -190,7 +192,7 @@ class Authority:
         self._told(call)
 
     def caa_identities(self) -> list[str]:
-        """Domains by which CAA records allow this authority (RFC 8659); empty if it does not publish them."""
+        """Return the domains that stand for this authority in CAA records (RFC 8659); [] if it publishes none."""
 
         def call() -> list[str]:
             meta = self._connected().directory.to_partial_json().get("meta")
@@ -204,11 +206,9 @@ class Authority:
     # --- orders ---
 
     def order(self, names: list[str], profile: str, replaces: str) -> Placed:
-        """Place an order. `replaces` identifies the certificate that it replaces, "" for none (RFC 9773 section 5).
-
-        An authority that refuses the order gets it once more without that certificate, because its record may be lost
-        or of another account. A rate limit is not tried again: orders that replace nothing have lower limits.
-        """
+        """Place an order, as a replacement of the certificate with the ID `replaces`, if any (RFC 9773 section 5).
+        If the authority rejects it, order again without the ID: the authority may not know that certificate, or assign
+        it to another account. Not after a rate limit, because orders that replace nothing have lower limits."""
         try:
             return Placed(self._order(names, profile, replaces))
         except AcmeProblem as problem:
@@ -229,7 +229,7 @@ class Authority:
             new = _NewOrder(identifiers=found, profile=profile or None, replaces=replaces if is_known else None)
             try:
                 return str(self._post(acme.directory["newOrder"], new).headers["Location"])
-            except errors.ConflictError as conflict:  # RFC 9773 section 5: another order named it, even a failed one
+            except errors.ConflictError as conflict:  # RFC 9773, 5: already replaced, even by a failed order
                 raise AcmeProblem("Another order replaces this certificate.", code="alreadyReplaced") from conflict
 
         return self._told(call)
@@ -242,7 +242,7 @@ class Authority:
         return self._told(call)
 
     def challenges(self, url: str, kind: ChallengeKind) -> list[Challenge]:
-        """The pending challenges of the order. AcmeProblem if an authorization failed."""
+        """Return the pending challenges of the order. AcmeProblem if an authorization failed."""
 
         def call() -> list[Challenge]:
             order = messages.Order.from_json(self._post(url, None).json())
@@ -270,21 +270,22 @@ class Authority:
         raise AcmeProblem(f"The certificate authority offers no {kind} challenge for {name}.", code="unsupported")
 
     def _proof(self, kind: ChallengeKind, token: str, name: str) -> tuple[str, str]:
-        """Content and file of a challenge. All kinds have the same key authorization (RFC 8555 section 8.1)."""
+        """Return content and file name of a challenge; all kinds share a key authorization (RFC 8555 section 8.1)."""
         if kind == ChallengeKind.DNS:
             return challenges.DNS01(token=decode_b64jose(token)).validation(self._net.key), ""
         content = challenges.HTTP01(token=decode_b64jose(token)).key_authorization(self._net.key)
         return content, tls_file(tls_name(name)) if kind == ChallengeKind.TLS else token
 
     def answer(self, challenge: Challenge) -> None:
-        """Tell the authority that the file or record is in place. The message is the same for all kinds."""
+        """Tell the authority that the file or record is in place.
+        The message is the same for all kinds of challenges."""
         self._told(lambda: self._post(challenge.url, challenges.HTTP01Response()))
 
     def finalize(self, url: str, request: x509.CertificateSigningRequest) -> None:
         self._told(lambda: self._post(url, messages.CertificateRequest(csr=request)))
 
     def download(self, url: str) -> str:
-        """The chain in PEM, the site's own certificate first."""
+        """Return the certificate chain in PEM, the site's own certificate first."""
         return self._told(lambda: self._post(url, None).text)
 
     def revoke(self, certificate: x509.Certificate, reason: int = 0) -> None:
@@ -293,7 +294,7 @@ class Authority:
     # --- renewal information ---
 
     def window(self, certificate_id: str) -> tuple[Window | None, dt.datetime | None]:
-        """The suggested renewal window, and when to ask again; None where the authority suggests nothing."""
+        """Return the renewal window that the authority suggests (RFC 9773), and when to ask again; None if unknown."""
 
         def call() -> tuple[Window | None, dt.datetime | None]:
             directory = self._connected().directory.to_partial_json()
@@ -347,14 +348,14 @@ def _aware(value: dt.datetime) -> dt.datetime:
 
 
 def _words(error: messages.Error) -> str:
-    """The text of an ACME error, with its subproblems by name."""
+    """Return the text of an ACME error, with those of its subproblems by name."""
     text = error.detail or error.title or str(error.typ)
     parts = [f"{item.identifier.value}: {item.detail}" for item in error.subproblems or () if item.identifier]
     return " ".join([text, *parts])[:2000]
 
 
 def retry_time(value: str, now: dt.datetime) -> dt.datetime | None:
-    """Retry-After (RFC 9110 section 10.2.3) as a time, at most eight days ahead."""
+    """Parse Retry-After (RFC 9110 section 10.2.3) as a time, at most eight days after `now`; None if invalid."""
     if not value:
         return None
     if value.strip().isdecimal():
@@ -367,7 +368,7 @@ def retry_time(value: str, now: dt.datetime) -> dt.datetime | None:
 
 
 def _jwk(key_pem: str) -> tuple[Any, Any]:
-    """The key and its algorithm as the library takes them."""
+    """Return a private key and its signature algorithm, as the library takes them."""
     key = key_read(key_pem)
     is_curve = isinstance(key, ec.EllipticCurvePrivateKey)
     return (JWKEC(key=key), ES256) if is_curve else (JWKRSA(key=key), RS256)
@@ -375,7 +376,7 @@ def _jwk(key_pem: str) -> tuple[Any, Any]:
 
 @contextmanager
 def session(endpoint: Endpoint) -> Iterator[Authority]:
-    """Open a session with an authority, with an account's key."""
+    """Open a session with a certificate authority, with the key of an account."""
     jwk, algorithm = _jwk(endpoint.key_pem)
     network = _Network(jwk, alg=algorithm, user_agent=USER_AGENT, timeout=TIMEOUT_S)
     with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
@@ -390,7 +391,7 @@ def session(endpoint: Endpoint) -> Iterator[Authority]:
 
 
 def wait_until(check: Callable[[], T | None], *, timeout_s: float, every_s: float = 1.0) -> T | None:
-    """Call `check` until it returns a value, and return it; None after `timeout_s` seconds."""
+    """Call `check` until it returns a value, and return that value; None after `timeout_s` seconds."""
     deadline = time.monotonic() + timeout_s
     while True:
         found = check()

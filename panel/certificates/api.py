@@ -1,4 +1,4 @@
-"""Automatic certificates over the API."""
+"""REST endpoints of ACME accounts, DNS accounts, and automatic HTTPS."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from panel.websites.selectors import sites_visible
 
 
 class AcmeAccounts(Resource):
-    """Accounts at certificate authorities. Their keys are never sent back."""
+    """ACME accounts at certificate authorities. Their keys are never returned."""
 
     model = AcmeAccount
     serializer_class = AcmeAccountSerializer
@@ -48,9 +48,10 @@ class AcmeAccounts(Resource):
 
     @extend_schema(request=AcmeAccountInput, responses={201: AcmeAccountSerializer})
     def create(self, request: Request) -> Response:
-        """Save an account; its first order registers it. By this the team agrees to the authority's terms of service.
+        """Save an ACME account; its first order registers it. The team thereby agrees to the authority's terms of
+        service.
 
-        Only administrators may name another ACME directory (`issuer` "other").
+        Only administrators can use another ACME directory (`issuer` "other").
         """
         made = services.account_create(actor=self.actor, **self.body(AcmeAccountInput))
         return self.answer(made, status=201, location=f"/api/v1/acme-accounts/{made.name}/")
@@ -63,18 +64,18 @@ class AcmeAccounts(Resource):
     @extend_schema(request=EmptySerializer, responses=AcmeAccountSerializer)
     @action(detail=True, methods=["post"])
     def deactivate(self, request: Request, name: str = "") -> Response:
-        """Deactivate the account at the certificate authority, for good."""
+        """Deactivate the account at the certificate authority. This cannot be undone."""
         return self.answer(services.account_deactivate(actor=self.actor, account=self.get_object()))
 
     @extend_schema(request=EmptySerializer, responses=AcmeAccountSerializer)
     @action(detail=True, methods=["post"], url_path="change-key")
     def change_key(self, request: Request, name: str = "") -> Response:
-        """Give the account a new key at the certificate authority."""
+        """Replace the key of the account at the certificate authority by a new one."""
         return self.answer(services.account_key_change(actor=self.actor, account=self.get_object()))
 
 
 class DnsAccounts(Resource):
-    """Access to DNS servers and providers, for DNS-01. Secret settings are never sent back."""
+    """DNS accounts: access to DNS servers and providers, for DNS-01 challenges. Secret settings are never returned."""
 
     model = DnsAccount
     serializer_class = DnsAccountSerializer
@@ -91,13 +92,16 @@ class DnsAccounts(Resource):
 
     @extend_schema(request=DnsAccountInput, responses={201: DnsAccountSerializer})
     def create(self, request: Request) -> Response:
-        """Save an account. `settings` depends on the kind, for example server, key_name, algorithm and secret."""
+        """Save a DNS account.
+
+        `settings` depends on `kind`, for example server, key_name, algorithm and secret for rfc2136.
+        """
         made = dns_services.dns_account_create(actor=self.actor, **self.body(DnsAccountInput))
         return self.answer(made, status=201, location=f"/api/v1/dns-accounts/{made.name}/")
 
     @extend_schema(request=DnsAccountChange, responses=DnsAccountSerializer)
     def partial_update(self, request: Request, name: str = "") -> Response:
-        """Change settings. Settings that are missing stay as they are."""
+        """Change the settings of a DNS account. Omitted settings keep their values."""
         row = self.get_object()
         values = self.body(DnsAccountChange)
         expected = self.expected_version(row)
@@ -112,16 +116,16 @@ class DnsAccounts(Resource):
     @extend_schema(request=DnsTestInput, responses=DnsAccountSerializer)
     @action(detail=True, methods=["post"])
     def test(self, request: Request, name: str = "") -> Response:
-        """Write a record below a domain, see it on every authoritative server, and remove it.
+        """Test the account: write a record below a domain, query it on every authoritative server, and remove it.
 
-        `problem` of the response is empty if all of this succeeded. It can take two minutes.
+        `problem` in the response is empty if all of this succeeded. It can take two minutes.
         """
         values = self.body(DnsTestInput)
         return self.answer(dns_services.dns_account_test(actor=self.actor, account=self.get_object(), **values))
 
 
 class AutomaticHttps(Resource):
-    """The switch *HTTPS: automatic* of sites, with the newest order of each."""
+    """Sites with automatic HTTPS, with the newest order of each."""
 
     model = AutomaticCertificate
     serializer_class = AutomaticHttpsSerializer
@@ -144,7 +148,7 @@ class AutomaticHttps(Resource):
 
     @extend_schema(request=AutomaticHttpsInput, responses={202: AutomaticHttpsSerializer})
     def create(self, request: Request) -> Response:
-        """Turn automatic HTTPS on: order a certificate, deploy the site with HTTPS, and renew from then on.
+        """Turn on automatic HTTPS: order a certificate, deploy the site with HTTPS, and renew from then on.
 
         The site's draft is deployed with it. Needs the scopes sites and deploy.
         """
@@ -157,14 +161,14 @@ class AutomaticHttps(Resource):
         return self._accepted(site)
 
     def destroy(self, request: Request, site: str = "") -> Response:
-        """Turn automatic HTTPS off. The current certificate stays in use until it expires."""
+        """Turn off automatic HTTPS. The current certificate stays in use until it expires."""
         services.automatic_disable(actor=self.actor, site=self.get_object().site)
         return Response(status=204)
 
     @extend_schema(request=EmptySerializer, responses={202: AutomaticHttpsSerializer})
     @action(detail=True, methods=["post"])
     def order(self, request: Request, site: str = "") -> Response:
-        """Order a new certificate now."""
+        """Order a new certificate for the site now."""
         row = self.get_object()
         services.certificate_order(actor=self.actor, site=row.site)
         return self._accepted(row.site)
@@ -172,7 +176,7 @@ class AutomaticHttps(Resource):
     @extend_schema(request=RevokeInput, responses={202: AutomaticHttpsSerializer})
     @action(detail=True, methods=["post"])
     def revoke(self, request: Request, site: str = "") -> Response:
-        """Revoke the certificate at its authority. With `order_new` a new one with a new key is ordered at once."""
+        """Revoke the certificate at its authority. With `order_new`, a new one with a new key is ordered at once."""
         row = self.get_object()
         services.certificate_revoke(actor=self.actor, site=row.site, **self.body(RevokeInput))
         return self._accepted(row.site)

@@ -1,4 +1,4 @@
-"""Files of challenges on a host, through its agent; and whether the site's own web server serves them."""
+"""Files of ACME challenges on hosts: the agent writes them, and the panel checks that the web server serves them."""
 
 from __future__ import annotations
 
@@ -36,28 +36,30 @@ def _call(web_server: WebServer, operation: str, **values: object) -> None:
 
 
 def put(web_server: WebServer, files: Mapping[str, str]) -> None:
-    """Raises RemoteError."""
+    """Write challenge files on the web server's host, by name. Raises RemoteError."""
     _call(web_server, "challenge_put", files=dict(files))
 
 
 def remove(web_server: WebServer, tokens: Iterable[str]) -> None:
-    """Raises RemoteError."""
+    """Remove challenge files by name from the web server's host. Raises RemoteError."""
     _call(web_server, "challenge_remove", names=list(tokens))
 
 
 def host_address(host: Host) -> str:
-    """Address at which the panel reaches the host's listeners; "" for the panel's own host."""
+    """Return the address at which the panel reaches the host's listeners; "" for the panel's own host."""
     return "" if host.connection == Connection.LOCAL else host.address
 
 
 def through(host: Host) -> Target | None:
-    """The target of a host behind a bastion; None for a host whose listeners the panel reaches itself."""
+    """Return the connection target of a host behind a bastion; None if the panel reaches its listeners itself."""
     return target_for(host) if host.bastion_id else None
 
 
 def unanswered(spec: SiteSpec, host: Host, challenge: Challenge) -> str:
-    """Reason why the site's web server does not show the challenge to the panel; "" if it does, or if the site has no
-    listener of its kind that the panel could ask. Behind a bastion it asks through it, where this is allowed.
+    """Return the reason why the site's web server does not show the challenge to the panel; "" if it does.
+
+    Also "" if the site has no listener of this kind that the panel can reach, or if the bastion of its host does not
+    forward connections to the listener.
     """
     via = through(host)
     is_tls = challenge.kind == ChallengeKind.TLS
@@ -104,7 +106,9 @@ def _asked(address: str, port: int, challenge: Challenge, via: Target | None) ->
 
 
 def _response(stream: socket.socket | Stream, path: str, host_name: str) -> tuple[int, str]:
-    """Status and body of a GET request. TimeoutError, also for a server that sends a byte now and then."""
+    """Return status and body of a GET request.
+    Raises TimeoutError after ASK_TIMEOUT_S, also for a server that sends its response byte by byte.
+    """
     left = f"GET {path} HTTP/1.1\r\nHost: {host_name}\r\nConnection: close\r\n\r\n".encode("ascii")
     deadline = time.monotonic() + ASK_TIMEOUT_S
     stream.settimeout(ASK_TIMEOUT_S)
@@ -125,7 +129,7 @@ def _response(stream: socket.socket | Stream, path: str, host_name: str) -> tupl
 
 
 class _Received:
-    """The part of a socket that HTTPResponse uses."""
+    """Received bytes with the one method of a socket that HTTPResponse uses."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

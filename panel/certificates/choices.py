@@ -1,4 +1,4 @@
-"""Certificate authorities, key types, and the states of automatic certificates."""
+"""Choices of certificate authorities, challenges, key types, and states of accounts and orders."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ChallengeKind(models.TextChoices):
 
 
 class LimitKind(models.TextChoices):
-    """Kinds of rate limits of certificate authorities, by the thing that they count."""
+    """Kinds of rate limits of certificate authorities, by the counted thing."""
 
     ORDERS = "orders", _("Orders of the account")
     DOMAIN = "domain", _("Certificates for the domain")
@@ -44,7 +44,7 @@ class AccountStatus(models.TextChoices):
 
 
 class RevocationReason(models.TextChoices):
-    """Reasons of RFC 5280 section 5.3.1 that certificate authorities accept from subscribers."""
+    """Reasons of a revocation (RFC 5280 section 5.3.1) that certificate authorities accept from subscribers."""
 
     UNSPECIFIED = "unspecified", _("No reason given")
     KEY_COMPROMISE = "key_compromise", _("Somebody else may have the private key")
@@ -70,7 +70,7 @@ class KeyType(models.TextChoices):
 
 
 class OrderStep(models.TextChoices):
-    """The steps of an order, in this order. `step` of an order names the one that comes next."""
+    """Steps of an order, in this sequence. `Order.step` is the next step."""
 
     PREPARE = "prepare", _("Serve challenges on the host")
     ACCOUNT = "account", _("Account at the certificate authority")

@@ -1,4 +1,4 @@
-"""Pages: access to DNS servers and providers."""
+"""Pages of DNS accounts: access to DNS servers and providers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def accounts(request: Request) -> HttpResponse:
 
 
 def _kinds(request: Request) -> list[tuple[str, str]]:
-    """Kinds that the reader may add, with their names."""
+    """Return the kinds of DNS accounts that the user may add, with their labels."""
     is_admin = may(request.user, Action.ADMINISTER)
     return [(kind.value, str(kind.label)) for kind in DnsKind if is_admin or not PROVIDERS[kind].needs_administrator]
 
@@ -80,7 +80,7 @@ def _created(request: Request, kind: str, form: DnsAccountForm) -> DnsAccount:
 @sensitive_post_parameters()
 @form_page
 def account(request: Request, name: str) -> HttpResponse:
-    """Settings of an account, which can be changed, and its test."""
+    """Show and change the settings of a DNS account, with a form to test it."""
     row = _get(request, name, Action.VIEW)
     data = request.POST if request.method == "POST" else None
     form = DnsAccountForm(data, kind=row.kind, teams=teams_visible(request.user), account=row)

@@ -1,4 +1,4 @@
-"""Forms of accounts at certificate authorities, and of the switch of a site."""
+"""Forms of ACME accounts, DNS accounts, and automatic HTTPS."""
 
 from __future__ import annotations
 
@@ -97,7 +97,9 @@ class AutomaticForm(PartForm[AutomaticCertificate]):
 
 
 class DnsAccountForm(InWords, forms.Form):
-    """Name, team, and the settings of one kind. An empty secret of an existing account stays as it is."""
+    """Form of a DNS account: name, team, and the settings of its kind.
+    For an existing account, an empty secret keeps the stored one.
+    """
 
     def __init__(
         self, *args: Any, kind: str, teams: QuerySet[Team], account: DnsAccount | None = None, **kwargs: Any
@@ -111,7 +113,7 @@ class DnsAccountForm(InWords, forms.Form):
             self.fields[setting.name] = _setting_field(setting, account)
 
     def settings_given(self) -> dict[str, str]:
-        """The settings for a service's call."""
+        """Return the entered settings of the kind, without name and team."""
         return {name: value for name, value in self.cleaned_data.items() if name not in ("name", "team")}
 
 

@@ -1,6 +1,6 @@
 """Certificates that a listener presents in a TLS handshake over TCP or a QUIC handshake over UDP.
 
-The certificates are compared, not trusted.
+Certificates are not verified, because they are compared with the deployed ones.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ Digests = list[str]  # SHA-256 of each certificate's DER in hex, the leaf first
 
 
 class HandshakeFailed(Exception):
-    """The reason in words. `is_tls`: the listener was reached and refused the TLS handshake."""
+    """Raised if a handshake failed, with the reason.
+    `is_tls`: the listener was reached but refused the handshake or presented an unreadable certificate.
+    """
 
     def __init__(self, words: str, *, is_tls: bool = False) -> None:
         super().__init__(words)
@@ -46,7 +48,7 @@ class HandshakeFailed(Exception):
 
 
 class ForwardingForbidden(HandshakeFailed):
-    """The bastion does not pass connections on to the listener's port, so nothing was learned about the listener."""
+    """Raised if the bastion does not forward connections to the listener's port, so its certificate is unknown."""
 
 
 def chain_of(pem: str) -> Digests:
@@ -58,8 +60,10 @@ def _digests(certificates: Iterable[x509.Certificate]) -> Digests:
 
 
 def presented(listener: Listener, through: Target | None = None) -> list[x509.Certificate]:
-    """The chain that the listener presents for its name. `through`: the target of its host, if the host is behind a
-    bastion, which passes on TCP only. Raises HandshakeFailed.
+    """Return the certificate chain that the listener presents for its name.
+
+    `through` is the target of its host, if the host is behind a bastion, which forwards TCP only. Raises
+    HandshakeFailed.
     """
     return _in_words(lambda: _over_quic(listener) if listener.is_quic else _certificates(listener, through))
 
@@ -71,7 +75,7 @@ def _in_words(call: Callable[[], T]) -> T:
         raise HandshakeFailed(f"the TLS handshake failed: {_reason(error)}", is_tls=True) from error
     except TimeoutError as error:
         raise HandshakeFailed("no response within 5 s") from error
-    except (ValueError, x509.InvalidVersion) as error:  # it is not ours, so it may be anything
+    except (ValueError, x509.InvalidVersion) as error:  # certificates of other programs may contain anything
         raise HandshakeFailed("it presents a certificate that cannot be read", is_tls=True) from error
     except OSError as error:
         raise HandshakeFailed(f"no connection: {error.strerror or type(error).__name__}") from error
@@ -83,8 +87,8 @@ def _reason(error: SSL.Error) -> str:
 
 
 def challenge_shown(listener: Listener, through: Target | None = None) -> bytes:
-    """The digest that the listener shows for a TLS-ALPN-01 challenge (RFC 8737 section 3); b"" for another certificate.
-    `through` as for `presented`. Raises HandshakeFailed.
+    """Return the digest that the listener shows for a TLS-ALPN-01 challenge (RFC 8737 section 3).
+    b"" if it presents another certificate. `through` as for `presented`. Raises HandshakeFailed.
     """
     return _in_words(lambda: _challenge_in(_certificates(listener, through, [CHALLENGE_PROTOCOL])))
 
@@ -118,7 +122,7 @@ def _certificates(
 
 
 def connected(address: str, port: int, through: Target | None) -> socket.socket | Stream:
-    """A TCP connection; `through` as for `presented`. Raises HandshakeFailed, and OSError without `through`."""
+    """Open a TCP connection; `through` as for `presented`. Raises HandshakeFailed, and without `through` OSError."""
     if through is None:
         return socket.create_connection((address, port), TIMEOUT_S)
     try:
@@ -130,7 +134,7 @@ def connected(address: str, port: int, through: Target | None) -> socket.socket 
 
 
 def _shake(connection: SSL.Connection, stream: socket.socket | Stream) -> None:
-    """Complete the handshake within a time limit: a server that sends a byte now and then must not block the check."""
+    """Complete the TLS handshake within TIMEOUT_S in total, even if the server sends byte by byte."""
     deadline = time.monotonic() + TIMEOUT_S
     while True:
         is_done = False
@@ -152,7 +156,7 @@ def _shake(connection: SSL.Connection, stream: socket.socket | Stream) -> None:
 
 
 def _send(connection: SSL.Connection, stream: socket.socket | Stream) -> None:
-    """Send the bytes that the TLS side has prepared."""
+    """Send the bytes that the TLS connection has prepared."""
     with contextlib.suppress(SSL.WantReadError):
         while True:
             data = connection.bio_read(PART_BYTES)
@@ -181,7 +185,9 @@ def _over_quic(listener: Listener) -> list[x509.Certificate]:
 
 
 def problems(listeners: Sequence[Listener], pem: str, through: Target | None = None) -> list[dict[str, str]]:
-    """Result of each listener: {"listener", "name", "problem"}, `problem` "" when it presents exactly `pem`."""
+    """Check that listeners present exactly the chain `pem`; return {"listener", "name", "problem"} for each.
+    `problem` is "" if a listener presents it.
+    """
     wanted = chain_of(pem)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = list(pool.map(lambda item: _problem(item, wanted, through), listeners))

@@ -1,4 +1,4 @@
-"""Certificates that are files of their hosts: read again, so that pages and alerts show a renewal on the host."""
+"""Certificates that other programs renew in files on hosts: read regularly, so that pages and alerts are up to date."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ RENEWED_BELOW = ("/etc/letsencrypt",)  # links of its folder `live` lead to `arc
 
 
 def look() -> int:
-    """Read every certificate file of a host once; return the number of certificates that were renewed. A silent host is
-    skipped.
+    """Read all certificate files that sites refer to; return the number of renewed certificates.
+    Hosts that do not respond are skipped.
     """
     by_host = certificates_on_hosts()
     with ThreadPoolExecutor(HOSTS_AT_ONCE) as threads:
@@ -39,8 +39,8 @@ def look() -> int:
 
 
 def _texts(asked: tuple[Host, Sequence[Certificate]]) -> dict[str, str]:
-    """Contents by path. Makes no query (`with_authorities`), because each thread would open its own database
-    connection.
+    """Read certificate files of one host; return their contents by path.
+    Makes no database query (`with_authorities`), because each thread would open its own connection.
     """
     host, rows = asked
     try:

@@ -1,4 +1,4 @@
-"""Orders of certificates as jobs: what their pages show while they run (core/jobs.py)."""
+"""The kind of job "certificate_order": how pages find and show orders of certificates (core/jobs.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compare the certificates that a listener presents with the deployed ones. Pure."""
+"""Comparison of the certificates that a listener presents with the deployed ones. Pure: no I/O."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ MOST_LETTERS = 200
 def problem_of(
     chain: Sequence[x509.Certificate], deployed: Sequence[x509.Certificate], name: str, now: dt.datetime
 ) -> str:
-    """A sentence about what visitors of `name` get instead of the deployed certificate, or why they refuse it; "" if
-    it is as deployed and valid for the name. `deployed` is empty if its content is not known here.
+    """Describe what visitors of `name` get instead of the deployed certificate, or why browsers reject it.
 
-    The faults of the deployed certificate itself have alerts of their own, and so has its end.
+    "" if the chain is as deployed and valid for the name. `deployed` is empty if its content is unknown here. Faults
+    and expiry of the deployed certificate itself are left out, because they have their own alerts.
     """
     if not chain:
         return _("Visitors get no certificate.")
     try:
         return " ".join(_problems(chain, deployed, name, now))
-    except (ValueError, UnsupportedAlgorithm):  # it is not ours, so it may be anything
+    except (ValueError, UnsupportedAlgorithm):  # certificates of other programs may contain anything
         return _("Visitors get a different certificate than the deployed one, and Paddock cannot read it.")
 
 

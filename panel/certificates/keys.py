@@ -1,4 +1,4 @@
-"""Private keys and signing requests (PKCS #10). Pure."""
+"""Private keys and certificate signing requests (PKCS #10). Pure: no I/O."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 
 def key_make(kind: KeyType) -> str:
-    """A new private key as PKCS #8 in PEM."""
+    """Generate a private key; return it as PKCS #8 in PEM."""
     key: Key
     match kind:
         case KeyType.P384:
@@ -48,7 +48,7 @@ def is_address(name: str) -> bool:
 
 
 def request_make(names: list[str], key_pem: str) -> x509.CertificateSigningRequest:
-    """A signing request for domain names and IP addresses, without a subject (RFC 8555 section 7.4)."""
+    """Build a signing request for domain names and IP addresses, without a subject (RFC 8555 section 7.4)."""
     found = [x509.IPAddress(ipaddress.ip_address(name)) if is_address(name) else x509.DNSName(name) for name in names]
     builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([]))
     builder = builder.add_extension(x509.SubjectAlternativeName(found), critical=True)
@@ -56,7 +56,7 @@ def request_make(names: list[str], key_pem: str) -> x509.CertificateSigningReque
 
 
 def chain_check(chain: str, key_pem: str, *, now: dt.datetime) -> None:
-    """Raise ApplicationError unless this is a valid chain for the key, as an authority should have sent it."""
+    """Raise ApplicationError unless `chain` from a certificate authority is a valid chain for the key."""
     try:
         bundle_read(chain, key_pem, now=now)
     except ApplicationError as error:

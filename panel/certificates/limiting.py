@@ -1,4 +1,4 @@
-"""Counters of the rate limits of authorities: read before an order is placed, and increased by it."""
+"""Use of the rate limits of certificate authorities: checked before an order, and counted after it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from panel.certificates.models import AcmeAccount, AutomaticCertificate, Order, 
 
 @dataclass(frozen=True)
 class Usage:
-    """One limit of an authority: `used` of `count` in `period_s` seconds, and when the next order is possible."""
+    """Use of one rate limit: `used` of `count` in `period_s` seconds; the next request is possible at `opens_at`."""
 
     kind: LimitKind
     subject: str
@@ -31,7 +31,9 @@ class Usage:
 
 
 def usages(account: AcmeAccount, names: Sequence[str], kinds: Iterable[LimitKind]) -> list[Usage]:
-    """The limits that an order of the account for these names falls under. Empty if its authority publishes none."""
+    """Return the use of the limits that apply to an order of the account for these names.
+    Empty if the authority publishes no limits.
+    """
     found = limits.buckets(account.issuer, account.name, names, kinds)
     rows = RateLimit.objects.filter(issuer=account.issuer, key__in={bucket.key for bucket in found})
     stored = {(row.kind, row.key): row.full_at for row in rows}
@@ -53,7 +55,7 @@ def _usage(account: AcmeAccount, bucket: Bucket, full_at: dt.datetime | None, no
 
 
 def _words(account: AcmeAccount, bucket: Bucket) -> str:
-    """The limit as a sentence."""
+    """Describe a limit in a sentence."""
     hours = int(bucket.limit.period.total_seconds()) // 3600
     period = _("7 days") if hours >= 168 else ngettext("%d hour", "%d hours", hours) % hours
     values = {
@@ -78,7 +80,7 @@ def kinds_of(order: Order) -> set[LimitKind]:
 
 
 def wait_of(account: AcmeAccount, order: Order) -> tuple[str, dt.datetime] | None:
-    """Reason and end of the longest wait of the order for a limit; None if it can be placed now."""
+    """Return reason and end of the longest wait for a limit; None if the order can be placed now."""
     found = [
         (f"{item.words} This limit is reached.", item.opens_at)
         for item in usages(account, order.names, kinds_of(order))
@@ -90,7 +92,7 @@ def wait_of(account: AcmeAccount, order: Order) -> tuple[str, dt.datetime] | Non
 
 
 def count(account: AcmeAccount, names: Sequence[str], kinds: Iterable[LimitKind]) -> None:
-    """Count one request under each of these kinds of limits."""
+    """Count one request under each limit of these kinds."""
     now = timezone.now()
     for bucket in sorted(limits.buckets(account.issuer, account.name, names, kinds), key=lambda item: item.key):
         key = {"issuer": account.issuer, "kind": bucket.limit.kind, "key": bucket.key}
@@ -101,12 +103,12 @@ def count(account: AcmeAccount, names: Sequence[str], kinds: Iterable[LimitKind]
 
 
 def placed(account: AcmeAccount, order: Order) -> None:
-    """Count an order that the authority accepted."""
+    """Count an order that the authority accepted under its limits."""
     count(account, order.names, kinds_of(order) & {LimitKind.ORDERS})
 
 
 def issued(account: AcmeAccount, order: Order) -> None:
-    """Count a certificate that the authority issued."""
+    """Count a certificate that the authority issued under its limits."""
     count(account, order.names, kinds_of(order) & {LimitKind.DOMAIN, LimitKind.NAMES})
 
 
@@ -115,7 +117,7 @@ def challenge_failed(account: AcmeAccount, name: str) -> None:
 
 
 def of_site(automatic: AutomaticCertificate) -> list[Usage]:
-    """The limits of which the site's names and account have used something."""
+    """Return the limits that the site's account and the names of its last order have used."""
     order = next(iter(automatic.orders.all()), None)
     names = list(order.names) if order is not None else []
     found = usages(automatic.account, names, LimitKind) if names else []
@@ -123,5 +125,5 @@ def of_site(automatic: AutomaticCertificate) -> list[Usage]:
 
 
 def forget() -> None:
-    """Delete full buckets, which limit nothing."""
+    """Delete the rows of limits that are unused again, because a missing row means the same."""
     RateLimit.objects.filter(full_at__lte=timezone.now()).delete()

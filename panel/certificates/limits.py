@@ -1,7 +1,8 @@
-"""Rate limits of certificate authorities, which an order is compared with before it is placed. Pure.
+"""Rate limits that certificate authorities publish. Pure: no I/O.
 
 Let's Encrypt counts each limit as a token bucket: `count` requests at once, and one more after each `interval`
-(https://letsencrypt.org/docs/rate-limits/). A bucket is one time, `full_at`, at which all its tokens are back.
+(https://letsencrypt.org/docs/rate-limits/). The state of a bucket is a time, `full_at`, at which no token is used any
+longer.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ FEWER_NAMES = {"tlsserver", "shortlived"}  # profiles of Let's Encrypt with at m
 
 @dataclass(frozen=True)
 class Limit:
-    """`count` of `kind` in each `period`."""
+    """A rate limit: `count` requests of `kind` in each `period`."""
 
     kind: LimitKind
     count: int
@@ -37,23 +38,23 @@ class Limit:
         return self.period / self.count
 
     def used(self, full_at: dt.datetime | None, now: dt.datetime) -> int:
-        """Tokens of the bucket that are not back yet."""
+        """Return the number of tokens that are in use now."""
         if full_at is None or full_at <= now:
             return 0
         return min(self.count, math.ceil((full_at - now) / self.interval))
 
     def opens_at(self, full_at: dt.datetime | None, now: dt.datetime) -> dt.datetime:
-        """Time at which the next token is there: `now` or later."""
+        """Return the time at which the next request is possible: `now` or later."""
         return now if full_at is None else max(now, full_at + self.interval - self.period)
 
     def spent(self, full_at: dt.datetime | None, now: dt.datetime) -> dt.datetime:
-        """The bucket after one token more was taken."""
+        """Return the time `full_at` of the bucket after one more request."""
         return max(now, full_at or now) + self.interval
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """Something that a limit counts: `subject` is the account, domain or names in words, `key` the same in storage."""
+    """A token bucket: `subject` is the counted account, domain or names in words, `key` the same in the database."""
 
     limit: Limit
     key: str
@@ -69,7 +70,7 @@ def _limits(orders: int, certificates: int, same_names: int, failures: int) -> t
     )
 
 
-# Authorities that are not listed publish no such numbers; their Retry-After counts.
+# Other authorities publish no limits; only their Retry-After is used.
 LIMITS = {
     Issuer.LETSENCRYPT: _limits(300, 50, 5, 5),
     Issuer.LETSENCRYPT_STAGING: _limits(1500, 30_000, 30_000, 200),
@@ -77,12 +78,12 @@ LIMITS = {
 
 
 def most_names(issuer: str, profile: str, usual: int) -> int:
-    """The most names in a certificate of this authority and profile."""
+    """Return the maximum number of names in a certificate; `usual` unless authority and profile allow fewer."""
     return min(usual, 25) if Issuer(issuer) in LIMITS and profile in FEWER_NAMES else usual
 
 
 def buckets(issuer: str, account: str, names: Sequence[str], kinds: Iterable[LimitKind]) -> list[Bucket]:
-    """The buckets that an order for these names takes from, of the kinds named. `account` identifies the account."""
+    """Return the token buckets of these kinds that an order for `names` uses. `account` identifies the ACME account."""
     wanted = set(kinds)
     found = []
     for limit in LIMITS.get(Issuer(issuer), ()):
@@ -105,8 +106,10 @@ def _keys(kind: LimitKind, account: str, names: Sequence[str]) -> list[tuple[str
 
 
 def counted_kinds(*, is_replacement: bool, is_same: bool) -> set[LimitKind]:
-    """Kinds of limits that an order falls under: none if it names the certificate that it replaces (RFC 9773, section
-    5), and not the limit of its domains if there has been a certificate for the same names.
+    """Return the kinds of limits that apply to an order.
+
+    An order that names the certificate that it replaces (RFC 9773, section 5) has only the limit of failures. The limit
+    of the domain does not apply if there was a certificate for the same names.
     """
     if is_replacement:
         return {LimitKind.FAILURES}
@@ -114,8 +117,8 @@ def counted_kinds(*, is_replacement: bool, is_same: bool) -> set[LimitKind]:
 
 
 def registered_domain(name: str) -> str:
-    """The domain below a public suffix, which a limit counts by. An IPv4 address stands for itself, an IPv6 address
-    for its /64 network.
+    """Return what the limit per domain counts for a name: the domain directly below a public suffix.
+    For an IPv4 address, return the address; for an IPv6 address, its /64 network.
     """
     if is_address(name):
         address = ipaddress.ip_address(name)
@@ -126,5 +129,5 @@ def registered_domain(name: str) -> str:
 
 @functools.cache
 def _suffixes() -> tldextract.TLDExtract:
-    """The Public Suffix List that comes with the library; nothing is downloaded."""
+    """Return a reader of the Public Suffix List that comes with the library; nothing is downloaded."""
     return tldextract.TLDExtract(cache_dir=None, suffix_list_urls=(), include_psl_private_domains=True)

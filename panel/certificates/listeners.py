@@ -1,4 +1,4 @@
-"""Listeners that must present a certificate, and their addresses for the panel. Pure."""
+"""TLS listeners that must present a certificate, and their addresses for the panel. Pure: no I/O."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ WILDCARD_LABEL = "paddock-check"
 
 @dataclass(frozen=True)
 class Listener:
-    """One socket and one name to ask it for. `address` is where the panel connects; "" when it cannot."""
+    """One socket of a site, with one name to request in the handshake.
+    `address` is the address to which the panel connects; "" if it cannot.
+    """
 
     name: str
     address: str
@@ -24,7 +26,7 @@ class Listener:
 
 
 def exact_names(names: tuple[str, ...]) -> list[str]:
-    """The names that a certificate can be ordered for by HTTP-01."""
+    """Return the names of a server block that a certificate can have with HTTP-01: those without wildcards."""
     found: list[str] = []
     for name in names:
         kind = server_names.kind(name)
@@ -36,13 +38,15 @@ def exact_names(names: tuple[str, ...]) -> list[str]:
 
 
 def wildcard_names(names: tuple[str, ...]) -> list[str]:
-    """The wildcard names that a certificate can be ordered for by DNS-01: `.example.com` means both forms."""
+    """Return the wildcard names that a certificate can have with DNS-01, in the form `*.example.com`.
+    `.example.com` is a wildcard name too.
+    """
     kinds = [(server_names.kind(name), name.lower()) for name in names]
     return [name if kind == "leading" else f"*{name}" for kind, name in kinds if kind in ("leading", "dot")]
 
 
 def site_names(spec: SiteSpec, *, wildcards: bool = False) -> list[str]:
-    """Every exact name of the site, each once, in order; with `wildcards` also the wildcard names."""
+    """Return every exact name of the site, each once, in order; with `wildcards` also the wildcard names."""
     found = [name for block in spec.blocks for name in exact_names(block.names)]
     if wildcards:
         found += [name for block in spec.blocks for name in wildcard_names(block.names)]
@@ -50,7 +54,7 @@ def site_names(spec: SiteSpec, *, wildcards: bool = False) -> list[str]:
 
 
 def _asked_names(names: tuple[str, ...], *, wildcards: bool) -> list[str]:
-    """Names that a listener is asked for: of a wildcard name, one that it stands for."""
+    """Return the names to request from a listener; for each wildcard name, an example that it covers."""
     made = [name.replace("*", WILDCARD_LABEL, 1) for name in wildcard_names(names)] if wildcards else []
     return [*exact_names(names), *made]
 
@@ -58,8 +62,9 @@ def _asked_names(names: tuple[str, ...], *, wildcards: bool) -> list[str]:
 def listeners_of(
     spec: SiteSpec, certificate_path: str, host_address: str, *, wildcards: bool = False
 ) -> list[Listener]:
-    """Every TLS listener of the blocks that use the certificate, for every name. `host_address` is where the panel
-    reaches the host, "" for the panel's own host."""
+    """Return every TLS listener of the server blocks that use the certificate, for every name.
+    `host_address` is the address at which the panel reaches the host, "" for the panel's own host.
+    """
     found: dict[tuple[str, str, int, bool], Listener] = {}
     for block in spec.blocks:
         if block.tls is None or block.tls.certificate_path != certificate_path:
@@ -81,7 +86,7 @@ def _sockets(listen: Listen, name: str, host_address: str) -> Iterator[Listener]
 
 
 def reached(address: str, host_address: str) -> str:
-    """Address at which the panel reaches a listener; "" for a loopback address of another host."""
+    """Return the address at which the panel reaches a listener; "" for a loopback address of another host."""
     if address in ("", "0.0.0.0"):  # noqa: S104 - compared with, not bound to
         return host_address or "127.0.0.1"
     if address == "::":

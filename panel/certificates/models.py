@@ -1,4 +1,4 @@
-"""Automatic certificates: accounts at certificate authorities, what each site wants, and the orders for it."""
+"""Models of automatic certificates: ACME and DNS accounts, automatic HTTPS of sites, orders, and observations."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class AcmeAccount(BaseModel):
     team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="acme_accounts")
     issuer = models.CharField(max_length=20, choices=Issuer.choices, default=Issuer.LETSENCRYPT)
     directory_url = models.CharField(max_length=300, blank=True, validators=[URLValidator(["https"])])
-    ca_pem = models.TextField(blank=True)  # certificates that the directory's own TLS certificate leads to
+    ca_pem = models.TextField(blank=True)  # root certificates for the directory's own TLS certificate
     email = models.CharField(max_length=254, blank=True, validators=[EmailValidator()])
     eab_key_id = models.CharField(max_length=300, blank=True, validators=[validators.validate_line])
     eab_key = EncryptedTextField(blank=True, default="")  # base64url, as the authority shows it
     key_pem = EncryptedTextField(blank=True, default="", editable=False)
-    # while the key is being changed
+    # the new key while the authority replaces the key
     next_key_pem = EncryptedTextField(blank=True, default="", db_default="", editable=False)
     url = models.CharField(max_length=500, blank=True, editable=False)
     status = models.CharField(max_length=12, choices=AccountStatus.choices, default=AccountStatus.NEW, editable=False)
-    # No order is begun before this time, which the authority named (Retry-After).
+    # Time from Retry-After of the authority; no order is started before.
     paused_until = models.DateTimeField(null=True, editable=False)
 
     class Meta:
@@ -69,8 +69,8 @@ class AcmeAccount(BaseModel):
 
 
 class DnsAccount(BaseModel):
-    """A team's access to a DNS server or provider, for DNS-01. `settings` is a JSON object with the settings that the
-    kind names (dns/providers.py).
+    """A team's access to a DNS server or provider, for DNS-01.
+    `settings` is a JSON object with the settings of its kind (dns/providers.py).
     """
 
     name = models.SlugField(max_length=63, unique=True, validators=[validators.validate_slug])
@@ -79,7 +79,7 @@ class DnsAccount(BaseModel):
     settings = EncryptedTextField(default="", editable=False)
     tested_at = models.DateTimeField(null=True, editable=False)
     tested_zone = models.CharField(max_length=253, blank=True, editable=False)
-    problem = models.TextField(blank=True, editable=False)  # of the last test; "" if it succeeded
+    problem = models.TextField(blank=True, editable=False)  # problem of the last test; "" if it succeeded
 
     class Meta:
         ordering = ["name"]
@@ -94,10 +94,10 @@ class DnsAccount(BaseModel):
 
 
 class AutomaticCertificate(BaseModel):
-    """The switch *HTTPS: automatic* of one site. `certificate` is what its server blocks name, once there is one.
+    """Automatic HTTPS of one site. `certificate` is the certificate that its server blocks use, once it was issued.
 
-    With a DNS account, names are proven by DNS-01, and wildcard names are possible; without one by HTTP-01, or by
-    TLS-ALPN-01.
+    With a DNS account, names are proven by DNS-01, and wildcard names are possible; otherwise by HTTP-01, or by
+    TLS-ALPN-01 if `tls_challenges` is set.
     """
 
     site = models.OneToOneField(Site, on_delete=models.CASCADE, related_name="automatic")
@@ -108,23 +108,23 @@ class AutomaticCertificate(BaseModel):
     )
     tls_challenges = models.BooleanField(default=False, db_default=False)
     key_type = models.CharField(max_length=8, choices=KeyType.choices, default=KeyType.P256)
-    # a renewal keeps the key, for example because it is pinned
+    # renewals keep the key, for example because clients pin it
     reuse_key = models.BooleanField(default=False, db_default=False)
     profile = models.CharField(max_length=64, blank=True, validators=[validators.validate_line])
     https_port = models.PositiveIntegerField(
         default=443, validators=[MinValueValidator(1), MaxValueValidator(65535)]
-    )  # of the listeners that are added
+    )  # port of the TLS listeners that are added
     http3 = models.BooleanField(default=True)  # where the web server supports it
     hsts_max_age_s = models.PositiveIntegerField(  # Strict-Transport-Security of server blocks without one; null: none
         null=True, blank=True, validators=[MinValueValidator(1), MaxValueValidator(63_072_000)]
     )
-    # When the next order is begun; null while one is under way.
+    # Time at which the next order starts; null while one is running.
     next_at = models.DateTimeField(null=True, editable=False, db_index=True)
-    ari_at = models.DateTimeField(null=True, editable=False)  # when to ask the authority again when to renew
-    reason = models.CharField(max_length=300, blank=True, editable=False)  # why then, in words
+    ari_at = models.DateTimeField(null=True, editable=False)  # time to ask the authority for its renewal window
+    reason = models.CharField(max_length=300, blank=True, editable=False)  # reason for `next_at`, in words
     failures = models.PositiveIntegerField(default=0, editable=False)  # orders that failed in a row
-    problem = models.TextField(blank=True, editable=False)  # what the last order failed with
-    seen_at = models.DateTimeField(null=True, editable=False)  # every listener presented the certificate
+    problem = models.TextField(blank=True, editable=False)  # error of the last order
+    seen_at = models.DateTimeField(null=True, editable=False)  # time at which every listener presented the certificate
 
     class Meta:
         ordering = ["site__name"]
@@ -134,12 +134,12 @@ class AutomaticCertificate(BaseModel):
 
     @property
     def tls_port(self) -> int:
-        """The port on which challenges are shown over TLS; 0: they are not."""
+        """Port on which challenges are presented over TLS; 0 if they are not."""
         return self.https_port if self.tls_challenges else 0
 
 
 class Order(Job):
-    """One certificate from the authority to the listeners. Every step is recorded before the next begins."""
+    """Job that brings one certificate from the authority to a site's listeners. Every step is stored separately."""
 
     automatic = models.ForeignKey(AutomaticCertificate, on_delete=models.CASCADE, related_name="orders")
     step = models.CharField(max_length=12, choices=OrderStep.choices, default=OrderStep.PREPARE)
@@ -148,10 +148,10 @@ class Order(Job):
     certificate_pem = models.TextField(blank=True)
     url = models.CharField(max_length=500, blank=True)
     replaces = models.CharField(max_length=200, blank=True)  # RFC 9773 section 5
-    tokens = models.JSONField(default=list)  # files of challenges that may lie on the host
+    tokens = models.JSONField(default=list)  # names of challenge files that may exist on hosts
     retry_at = models.DateTimeField(null=True)
     deployment = models.ForeignKey(Deployment, null=True, on_delete=models.SET_NULL, related_name="+")
-    # What was live before, to return to when a listener does not present the new certificate.
+    # The live state before the order, to restore if a listener does not present the new certificate.
     previous = models.ForeignKey(Revision, null=True, on_delete=models.SET_NULL, related_name="+")
     previous_pem = models.TextField(blank=True)
     previous_key_pem = EncryptedTextField(blank=True, default="")
@@ -174,8 +174,9 @@ class Order(Job):
 
 
 class ChallengeRecord(models.Model):
-    """A TXT record that may exist in DNS. The row is stored before the record is written, and deleted after it was
-    removed, so that no record is forgotten.
+    """A TXT record that may exist in DNS.
+    The row is stored before the record is written, and deleted after the record was removed, so that no record stays
+    unnoticed.
     """
 
     order = models.ForeignKey(Order, null=True, on_delete=models.SET_NULL, related_name="challenge_records")
@@ -183,7 +184,7 @@ class ChallengeRecord(models.Model):
     zone = models.CharField(max_length=253)
     name = models.CharField(max_length=253)
     value = models.CharField(max_length=255)
-    try_at = models.DateTimeField(default=timezone.now)  # when to try the next time to remove it
+    try_at = models.DateTimeField(default=timezone.now)  # time of the next attempt to remove it
 
     class Meta:
         ordering = ["pk"]
@@ -196,7 +197,7 @@ class ChallengeRecord(models.Model):
 
 
 class OrderRecord(models.Model):
-    """A line of an order's log: what happened in a step, and when."""
+    """A line of an order's log: a text about a step, with its time."""
 
     order = models.ForeignKey(Order, on_delete=models.CASCADE, related_name="records")
     step = models.CharField(max_length=12, choices=OrderStep.choices)
@@ -212,7 +213,7 @@ class OrderRecord(models.Model):
 
 
 class CertificateWatch(models.Model):
-    """Observations of a live site: the certificates that its TLS listeners presented to the panel (watching.py).
+    """Results of the last check of a live site's TLS listeners by the panel (watching.py).
 
     `problems` lists {"listener", "name", "problem"}; `forbidden` has sentences about CAA records that forbid the
     authority of the next renewal.
@@ -234,12 +235,15 @@ class CertificateWatch(models.Model):
 
 
 class CertificateReading(models.Model):
-    """The last reading of a host's certificates on disk (on_disk/). `at` is null before the first successful one."""
+    """The last reading of the certificates on a host's disk (on_disk/).
+
+    `at` is null before the first successful one.
+    """
 
     host = models.OneToOneField(Host, on_delete=models.CASCADE, related_name="certificate_reading")
     at = models.DateTimeField(null=True, db_index=True)
     tried_at = models.DateTimeField()
-    problem = models.TextField(blank=True)  # why the last attempt failed; "" if it succeeded
+    problem = models.TextField(blank=True)  # error of the last attempt; "" if it succeeded
     skipped = models.JSONField(default=list)  # [{"path", "why"}]: files that could not be read
     is_complete = models.BooleanField(default=True)  # False: a limit was reached, so certificates may be missing
 
@@ -273,7 +277,7 @@ class HostCertificate(models.Model):
 
 
 class RateLimit(models.Model):
-    """Count of one rate limit of an authority, as the time at which its bucket is full again (limits.py)."""
+    """Use of one rate limit of an authority, as the time at which its bucket is full again (limits.py)."""
 
     issuer = models.CharField(max_length=20, choices=Issuer.choices)
     kind = models.CharField(max_length=12, choices=LimitKind.choices)

@@ -1,7 +1,7 @@
-"""Execution of an order: one step after the other, each recorded before the next begins.
+"""Execution of an order of a certificate: step by step, each stored before the next starts.
 
-The row is the truth (core/claims.py). A killed worker leaves the order at its last recorded step, and the next worker
-continues there. The URL of the order at the authority is recorded, so that it is placed once.
+A killed worker leaves the order at its last stored step, and the next worker continues there (core/claims.py). The URL
+of the order at the authority is stored, so that it is placed once.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ ISSUE_TIMEOUT_S = 90.0
 GIVE_UP_AFTER = dt.timedelta(hours=24)
 PAUSE = dt.timedelta(seconds=30)
 LONGEST_PAUSE = dt.timedelta(hours=1)
-# What the authority says about itself or about the moment, not about the order (RFC 8555 section 6.7).
+# Errors about the authority or the moment, not about the order (RFC 8555 section 6.7).
 PASSING = {RATE_LIMITED, "serverInternal", "badNonce", "orderNotReady"}
 
 
 class Later(Exception):
-    """The step cannot be done now; `at` is when to try again."""
+    """Raised if a step cannot be done now; `at` is the time of the next attempt."""
 
     def __init__(self, words: str, at: dt.datetime | None = None) -> None:
         super().__init__(words)
@@ -53,11 +53,11 @@ class Later(Exception):
 
 
 class Lost(Exception):
-    """Another worker owns the order now."""
+    """Raised if another worker owns the order now."""
 
 
 def order_execute(uuid: UUID) -> Attempt:
-    """Claim a queued order, and carry it out as far as possible now."""
+    """Claim a queued order, and execute its steps as far as possible now."""
     if Order.objects.filter(uuid=uuid, retry_at__gt=timezone.now()).exists():
         return Attempt.BUSY
     claim = Claim(Order)
@@ -75,7 +75,7 @@ def order_execute(uuid: UUID) -> Attempt:
 
 
 class Course:
-    """One order while this worker owns it."""
+    """Execution of one order while this worker owns it."""
 
     def __init__(self, order: Order, claim: Claim) -> None:
         self.order = order
@@ -163,12 +163,12 @@ class Course:
     def _succeed(self) -> None:
         self.note("Every listener presents the certificate and its chain.")
         done = {"status": JobStatus.SUCCEEDED, "error": "", "finished_at": timezone.now(), "progress": ""}
-        # The key is the certificate's now.
+        # The key is stored with the certificate now.
         self.save(**done, key_pem="", previous_pem="", previous_key_pem="")
         scheduling.order_succeeded(self.automatic)
 
     def _clear(self) -> None:
-        """Removes files of challenges; those of a host that does not answer stay listed (scheduling.tokens_clear)."""
+        """Remove challenge files and records; files on hosts that do not respond are removed later (tokens_clear)."""
         if self.order.tokens:
             try:
                 switching.tokens_remove(self.order)
@@ -180,7 +180,7 @@ class Course:
     # --- the steps ---
 
     def prepare(self) -> None:
-        """Make the site serve challenges from its host's folder, which needs a deployment the first time only."""
+        """Let the site serve challenges from a folder on its host, which needs a deployment the first time only."""
         self._await_limit()
         live = live_revision(self.site)
         kind = proving.kind_wanted(self.automatic, live)
@@ -196,14 +196,14 @@ class Course:
             self._prepare_twins(kind)
 
     def _await_limit(self) -> None:
-        """Ask for nothing before the time that the authority named, whichever order of the account it told."""
+        """Raise Later until the time that the authority named in an error, to any order of the account."""
         wait = limiting.wait_of(self.account, self.order)
         if wait is not None:
             self.save(started_at=None)  # this wait is not part of the time after which an order is given up
             raise Later(*wait)
 
     def _prepare_twins(self, kind: ChallengeKind) -> None:
-        """Let the other hosts of the names serve challenges too, without other changes of their sites."""
+        """Let the sites with the same names on other hosts serve challenges too; nothing else of them is changed."""
         # The site may not have been live when the switch was turned on.
         sharing.challenges_serve(self.site, True, self.automatic.tls_port)
         for twin, live in sharing.twins_of(self.site):
@@ -262,7 +262,7 @@ class Course:
         self.note("The certificate authority accepted every challenge.")
 
     def _write_records(self, waiting: list[acme_client.Challenge]) -> None:
-        """The records of all names, seen on every authoritative server before the authority looks."""
+        """Write the TXT records of all names, and wait until every authoritative server has them."""
         assert self.automatic.dns is not None
         values: dict[str, list[str]] = {}
         for item in waiting:
@@ -318,9 +318,8 @@ class Course:
         return None
 
     def deploy(self) -> None:
-        """Wait for the other renewals of the host, so that one reload serves them all (scheduling.renewals_deploy).
-
-        The files of a site's first certificate are deployed with its listeners.
+        """Deploy the site's first certificate with its listeners; wait for the deployment of a renewal.
+        Renewals of a host are deployed together, with one reload (scheduling.renewals_deploy).
         """
         self.keep()
         if self.is_renewal:
@@ -370,14 +369,14 @@ class Course:
         return None if switching.wrong(found) else found
 
     def _carry_out(self, begin: Callable[[], Any]) -> None:
-        """Begin a deployment once, and wait until it ended."""
+        """Start a deployment, unless it was started before, and wait until it has ended."""
         if self.order.deployment is None:
             self.save(deployment=begin())
         deployment = self.order.deployment
         problem = switching.waited(deployment)
         self.save(deployment=None)
         if problem and deployment is not None and deployment.status == DeploymentStatus.FAILED:
-            raise Later(problem)  # its host did not answer
+            raise Later(problem)  # the host did not respond
         if problem:
             raise ApplicationError(problem)
 

@@ -1,4 +1,4 @@
-"""Proof of domain names by files on hosts: how a site proves its names, and whether its web server shows the files."""
+"""Proof of a site's domain names by files on hosts: kind of challenge, and writing and checking the files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from panel.deployments.revisions.rendered import spec_of
 
 
 def kind_wanted(automatic: AutomaticCertificate, live: Revision | None) -> ChallengeKind:
-    """The kind of challenges that was chosen. A site that moved to a web server without TLS challenges uses HTTP."""
+    """Return the kind of challenge that the site uses.
+    HTTP-01 replaces TLS-ALPN-01 after the site moved to a web server without it.
+    """
     if automatic.dns_id:
         return ChallengeKind.DNS
     web_server = live.web_server if live is not None else automatic.site.web_server
@@ -24,8 +26,8 @@ def kind_wanted(automatic: AutomaticCertificate, live: Revision | None) -> Chall
 
 
 def files_put(automatic: AutomaticCertificate, live: Revision, waiting: Sequence[Challenge]) -> list[str]:
-    """Write the files of challenges on every host of the names. ApplicationError if the site's own web server does not
-    show one; returns problems of other hosts.
+    """Write challenge files on every host of the names; return the problems of other hosts.
+    Raises ApplicationError if the site's own web server does not serve a file.
     """
     files = {item.file: item.content for item in waiting}
     challenge_files.put(live.web_server, files)

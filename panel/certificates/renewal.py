@@ -1,4 +1,4 @@
-"""Dates of renewals, and of the next attempt after a failed order. Pure: times in, times out."""
+"""Times of renewals, and of the next attempt after a failed order. Pure: no I/O."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ SHORT_LIVED = dt.timedelta(days=10)
 ASK_AGAIN = dt.timedelta(hours=6)  # RFC 9773 section 4.3.3
 FIRST_RETRY = dt.timedelta(minutes=5)
 LAST_RETRY = dt.timedelta(hours=24)
-SPREAD = 0.05  # of the lifetime
+SPREAD = 0.05  # part of the lifetime
 
 
 @dataclass(frozen=True)
 class Window:
-    """The authority's suggested renewal window (RFC 9773 section 4.2)."""
+    """The renewal window that a certificate authority suggests (RFC 9773 section 4.2)."""
 
     start: dt.datetime
     end: dt.datetime
@@ -27,15 +27,18 @@ class Window:
 
 @dataclass(frozen=True)
 class Next:
-    """Date of a renewal, and its reason as a sentence."""
+    """Time of a renewal, and its reason as a sentence."""
 
     at: dt.datetime
     reason: str
 
 
 def next_renewal(not_before: dt.datetime, not_after: dt.datetime, window: Window | None, chance: random.Random) -> Next:
-    """A random time in the window that the authority names. Without a window: after two thirds of the lifetime, or
-    after half of a lifetime shorter than ten days, spread at random."""
+    """Choose the time of a renewal: a random time in the window that the authority suggests.
+
+    Without a window, after two thirds of the lifetime, or after half of a lifetime shorter than ten days; up to 5 % of
+    the lifetime are added at random.
+    """
     lifetime = not_after - not_before
     if window is not None and window.start <= window.end:
         at = window.start + (window.end - window.start) * chance.random()
@@ -46,15 +49,17 @@ def next_renewal(not_before: dt.datetime, not_after: dt.datetime, window: Window
 
 
 def next_try(failures: int, now: dt.datetime, earliest: dt.datetime | None, chance: random.Random) -> dt.datetime:
-    """Time of the next order after `failures` failures: five minutes, then twice as long each time up to a day, and
-    never before the time that the authority named."""
+    """Return the time of the next order after `failures` failed orders in a row.
+    The wait is five minutes, then twice as long each time up to a day. Never before `earliest`, which the authority
+    named.
+    """
     wait: dt.timedelta = min(FIRST_RETRY * 2 ** min(max(failures - 1, 0), 12), LAST_RETRY)
     at = now + wait * (1 + 0.2 * chance.random())
     return max(at, earliest) if earliest else at
 
 
 def certificate_id(certificate: x509.Certificate) -> str:
-    """The identifier of RFC 9773 section 4.1; "" for a certificate without an authority key identifier."""
+    """Return the identifier of RFC 9773 section 4.1; "" for a certificate without an authority key identifier."""
     try:
         found = certificate.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
     except x509.ExtensionNotFound:

@@ -1,7 +1,7 @@
-"""Dates of the next orders: set after each order, moved with the authority's renewal window, and carried out when due.
+"""Schedule of orders: set after each order, moved with the authority's renewal window, started when due.
 
-Rows are the truth: a worker claims a date by a conditional update, so that two workers never order the same
-certificate, and the first round after a night without a worker begins everything that is due.
+A worker claims a date by a conditional update of the row, so that two workers never order the same certificate. The
+first round after a night without a worker starts everything that is due.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from panel.remote.errors import RemoteError
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE = 50  # of a round: certificates that are asked about, orders that are begun
-LONGEST_WAIT = dt.timedelta(minutes=10)  # of a renewed certificate for the others of its host
-BUSY_PAUSE = dt.timedelta(seconds=20)  # while another deployment of a site is under way
+AT_ONCE = 50  # in one round: certificates whose window is requested, and orders that are started
+LONGEST_WAIT = dt.timedelta(minutes=10)  # how long a renewed certificate waits for others on its host
+BUSY_PAUSE = dt.timedelta(seconds=20)  # after a conflict with another deployment of a site
 PAUSE = dt.timedelta(minutes=5)  # after another problem, such as files that were edited on the host
 _CHANCE = random.SystemRandom()
 
 
 def order_succeeded(automatic: AutomaticCertificate) -> None:
-    """Plan the renewal."""
+    """Record the success of an order, and plan the renewal."""
     rows = AutomaticCertificate.objects.filter(pk=automatic.pk)
     rows.update(seen_at=timezone.now(), failures=0, problem="")
     automatic.refresh_from_db()
@@ -48,7 +48,7 @@ def order_succeeded(automatic: AutomaticCertificate) -> None:
 
 
 def order_failed(automatic: AutomaticCertificate, words: str) -> None:
-    """Try again later, and say why."""
+    """Record the failure of an order with its reason, and plan the next attempt."""
     now = timezone.now()
     automatic.refresh_from_db()
     failures = automatic.failures + 1
@@ -59,7 +59,7 @@ def order_failed(automatic: AutomaticCertificate, words: str) -> None:
 
 
 def renewal_plan(automatic: AutomaticCertificate) -> None:
-    """Ask the authority when to renew (RFC 9773), and set the date."""
+    """Ask the authority for its renewal window (RFC 9773), and set the time of the renewal."""
     certificate, now = automatic.certificate, timezone.now()
     if certificate is None:
         return
@@ -87,7 +87,9 @@ def renewal_plan(automatic: AutomaticCertificate) -> None:
 
 
 def look() -> None:
-    """One round. Safe to call at any time, from several workers at once."""
+    """Do one round of the schedule: windows, due orders, deployments of renewals, and cleaning up.
+    Several workers may call this at the same time.
+    """
     now = timezone.now()
     # A site that is disabled or removed from its host presents nothing; its renewal waits until it is deployed again.
     wanted = Q(seen_at=None) | Q(site__state__status__in=DEPLOYED)
@@ -106,7 +108,7 @@ def look() -> None:
 
 
 def order_begin(pk: int, now: dt.datetime) -> Order | None:
-    """The order whose date has come; None when another worker was quicker."""
+    """Create the order that is due; return None if another worker did so."""
     try:
         with transaction.atomic():
             if not AutomaticCertificate.objects.filter(pk=pk, next_at__lte=now).update(next_at=None):
@@ -123,7 +125,7 @@ def order_begin(pk: int, now: dt.datetime) -> Order | None:
 
 
 def replaces_of(automatic: AutomaticCertificate) -> str:
-    """The certificate that the next order replaces, as RFC 9773 section 5 names it."""
+    """Return the ID (RFC 9773 section 4.1) of the certificate that the next order replaces; "" for none."""
     if automatic.certificate is None or automatic.seen_at is None:
         return ""
     pem = automatic.certificate.certificate_pem
@@ -131,14 +133,14 @@ def replaces_of(automatic: AutomaticCertificate) -> str:
 
 
 def orders_waiting() -> list[UUID]:
-    """Orders of dead workers go back into the queue; all that wait there and are due."""
+    """Requeue orders of dead workers; return the UUIDs of the queued orders that are due."""
     waiting = claims.orphans_queue(Order, "created_at", "pk")
     late = set(Order.objects.filter(uuid__in=waiting, retry_at__gt=timezone.now()).values_list("uuid", flat=True))
     return [uuid for uuid in waiting if uuid not in late]
 
 
 def renewals_deploy() -> None:
-    """One deployment, and so one reload, on each host for all renewed certificates that wait there."""
+    """Deploy the renewed certificates that wait, with one deployment, and so one reload, for each host."""
     under_way = Order.objects.filter(status__in=UNDER_WAY, automatic__seen_at__isnull=False)
     rows = under_way.select_related("automatic__site__web_server__host", "automatic__certificate", "deployment")
     hosts: dict[int, list[Order]] = defaultdict(list)
@@ -184,7 +186,7 @@ def _deploy(host: Host, orders: list[Order]) -> None:
     try:
         deployment = certificates_deploy(host, renewed)
     except ApplicationError as error:
-        if error.code == "drift" and len(orders) > 1:  # the edited files of one site stop no other
+        if error.code == "drift" and len(orders) > 1:  # edited files of one site must not stop the others
             for order in orders:
                 _deploy(host, [order])
             return
@@ -195,7 +197,7 @@ def _deploy(host: Host, orders: list[Order]) -> None:
 
 
 def tokens_clear() -> None:
-    """Remove files of challenges from hosts that did not respond when the order ended."""
+    """Remove challenge files from hosts that did not respond when the order ended."""
     ended = Order.objects.exclude(Q(tokens=[]) | Q(status__in=UNDER_WAY))
     for order in ended.select_related("automatic__site__web_server__host")[:AT_ONCE]:
         try:

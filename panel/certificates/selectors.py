@@ -1,4 +1,4 @@
-"""Reads: accounts and automatic certificates that a user may see."""
+"""Selectors of ACME accounts, DNS accounts, and automatic certificates that a user may see."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def dns_accounts_visible(user: User) -> QuerySet[DnsAccount]:
 
 
 def certificates_on_hosts() -> dict[Host, list[Certificate]]:
-    """Certificates that are files of a host, by the host."""
+    """Return the certificates that are files of a host, by host."""
     found: dict[Host, list[Certificate]] = {}
     for row in Certificate.objects.filter(host__isnull=False).select_related(
         "host__authority", "host__bastion__authority"
@@ -40,7 +40,7 @@ def certificates_on_hosts() -> dict[Host, list[Certificate]]:
 
 
 def automatic_elsewhere(user: User, site: Site) -> QuerySet[AutomaticCertificate]:
-    """Automatic certificates of other sites that server blocks of this site use."""
+    """Select the automatic certificates of other sites that server blocks of this site use."""
     return automatic_visible(user).filter(certificate__blocks__site=site).exclude(site=site).distinct()
 
 
@@ -56,9 +56,10 @@ def orders_visible(user: User) -> QuerySet[Order]:
 
 
 def certificates_due(user: User) -> QuerySet[Certificate]:
-    """Certificates with a next action within CALENDAR_DAYS, the first first.
+    """Select the certificates with a renewal or expiry within CALENDAR_DAYS, the first to be due first.
 
-    `due_at`: the renewal by Paddock, which is `renewed_at` too, or the end of another certificate that sites use.
+    `due_at` is the time of the renewal by Paddock (also in `renewed_at`), or the expiry of another certificate that
+    sites use.
     """
     limit = timezone.now() + dt.timedelta(days=CALENDAR_DAYS)
     renewals = Q(automatic__next_at__lt=limit)
@@ -72,7 +73,7 @@ def certificates_due(user: User) -> QuerySet[Certificate]:
 
 @dataclass(frozen=True)
 class StepLine:
-    """One step of an order as a page shows it, with what happened in it."""
+    """One step of an order for display, with its status and log texts."""
 
     step: OrderStep
     label: str
@@ -81,7 +82,7 @@ class StepLine:
 
 
 def step_lines(order: Order) -> list[StepLine]:
-    """Every step of the order with its status and texts."""
+    """Return every step of the order with its status and log texts."""
     records: dict[str, list[str]] = {}
     for record in order.records.all():
         records.setdefault(record.step, []).append(record.text)

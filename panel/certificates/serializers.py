@@ -1,4 +1,4 @@
-"""Accounts and automatic certificates as JSON. Keys are never part of it."""
+"""Serializers of ACME accounts, DNS accounts, and automatic HTTPS. They never output keys."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class AcmeAccountInput(StrictSerializer):
 
 
 class DnsAccountSerializer(serializers.ModelSerializer[DnsAccount]):
-    """Settings without the secret ones."""
+    """A DNS account; `settings` are those that are not secret."""
 
     team = serializers.CharField(source="team.slug", read_only=True)
     settings = serializers.SerializerMethodField()
@@ -102,7 +102,7 @@ class OrderStepSerializer(serializers.Serializer[Any]):
 
 
 class SeenSerializer(serializers.Serializer[Any]):
-    """Result of one listener for one name; `problem` is empty when it presented the new certificate and chain."""
+    """Result of one listener for one name; `problem` is empty if it presented the new certificate and chain."""
 
     listener = serializers.CharField()
     name = serializers.CharField(allow_blank=True)
@@ -140,7 +140,7 @@ class CertificateOrderSerializer(serializers.ModelSerializer[Order]):
 
 
 class RateLimitSerializer(serializers.Serializer[Any]):
-    """A rate limit of the certificate authority of which orders of this panel have used something."""
+    """A rate limit of the certificate authority that orders of this panel have used in part."""
 
     kind = serializers.ChoiceField(choices=LimitKind.choices)
     subject = serializers.CharField(help_text="The account, domain or names that the limit counts.")
@@ -189,7 +189,7 @@ class AutomaticHttpsSerializer(serializers.ModelSerializer[AutomaticCertificate]
 
     @extend_schema_field(CertificateOrderSerializer(allow_null=True))
     def get_order(self, automatic: AutomaticCertificate) -> dict[str, object] | None:
-        """The newest order."""
+        """Return the newest order; null if there is none."""
         order = next(iter(automatic.orders.all()), None)
         return None if order is None else dict(CertificateOrderSerializer(order).data)
 

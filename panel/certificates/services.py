@@ -1,4 +1,4 @@
-"""Writes: accounts at certificate authorities, and the switch *HTTPS: automatic* of a site."""
+"""Services of ACME accounts and of automatic HTTPS of sites."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from panel.websites.services.base import remove, store
 
 
 def account_create(*, actor: User, team: Team, name: str, **values: Any) -> AcmeAccount:
-    """Save an account, which its first order registers. By this the team agrees to the terms of service of the
-    certificate authority.
+    """Create an ACME account, which its first order registers.
 
-    Another directory than the listed ones is reached from the panel's own machine, so only administrators name one.
+    The team thereby agrees to the authority's terms of service. Only administrators can use a directory that is not
+    listed, because the panel's own host connects to it.
     """
     account = AcmeAccount(team=team, name=name)
     needs = Action.ADMINISTER if values.get("issuer") == Issuer.OTHER else Action.CHANGE
@@ -47,7 +47,7 @@ def account_create(*, actor: User, team: Team, name: str, **values: Any) -> Acme
 
 @transaction.atomic
 def account_delete(*, actor: User, account: AcmeAccount, expected_version: int | None = None) -> None:
-    """Forget an account that no site uses. At the authority it stays, unless it is deactivated first."""
+    """Delete an account that no site uses. It still exists at the authority, unless it was deactivated first."""
     try:
         remove(
             actor=actor,
@@ -63,7 +63,7 @@ def account_delete(*, actor: User, account: AcmeAccount, expected_version: int |
 
 
 def account_deactivate(*, actor: User, account: AcmeAccount) -> AcmeAccount:
-    """Deactivate the account at the authority, for good (RFC 8555 section 7.3.6)."""
+    """Deactivate the account at the authority (RFC 8555 section 7.3.6). This cannot be undone."""
     require(actor, Action.CHANGE, account.team)
     if account.automatic.exists():
         raise ApplicationError(f"{account} is used by sites. Turn automatic HTTPS off there first.", code="in_use")
@@ -82,9 +82,9 @@ def account_deactivate(*, actor: User, account: AcmeAccount) -> AcmeAccount:
 
 
 def account_key_change(*, actor: User, account: AcmeAccount) -> AcmeAccount:
-    """Give the account a new key (RFC 8555 section 7.3.5).
+    """Replace the key of the account by a new one (RFC 8555 section 7.3.5).
 
-    The new key is stored before the authority is told of it, so a lost response loses no account: the next attempt
+    The new key is stored before the authority gets it, so a lost response does not lose the account: the next attempt
     finds out which of the two keys the authority knows.
     """
     require(actor, Action.CHANGE, account.team)
@@ -140,8 +140,8 @@ def certificate_revoke(*, actor: User, site: Site, reason: str, order_new: bool 
 
 
 def _refuse_names(site: Site, dns: DnsAccount | None) -> None:
-    """Reject names that cannot be proven: HTTP-01 proves only exact names (RFC 8555 section 8.3), DNS-01 wildcard names
-    too.
+    """Raise ApplicationError for names that cannot be proven.
+    HTTP-01 proves only exact names (RFC 8555 section 8.3), DNS-01 also wildcard names, but no IP addresses.
     """
     names = [name.name for block in site.blocks.all() for name in block.names.all()]
     provable = ("exact", "leading", "dot") if dns else ("exact",)
@@ -210,7 +210,7 @@ def automatic_enable(
     tls_challenges: bool = False,
     reuse_key: bool = False,
 ) -> Order:
-    """Turn automatic HTTPS on: order a certificate, deploy it with HTTPS, and renew it from then on.
+    """Turn on automatic HTTPS: order a certificate, deploy it with HTTPS, and renew it from then on.
 
     The site's draft is deployed with it. Raises PermissionDenied, ValidationError, ApplicationError, Conflict.
     """
@@ -235,7 +235,7 @@ def automatic_enable(
 
 @transaction.atomic
 def automatic_disable(*, actor: User, site: Site) -> None:
-    """Turn automatic HTTPS off. The certificate stays in use until it expires or another one is chosen."""
+    """Turn off automatic HTTPS. The certificate stays in use until it expires or another certificate is chosen."""
     require(actor, Action.CHANGE, site.team)
     automatic = AutomaticCertificate.objects.filter(site=site).first()
     if automatic is None:
@@ -249,7 +249,7 @@ def automatic_disable(*, actor: User, site: Site) -> None:
 
 @transaction.atomic
 def certificate_order(*, actor: User, site: Site) -> Order:
-    """Order a new certificate now, before its date."""
+    """Order a new certificate now, before the scheduled time. Raises Conflict while an order is running."""
     require(actor, Action.DEPLOY, site.team)
     automatic = AutomaticCertificate.objects.filter(site=site).select_related("certificate").first()
     if automatic is None:

@@ -1,9 +1,8 @@
-"""Other sites that share names or the certificate of a site: those that serve its names on other hosts, and those that
-use its certificate.
+"""Other sites that are affected by a site's certificate: sites with the same names on other hosts (twins), and users.
 
-All hosts of a name serve a challenge, because the authority may ask any of them (DNS with several addresses, or a
-virtual address). A renewed certificate is deployed for the site that ordered it first; the others follow once every
-listener of that site presents it.
+All hosts of a name serve a challenge, because the authority may connect to any of them (DNS with several addresses, or
+a virtual address). A renewed certificate is deployed first for the site that ordered it; other sites that use it follow
+once every listener of that site presents it.
 """
 
 from __future__ import annotations
@@ -35,11 +34,13 @@ from panel.websites.web_server_specs import web_server_spec
 
 logger = logging.getLogger(__name__)
 
-AGAIN_AFTER = dt.timedelta(hours=1)  # a deployment that failed on a host
+AGAIN_AFTER = dt.timedelta(hours=1)  # after a failed deployment on a host
 
 
 def twins_of(site: Site) -> list[tuple[Site, Revision]]:
-    """Live sites of the team that serve a name of this live site on another host, with their revisions."""
+    """Return the twins of a live site: live sites of its team with one of its names on another host.
+    Each comes with its live revision.
+    """
     live = live_revision(site)
     names = set(site_names(spec_of(live))) if live is not None else set()
     if live is None or not names:
@@ -55,8 +56,8 @@ def twins_of(site: Site) -> list[tuple[Site, Revision]]:
 
 
 def challenges_serve(site: Site, serves: bool, tls_port: int = 0) -> None:
-    """Let the site and its twins serve challenges with their next deployment, or no longer; with a port, over TLS too.
-    A twin with automatic HTTPS of its own is left as it is.
+    """Set whether the site and its twins serve challenges after their next deployment; with a port, over TLS too.
+    Twins that have automatic HTTPS themselves are not changed.
     """
     twins = [twin for twin, _revision in twins_of(site)]
     own = set(AutomaticCertificate.objects.filter(site__in=twins).values_list("site", flat=True))
@@ -72,7 +73,7 @@ def challenges_serve(site: Site, serves: bool, tls_port: int = 0) -> None:
 
 
 def serves_challenges(revision: Revision, kind: ChallengeKind) -> bool:
-    """Return whether the live site serves challenges of this kind: DNS-01 needs no web server."""
+    """Return whether the live site serves challenges of this kind; DNS-01 needs no web server, so always true."""
     spec = spec_of(revision)
     if kind == ChallengeKind.TLS:
         return shows_over_tls(spec) and supports_tls_challenges(revision.web_server)
@@ -84,14 +85,14 @@ def supports_tls_challenges(web_server: WebServer) -> bool:
 
 
 def has_other_changes(site: Site, revision: Revision) -> bool:
-    """Return whether a deployment would change more of the live site than that it serves challenges."""
+    """Return whether a deployment of the site would change more than the serving of challenges."""
     draft, live = freeze.site_spec(site, revision.web_server), spec_of(revision)
     return site.web_server_id != revision.web_server_id or without(draft) != without(live)
 
 
 def twins_put(site: Site, kind: ChallengeKind, files: Mapping[str, str]) -> list[str]:
-    """Write files of challenges on the hosts of the twins. Returns what failed: the authority may still reach another
-    host, for example by a virtual address.
+    """Write challenge files on the hosts of the twins; return the problems.
+    Problems are not fatal: the authority may reach another host, for example by a virtual address.
     """
     problems = []
     for _twin, revision in twins_of(site):
@@ -104,7 +105,7 @@ def twins_put(site: Site, kind: ChallengeKind, files: Mapping[str, str]) -> list
 
 
 def certificates_share() -> None:
-    """Deploy renewed certificates for the other sites that use them: one deployment for each host with such sites."""
+    """Deploy renewed certificates for the other sites that use them: one deployment for each host."""
     hosts: dict[Host, list[tuple[Site, Certificate]]] = defaultdict(list)
     for block in _behind():
         revision = block.site.state.revision
@@ -120,7 +121,7 @@ def _deploy(host: Host, renewed: list[tuple[Site, Certificate]]) -> None:
     try:
         certificates_deploy(host, renewed)
     except ApplicationError as error:
-        if error.code == "drift" and len(renewed) > 1:  # the edited files of one site stop no other
+        if error.code == "drift" and len(renewed) > 1:  # edited files of one site must not stop the others
             for one in renewed:
                 _deploy(host, [one])
             return
@@ -128,8 +129,10 @@ def _deploy(host: Host, renewed: list[tuple[Site, Certificate]]) -> None:
 
 
 def _behind() -> QuerySet[ServerBlock]:
-    """Server blocks of live sites with a certificate that another site ordered and whose listeners present it, if the
-    files of the live site end at another time. A new certificate may end earlier: there are profiles for six days.
+    """Select server blocks of live sites that still use the previous certificate of another site.
+
+    The other site's listeners present the new one already. It may end earlier than the previous one: some profiles are
+    valid for six days.
     """
     rows = ServerBlock.objects.filter(
         certificate__automatic__seen_at__isnull=False,
@@ -143,7 +146,7 @@ def _behind() -> QuerySet[ServerBlock]:
 
 
 def _is_waiting(host: Host, sites: list[Site]) -> bool:
-    """Return whether such a deployment is running, or failed a short time ago."""
+    """Return whether a certificate deployment of these sites is running, or failed less than AGAIN_AFTER ago."""
     last = Deployment.objects.filter(kind=DeploymentKind.CERTIFICATE, host=host, items__site__in=sites).first()
     if last is None or last.status == DeploymentStatus.SUCCEEDED:
         return False

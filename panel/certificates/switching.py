@@ -1,4 +1,4 @@
-"""An issued certificate on its way to the listeners of its site, and back."""
+"""Deployment of an issued certificate to the listeners of its site, and the way back."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WAIT_S = 300.0
 
 
 def names_of(automatic: AutomaticCertificate, live: Revision | None) -> list[str]:
-    """The domain names of the live site, for which a certificate is ordered. ApplicationError for none or too many."""
+    """Return the domain names of the live site, to order a certificate for. ApplicationError for none or too many."""
     site = automatic.site
     names = site_names(spec_of(live), wildcards=automatic.dns is not None) if live is not None else []
     most = limits.most_names(automatic.account.issuer, automatic.profile, MOST_NAMES)
@@ -47,15 +47,15 @@ def names_of(automatic: AutomaticCertificate, live: Revision | None) -> list[str
 
 
 def certificate_name(site: Site) -> str:
-    """A name that no certificate has; it is part of the names of the files on the host."""
+    """Return a name that no certificate has. It is part of the names of the files on the host."""
     stem = f"auto-{site.name}"[:60].rstrip("-")
     taken = set(Certificate.objects.filter(name__startswith=stem).values_list("name", flat=True))
     return next(name for name in chain((stem,), (f"{stem}-{n}" for n in count(2))) if name not in taken)
 
 
 def key_for(automatic: AutomaticCertificate) -> str:
-    """A new key for the next certificate, or the key in use if renewals keep it. A revoked certificate's key may be
-    known to others, so it is replaced.
+    """Return a new key for the next certificate, or the key in use if renewals keep it.
+    A revoked certificate's key is not kept, because others may know it.
     """
     certificate = automatic.certificate
     if automatic.reuse_key and certificate is not None and certificate.revoked_at is None:
@@ -70,7 +70,7 @@ def supports_http3(web_server: WebServer) -> bool:
 
 
 def draft_deploy(actor: User, site: Site) -> Deployment:
-    """Queue a deployment of the draft, as it is."""
+    """Queue a deployment of the site's draft as it is."""
     (plan,) = deployment_plan(actor=actor, sites=[site])
     deployment_confirm(actor=actor, deployment=plan)
     return plan
@@ -105,8 +105,9 @@ def _secure(actor: User, automatic: AutomaticCertificate, block: ServerBlock) ->
 
 
 def waited(deployment: Deployment | None) -> str:
-    """Wait until the deployment ended, carrying it out when nobody else does; "" or why it failed. Conflict while its
-    host does not answer or is busy for long: it may succeed yet."""
+    """Wait until the deployment has ended, and execute it if no worker does; return "" or the reason of its failure.
+    Raises Conflict if it has not ended within WAIT_S; it may still succeed.
+    """
     if deployment is None:
         return "The deployment was deleted."
     deadline = time.monotonic() + WAIT_S
@@ -124,8 +125,8 @@ def waited(deployment: Deployment | None) -> str:
 def is_deployed(order: Order) -> bool:
     """Return whether the renewed certificate is live.
 
-    ApplicationError when the web server rejected it; Conflict, to be tried
-    again, when its host could not be reached."""
+    Raises ApplicationError if the web server rejected it; Conflict, to be tried again, if its host was not reached.
+    """
     deployment = order.deployment
     if deployment is not None:
         if not deployment.is_finished:
@@ -143,7 +144,10 @@ def is_deployed(order: Order) -> bool:
 
 
 def presented(order: Order) -> list[dict[str, str]]:
-    """Results of every listener of the certificate (handshakes.problems)."""
+    """Return the results of every listener of the certificate, as handshakes.problems.
+
+    ApplicationError if not deployed.
+    """
     site, certificate = order.automatic.site, order.automatic.certificate
     live = live_revision(site)
     if live is None or certificate is None:
@@ -158,12 +162,12 @@ def presented(order: Order) -> list[dict[str, str]]:
 
 
 def wrong(seen: list[dict[str, str]]) -> list[dict[str, str]]:
-    """The listeners that were asked and do not present the certificate."""
+    """Return the results of listeners that were checked and do not present the certificate."""
     return [item for item in seen if item["problem"] and not item["problem"].startswith("not checked")]
 
 
 def row_restore(order: Order) -> None:
-    """The certificate's row as it was before this order."""
+    """Restore the certificate's row as it was before this order."""
     certificate = order.automatic.certificate
     if certificate is None or not order.previous_pem or certificate.certificate_pem != order.certificate_pem:
         return
@@ -178,7 +182,7 @@ def row_restore(order: Order) -> None:
 
 
 def take_back(order: Order) -> None:
-    """Deploy the revision that was live before the order; the draft of a first certificate is reset too."""
+    """Deploy the revision that was live before the order; the draft is restored too if it was the first certificate."""
     row_restore(order)
     if order.previous is None:
         return
@@ -190,7 +194,7 @@ def take_back(order: Order) -> None:
 
 
 def tokens_remove(order: Order) -> None:
-    """Remove files of challenges from every host of the site's names. Raises RemoteError."""
+    """Remove challenge files from every host of the site's names. Raises RemoteError."""
     site = order.automatic.site
     live = live_revision(site)
     web_server = live.web_server if live is not None else site.web_server

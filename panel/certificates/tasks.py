@@ -1,4 +1,4 @@
-"""Thin tasks: load, call the service, nothing else."""
+"""Celery tasks of certificates. They only call services."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from panel.websites.services.certificates import certificates_judge
 
 @shared_task
 def run(uuid: str) -> None:
-    """Carry out one order. A message for one that another worker has does nothing."""
+    """Execute one order. Does nothing if another worker owns it."""
     ordering.order_execute(UUID(uuid))
 
 
 @shared_task
 def sweep() -> None:
-    """Begin due orders, and wake workers for all waiting ones."""
+    """Start due orders, and tasks for all queued ones."""
     scheduling.look()
     for uuid in scheduling.orders_waiting():
         run.delay(str(uuid))
@@ -26,12 +26,12 @@ def sweep() -> None:
 
 @shared_task
 def read_host_files() -> None:
-    """Read the certificates that other programs renew on the hosts, and look at those that nobody looked at yet."""
+    """Read the certificates that other programs renew on the hosts, and find faults of certificates not yet checked."""
     host_files.look()
     certificates_judge()
 
 
 @shared_task
 def watch_listeners() -> None:
-    """Look at the certificates that live sites present."""
+    """Check the certificates that live sites present."""
     watching.look()

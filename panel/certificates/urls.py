@@ -1,4 +1,4 @@
-"""URLs of automatic certificates."""
+"""URLs of the pages of ACME accounts, DNS accounts, and automatic HTTPS."""
 
 from __future__ import annotations
 

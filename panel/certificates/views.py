@@ -1,4 +1,4 @@
-"""Pages: accounts at certificate authorities, and automatic HTTPS of a site."""
+"""Pages of ACME accounts and of automatic HTTPS of a site."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def account_deactivate(request: Request, name: str) -> HttpResponse:
 
 @require_safe
 def calendar(request: Request) -> HttpResponse:
-    """Renewals and expiries of the next months, by day."""
+    """Show the renewals and expiries within CALENDAR_DAYS, by day."""
     context = {"page": page_of(request, certificates_due(request.user)), "crumbs": _crumbs()}
     return render(request, "certificates/calendar.html", context)
 
@@ -129,7 +129,7 @@ def _automatic(request: Request, site: Site) -> AutomaticCertificate | None:
 
 
 def _state(automatic: AutomaticCertificate | None) -> dict[str, object]:
-    """Context of the live part of the page, the newest order first."""
+    """Return the context of the part of the page that is updated live."""
     orders = list(automatic.orders.all()[:10]) if automatic is not None else []
     return {
         "automatic": automatic,
@@ -142,7 +142,7 @@ def _state(automatic: AutomaticCertificate | None) -> dict[str, object]:
 
 @form_page
 def site(request: Request, name: str) -> HttpResponse:
-    """Automatic HTTPS of a site: the switch, the order with its steps, and the next date."""
+    """Show automatic HTTPS of a site: the form to turn it on, the newest order with its steps, and the next renewal."""
     row = site_get(request, name)
     automatic = _automatic(request, row)
     choices = accounts_visible(request.user).filter(team=row.team).exclude(status="deactivated")
@@ -171,7 +171,7 @@ def site(request: Request, name: str) -> HttpResponse:
 
 @require_safe
 def live(request: Request, name: str) -> HttpResponse:
-    """The part of the page that changes by itself."""
+    """Render the part of a site's page that is updated while it is open."""
     row = site_get(request, name)
     return render(request, "certificates/live.html", {"site": row, **_state(_automatic(request, row))})
 

@@ -1,5 +1,5 @@
-"""Look every hour at the certificates that live sites present to visitors, and every day whether CAA records allow the
-next renewal. Differences are recorded and become alerts.
+"""Hourly check of the certificates that live sites present, and daily check whether CAA records allow the renewal.
+Differences are stored and become alerts.
 """
 
 from __future__ import annotations
@@ -32,27 +32,26 @@ from panel.websites.models import Certificate
 
 logger = logging.getLogger(__name__)
 
-MOST_LISTENERS = 100  # of one site, each asked for each name
+MOST_LISTENERS = 100  # of one site; each is requested once for each name
 AT_ONCE = 16
-ROUND_S = 1800.0  # the sites that are left come first in the next round
-PART = 100  # sites between two looks at the clock
-AGAIN_AFTER_S = 2.0  # a single difference may be a reload
+ROUND_S = 1800.0  # remaining sites come first in the next round
+PART = 100  # sites between two checks of the time limit
+AGAIN_AFTER_S = 2.0  # a single difference may be due to a reload
 ALLOWED_EVERY = dt.timedelta(hours=20)
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """One listener and name of a live site, and the deployed chain; empty if only its host has the file."""
+    """One listener and name of a live site, with the deployed chain: empty if only the host has the file."""
 
     state: SiteState
     listener: Listener
     deployed: tuple[x509.Certificate, ...]
-    through: Target | None  # of a host behind a bastion
+    through: Target | None  # target of a host behind a bastion
 
 
 def look(pause: Callable[[float], None] = time.sleep) -> int:
-    """Ask the TLS listeners of all live sites, those that were not asked for longest first; return the number of sites
-    that were asked."""
+    """Check the TLS listeners of all live sites, the longest unchecked first; return the number of checked sites."""
     until, count = time.monotonic() + ROUND_S, 0
     rows = states_on_running_servers()
     rows = rows.exclude(site__automatic__orders__status__in=UNDER_WAY)  # an order checks its own listeners
@@ -97,7 +96,7 @@ def _questions(state: SiteState) -> Iterator[Question]:
 
 
 def _deployed(revision: Revision, path: str) -> tuple[x509.Certificate, ...]:
-    """The chain in a file of the revision, or of its host as the panel last read it."""
+    """Return the chain in a file of the revision, or in the file on its host as last read; () if unknown."""
     digest = next((item["sha256"] for item in revision.files if item["path"] == path), "")
     text = contents([digest]).get(digest, "")
     if not text:
@@ -115,7 +114,7 @@ def _asked(questions: Sequence[Question]) -> dict[Question, str]:
 
 
 def _problem(question: Question) -> str:
-    """Problem of a listener; "" if it cannot be reached, because the watch of sites reports that."""
+    """Return the problem of a listener; "" if it is not reachable, because the watch of sites reports that."""
     try:
         chain = handshakes.presented(question.listener, question.through)
     except handshakes.HandshakeFailed as error:
@@ -124,7 +123,7 @@ def _problem(question: Question) -> str:
 
 
 def _changing(states: Mapping[SiteState, object]) -> set[int]:
-    """Sites that may have changed while their listeners were asked."""
+    """Return the sites that may have changed while their listeners were checked."""
     sites = [state.site_id for state in states]
     running = Deployment.objects.filter(status=JobStatus.RUNNING, items__site__in=sites)
     ordered = Order.objects.filter(status__in=UNDER_WAY, automatic__site__in=sites)
@@ -150,7 +149,7 @@ def _record(state: SiteState, questions: Sequence[Question], found: Mapping[Ques
 
 
 def _look_for_permission(until: float) -> None:
-    """Record for which names of automatic certificates CAA records forbid the authority of the next renewal."""
+    """Record the names of automatic certificates for which CAA records forbid the authority of the next renewal."""
     due = CertificateWatch.objects.exclude(permission_at__gt=timezone.now() - ALLOWED_EVERY)
     rows = AutomaticCertificate.objects.filter(site__certificate_watch__in=due, site__state__status__in=DEPLOYED)
     by_account: dict[AcmeAccount, list[AutomaticCertificate]] = {}

@@ -1,1 +1,1 @@
-"""DNS-01: records that prove domain names, written to DNS servers and providers (RFC 8555 section 8.4)."""
+"""DNS-01 challenges: TXT records that prove domain names, at DNS servers and providers (RFC 8555 section 8.4)."""

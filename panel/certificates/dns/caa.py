@@ -1,4 +1,4 @@
-"""CAA records, which say which certificate authorities may issue for a domain name (RFC 8659)."""
+"""CAA records: the certificate authorities that may issue certificates for a domain name (RFC 8659)."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from panel.core.resolvers import resolver
 
 @dataclass(frozen=True)
 class CaaRecord:
-    """`tag` is issue, issuewild or another property; `value` names an authority, with parameters after `;`."""
+    """A CAA record: `tag` is issue, issuewild or another; `value` is an authority, with parameters after `;`."""
 
     tag: str
     value: str
 
     @property
     def authority(self) -> str:
-        """Domain of the authority; "" forbids every authority."""
+        """Return the domain of the authority; "" forbids every authority."""
         return self.value.partition(";")[0].strip().lower().rstrip(".")
 
 
 def forbidden(names: Iterable[str], identities: Sequence[str]) -> list[str]:
-    """Sentences about the names for which CAA records forbid an authority with these identities.
+    """Return sentences about the names for which CAA records forbid an authority with these identities.
 
-    Empty if the authority publishes no identity, or if DNS does not respond: the authority looks by itself.
+    Empty if the authority publishes no identity, or if DNS does not respond: the authority checks CAA records itself.
     """
     found: dict[str, None] = {}
     for name in names if identities else ():
@@ -43,7 +43,7 @@ def forbidden(names: Iterable[str], identities: Sequence[str]) -> list[str]:
 
 
 def refusal(name: str, place: str, rows: Sequence[CaaRecord], identities: Sequence[str]) -> str:
-    """Sentence if the records at `place` forbid a certificate for `name`; "" otherwise. Pure."""
+    """Return a sentence if the records at `place` forbid a certificate for `name`; otherwise "". Pure: no I/O."""
     tags = ("issuewild", "issue") if name.startswith("*.") else ("issue",)
     relevant: list[CaaRecord] = next((part for tag in tags if (part := [row for row in rows if row.tag == tag])), [])
     if not relevant or any(row.authority in identities for row in relevant):
@@ -56,7 +56,7 @@ def refusal(name: str, place: str, rows: Sequence[CaaRecord], identities: Sequen
 
 
 def _relevant(name: str) -> tuple[str, list[CaaRecord]]:
-    """The records that count for a name, and where they are: its own, or those of the nearest parent that has some."""
+    """Return the name that has the CAA records for `name`, itself or its nearest parent with some, and the records."""
     asking = resolver()
     labels = name.split(".")
     for start in range(len(labels)):

@@ -1,4 +1,4 @@
-"""Questions to DNS: the zone of a name, its authoritative servers, and the records of each server."""
+"""DNS lookups: the zone of a name, its authoritative servers, and TXT records at each server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PREFIX = "_acme-challenge."
 
 @dataclass(frozen=True)
 class Server:
-    """One address of an authoritative server."""
+    """One address of an authoritative DNS server."""
 
     name: str
     address: str
@@ -41,12 +41,14 @@ class Zone:
 
 
 def challenge_name(name: str) -> str:
-    """The name of the TXT record that proves a domain name; the same for `*.example.com` and `example.com`."""
+    """Return the name of the TXT record that proves a domain name; the same for `*.example.com` and `example.com`."""
     return PREFIX + name.removeprefix("*.").rstrip(".").lower()
 
 
 def record_name(name: str) -> str:
-    """The name at which the record of a challenge has to be written: CNAME records are followed (RFC 8555, 8.4)."""
+    """Return the name at which the challenge's record must be written: the end of the CNAME records (RFC 8555, 8.4).
+    Raises ApplicationError if DNS does not respond or has too many aliases.
+    """
     asking, found = resolver(), challenge_name(name)
     for _ in range(MOST_ALIASES):
         try:
@@ -60,7 +62,10 @@ def record_name(name: str) -> str:
 
 
 def zone_of(name: str) -> Zone:
-    """The zone that holds a name, with every address of its authoritative servers. Raises ApplicationError."""
+    """Return the zone that contains a name, with every address of its authoritative servers.
+
+    Raises ApplicationError.
+    """
     asking = resolver()
     try:
         zone = dns.resolver.zone_for_name(name, resolver=asking)
@@ -76,7 +81,7 @@ def zone_of(name: str) -> Zone:
 
 
 def _addresses(asking: dns.resolver.Resolver, name: str) -> list[str]:
-    """IPv4 addresses, or IPv6 addresses of a server that has no other."""
+    """Return the IPv4 addresses of a server; its IPv6 addresses if it has no IPv4 address."""
     for kind in ("A", "AAAA"):
         try:
             return sorted(str(row.address) for row in asking.resolve(name, kind))
@@ -88,7 +93,7 @@ def _addresses(asking: dns.resolver.Resolver, name: str) -> list[str]:
 
 
 def lacking(zone: Zone, name: str, values: Sequence[str]) -> list[str]:
-    """Authoritative servers that do not respond with all of these TXT values, each with the reason."""
+    """Return the authoritative servers that do not respond with all of these TXT values, each with the reason."""
     found = []
     for server in zone.servers:
         problem = _problem(server, name, values)
@@ -109,7 +114,10 @@ def _problem(server: Server, name: str, values: Sequence[str]) -> str:
 
 
 def texts_at(address: str, name: str) -> list[str]:
-    """TXT values of a name from one authoritative server, without recursion. Raises DNSException, OSError."""
+    """Return the TXT values of a name from one authoritative server, without recursion.
+
+    Raises DNSException, OSError.
+    """
     question = dns.message.make_query(name, dns.rdatatype.TXT, flags=0)
     answer, _is_tcp = dns.query.udp_with_fallback(
         question, address, timeout=TIMEOUT_S, port=settings.DNS_PORT, ignore_unexpected=True

@@ -1,9 +1,8 @@
-"""A process that writes or removes one TXT record by dns-lexicon. It reads the request as JSON from its input.
+"""Script that writes or removes one TXT record with dns-lexicon, in a process of its own.
 
-    {"provider", "options": {option: value}, "action": "add" or "remove", "zone", "name", "value"}
-
-It ends with 1 and the reason on its last line of standard error if the provider refuses. The library's own client would
-look the zone up once more; the panel knows it, so the provider's class is used directly.
+Its standard input is JSON: {"provider", "options": {option: value}, "action": "add" or "remove", "zone", "name",
+"value"}. If the provider refuses, it exits with 1, and the last line of standard error is the reason. It uses the
+provider's class directly, because the library's client would look up the zone, which the panel knows.
 """
 
 import importlib

@@ -1,6 +1,6 @@
-"""The DNS servers and providers that records can be written to, with the settings of each. Pure data.
+"""DNS servers and providers to which Paddock can write records, with the settings of each. Pure data.
 
-Providers with a `library` name are driven by dns-lexicon; `options` maps our settings to its options.
+Providers with a `library` name are used by dns-lexicon; `options` maps the settings to its options.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class DnsKind(models.TextChoices):
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting of a provider. `is_address`: the panel connects there, so it must be a public address."""
+    """One setting of a provider. `is_address`: the panel connects to it, so it must be a public address."""
 
     name: str
     label: Text

@@ -1,4 +1,4 @@
-"""The records of an order: written, seen on every authoritative server, removed; those of dead workers too."""
+"""TXT records of DNS-01 challenges: write, wait until all authoritative servers have them, remove."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ AT_ONCE = 50
 
 
 def put(order: Order | None, dns: DnsAccount, values: Mapping[str, Sequence[str]]) -> list[ChallengeRecord]:
-    """Write the TXT values of each domain name, after a row of each was stored. Raises ApplicationError."""
+    """Write the TXT values of each domain name, and return their rows.
+    Each row is stored before its record is written, so that the record is removed even if this worker dies. Raises
+    ApplicationError.
+    """
     rows = []
     for domain, texts in values.items():
         name = lookups.record_name(domain)
@@ -38,8 +41,8 @@ def put(order: Order | None, dns: DnsAccount, values: Mapping[str, Sequence[str]
 
 
 def unseen(rows: Iterable[ChallengeRecord]) -> list[str]:
-    """Wait until every authoritative server responds with the records; return, in words, the servers that do not in
-    time.
+    """Wait until every authoritative server responds with the records.
+    Return sentences about the servers that do not within SEEN_TIMEOUT_S.
     """
     by_name: dict[str, list[str]] = {}
     for row in rows:
@@ -56,7 +59,9 @@ def unseen(rows: Iterable[ChallengeRecord]) -> list[str]:
 
 
 def remove(rows: Iterable[ChallengeRecord]) -> list[str]:
-    """Remove records and their rows; a record that cannot be removed now is kept for later, with its problem."""
+    """Remove records and their rows; return the problems.
+    A record that cannot be removed now keeps its row, and is tried again later.
+    """
     problems = []
     for row in rows:
         try:
@@ -75,13 +80,13 @@ def of_order(order: Order) -> list[ChallengeRecord]:
 
 
 def clear() -> None:
-    """Remove records whose order has ended, or was deleted: their worker died, or DNS did not respond then."""
+    """Remove records of ended or deleted orders, left because their worker died or DNS did not respond."""
     left = ChallengeRecord.objects.exclude(order__status__in=UNDER_WAY).filter(try_at__lte=timezone.now())
     remove(left.select_related("dns").order_by("try_at")[:AT_ONCE])
 
 
 def leftover(dns: DnsAccount) -> int:
-    """Number of records that may still exist by this account."""
+    """Return the number of records that Paddock may still have at this DNS account."""
     return ChallengeRecord.objects.filter(dns=dns).count()
 
 

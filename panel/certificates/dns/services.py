@@ -1,4 +1,4 @@
-"""Writes: access to DNS servers and providers, and its test."""
+"""Services of DNS accounts: create, change, delete, and test access to DNS servers and providers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ MOST_LENGTH = 1000
 
 
 def dns_account_create(*, actor: User, team: Team, name: str, kind: str, settings: Mapping[str, Any]) -> DnsAccount:
-    """Save the access of a team. Raises PermissionDenied, ValidationError with a place for each setting."""
+    """Create a DNS account of a team.
+    Raises PermissionDenied, and ValidationError at `kind` or at `settings/NAME` for each invalid setting.
+    """
     account = DnsAccount(team=team, name=name)
     needs = _needs(kind)
     if needs is Action.ADMINISTER:
@@ -38,7 +40,7 @@ def dns_account_create(*, actor: User, team: Team, name: str, kind: str, setting
 def dns_account_update(
     *, actor: User, account: DnsAccount, settings: Mapping[str, Any], expected_version: int | None = None
 ) -> DnsAccount:
-    """Change settings. Missing settings and empty secrets keep their stored values."""
+    """Change the settings of a DNS account. Missing settings and empty secrets keep their stored values."""
     if _needs(account.kind) is Action.ADMINISTER:
         require(actor, Action.ADMINISTER)
     changed = json.dumps(_checked(account.kind, settings, account.values))
@@ -96,7 +98,7 @@ def _problem(setting: Setting, value: object) -> str:
 
 @transaction.atomic
 def dns_account_delete(*, actor: User, account: DnsAccount, expected_version: int | None = None) -> None:
-    """Forget an account that no site uses and by which no record is left in DNS."""
+    """Delete a DNS account. ApplicationError if a site uses it, or if a record that it wrote is still in DNS."""
     try:
         remove(
             actor=actor,
@@ -114,9 +116,9 @@ def dns_account_delete(*, actor: User, account: DnsAccount, expected_version: in
 
 
 def dns_account_test(*, actor: User, account: DnsAccount, domain: str) -> DnsAccount:
-    """Write a record below the domain, see it on every authoritative server, and remove it. The result is stored.
+    """Write a record below the domain, query it on every authoritative server, and remove it; store the result.
 
-    `problem` of the account is "" if all of that succeeded.
+    `problem` of the returned account is "" if all of this succeeded.
     """
     require(actor, Action.CHANGE, account.team)
     value = "paddock-test-" + secrets.token_urlsafe(16)

@@ -1,4 +1,4 @@
-"""Write and remove one TXT record at a DNS server or provider. Both can be repeated."""
+"""Write or remove one TXT record at a DNS server or provider. Both can be repeated."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class Record:
 
 
 def record_add(kind: str, values: Mapping[str, str], record: Record) -> None:
-    """Add a TXT record beside others of the same name. Raises ApplicationError."""
+    """Add a TXT record; other records of the same name stay. Raises ApplicationError."""
     _change("add", kind, values, record)
 
 
 def record_remove(kind: str, values: Mapping[str, str], record: Record) -> None:
-    """Remove the record; a missing record is not an error. Raises ApplicationError."""
+    """Remove a TXT record; a missing record is not an error. Raises ApplicationError."""
     _change("remove", kind, values, record)
 
 
@@ -68,7 +68,9 @@ def _change(action: str, kind: str, values: Mapping[str, str], record: Record) -
 
 
 def public_address(host: str, port: int, field: str) -> str:
-    """An address of a server that a team may name: a public one, or in PADDOCK_WEBHOOK_NETWORKS."""
+    """Return an address of a server that a team's settings name.
+    Raises ApplicationError for the field unless all of its addresses are public, or in PADDOCK_WEBHOOK_NETWORKS.
+    """
     try:
         found = [str(row[4][0]) for row in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     except (OSError, UnicodeError) as error:
@@ -131,7 +133,7 @@ def _tsig(error: Exception) -> str:
 
 
 def _acme_dns(action: str, values: Mapping[str, str], record: Record) -> None:
-    """Add a value; acme-dns keeps the last two and removes none (https://github.com/joohoi/acme-dns)."""
+    """Add a TXT value at acme-dns, which keeps the last two and removes none (https://github.com/joohoi/acme-dns)."""
     if action == "remove":
         return
     parts = urlsplit(values["url"])
@@ -153,7 +155,7 @@ def _acme_dns(action: str, values: Mapping[str, str], record: Record) -> None:
         raise ApplicationError(f"acme-dns at {values['url']} refused the update with status {answer.status_code}.")
 
 
-# --- a program of the panel's operator ---
+# --- hook programs of the panel's operator ---
 
 
 def _hook(action: str, values: Mapping[str, str], record: Record) -> None:
@@ -173,13 +175,13 @@ def _hook(action: str, values: Mapping[str, str], record: Record) -> None:
 
 
 def _hook_environment() -> dict[str, str]:
-    """Environment of the hook program, without the panel's own secrets."""
+    """Return the environment of hook programs, without the panel's own secrets."""
     return {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "TZ")}
 
 
 def hook_path(name: str) -> Path:
-    """Path of a program in the operator's folder. Raises ApplicationError unless only root or the panel's account may
-    write both.
+    """Return the path of a program in the folder PADDOCK_DNS_HOOKS.
+    Raises ApplicationError unless only root or the panel's account can write to both.
     """
     folder = panel_settings.DNS_HOOKS
     if not folder:
@@ -202,13 +204,11 @@ def hook_path(name: str) -> Path:
     return path
 
 
-# --- providers, by dns-lexicon in a process of its own ---
+# --- providers, by dns-lexicon in a separate process ---
 
 
 def _library(action: str, kind: str, values: Mapping[str, str], record: Record) -> None:
-    """Write or remove a record by the library, in a process that can be ended: the library has no time limit for
-    requests.
-    """
+    """Write or remove a record with dns-lexicon, in a process that can be killed: its requests have no time limit."""
     provider = PROVIDERS[kind]
     for setting in provider.settings:
         if setting.is_address:

@@ -1,1 +1,1 @@
-"""Certificates on the disks of hosts, managed by Paddock or not: reading them, pages, and the choice for alerts."""
+"""Certificates on the disks of hosts, managed by Paddock or not: readings, pages, and the selection for alerts."""

@@ -1,4 +1,4 @@
-"""Certificates on hosts' disks over the API. Administrators only."""
+"""REST endpoints of certificates on hosts' disks. Administrators only."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from panel.certificates.on_disk.serializers import CertificateReadingSerializer,
 
 
 class HostCertificates(Resource):
-    """Certificates that configurations of hosts' web servers name, and those in usual folders such as
-    /etc/letsencrypt/live; read every hour, and when a host is checked. Administrators only.
+    """Certificates on the disks of hosts, managed by Paddock or not. Administrators only.
+
+    These are the certificates that configurations of web servers name, and those in usual folders such as
+    /etc/letsencrypt/live. They are read every hour, and when a host is checked.
     """
 
     model = HostCertificate

@@ -1,7 +1,7 @@
-"""Certificates in a response of the agent's operation `certificates`. Pure.
+"""Parse responses of the agent's operation `certificates`. Pure: no I/O.
 
-A hostile host can send anything, so every value is checked, and everything but the path and who names it is read from
-the certificate itself.
+A hostile host can send anything, so every value is checked. Everything except the path and the configuration files
+comes from the certificate itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import hashes
 from panel.hosts.models import Engine
 from panel.websites.certificates import names_of
 
-MOST = 500  # as the agent
+MOST = 500  # the same limit as in the agent
 MOST_NAMERS = 10
 MOST_NAMES = 100
 MOST_SKIPPED = 50
@@ -34,7 +34,7 @@ FIRST, LAST = dt.datetime(1950, 1, 2, tzinfo=dt.UTC), dt.datetime(9999, 12, 30, 
 
 @dataclass(frozen=True)
 class Found:
-    """One certificate in a file; the fields are those of models.HostCertificate."""
+    """One certificate in a file on a host; the fields are those of models.HostCertificate."""
 
     path: str
     named_in: list[list[str]]
@@ -54,7 +54,7 @@ class Answer:
 
 
 def answer_of(data: Mapping[str, Any]) -> Answer:
-    """The response with only plausible values; a path appears once."""
+    """Parse the agent's response; leave out implausible values and duplicate paths."""
     by_path = {found.path: found for found in map(_found, _mappings(data.get("certificates"), MOST)) if found}
     skipped = [
         {"path": _path(row.get("path")), "why": _text(row.get("why"))}
@@ -85,7 +85,7 @@ def _found(row: Mapping[str, Any]) -> Found | None:
 
 
 def _names(leaf: x509.Certificate) -> list[str]:
-    """Names of the certificate; none if they cannot be read, because its end still can."""
+    """Return the names in a certificate; [] if they are unreadable, because the validity may still be readable."""
     try:
         names = names_of(leaf)
     except (ValueError, UnsupportedAlgorithm, x509.DuplicateExtension):
@@ -100,7 +100,7 @@ def _namers(value: Any) -> list[list[str]]:
 
 
 def _path(value: Any) -> str:
-    """An absolute path; "" for anything else."""
+    """Return an absolute path; "" for anything else."""
     if not isinstance(value, str) or not value.startswith("/") or not value.isprintable():
         return ""
     return value if len(value.encode()) <= MAX_PATH else ""
@@ -111,7 +111,7 @@ def _text(value: Any) -> str:
 
 
 def _shown(text: str) -> str:
-    """At most MAX_TEXT characters, without control characters."""
+    """Return the text without control characters, at most MAX_TEXT characters."""
     return "".join(filter(str.isprintable, text[: MAX_TEXT * 2]))[:MAX_TEXT]
 
 

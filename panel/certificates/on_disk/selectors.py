@@ -1,6 +1,6 @@
-"""Reads of certificates on hosts' disks, and who renews them.
+"""Selectors of certificates on hosts' disks, and of the part that Paddock has in them.
 
-For administrators only, because the files of a host belong to all teams.
+Only administrators see them, because the files of a host may belong to any team.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from panel.hosts.selectors import hosts_visible
 from panel.websites.certificates import EXPIRY_STEPS, expiry_step
 from panel.websites.models import Certificate, CertificateSource
 
-CURRENT = dt.timedelta(days=2)  # an older reading tells nothing about now
+CURRENT = dt.timedelta(days=2)  # older readings are not used for alerts
 # Programs that renew certificates of at most this lifetime usually do it 30 days before the end.
 RENEWED_LIFETIME = dt.timedelta(days=100)
 FOLDER, ENDING = "paddock", ".crt"  # Paddock's files: CONFIG_ROOT/paddock/SITE/CERTIFICATE.crt (websites.freeze)
@@ -31,9 +31,9 @@ FOLDER, ENDING = "paddock", ".crt"  # Paddock's files: CONFIG_ROOT/paddock/SITE/
 
 @dataclass(frozen=True)
 class Keeper:
-    """Paddock's part in a file: it deployed the file for the site `site`, or reads it as a file of its host.
+    """Paddock's part in a certificate file: it deployed the file for `site`, or reads it as a file of the host.
 
-    `certificate` is None if it was deleted meanwhile.
+    `certificate` is None if it was deleted since. `site` is "" for a file of the host.
     """
 
     certificate: Certificate | None
@@ -45,7 +45,7 @@ class Keeper:
 
     @property
     def kind(self) -> str:
-        """automatic, or the certificate's source; deployed if that was deleted."""
+        """Return "automatic" or the certificate's source; "deployed" if the certificate was deleted."""
         if self.automatic is not None:
             return "automatic"
         return str(self.certificate.source) if self.certificate is not None else "deployed"
@@ -53,7 +53,7 @@ class Keeper:
 
 @dataclass(frozen=True)
 class Line:
-    """One certificate as pages and the API show it. `keeper` is None if it has nothing to do with Paddock."""
+    """A certificate on a host, as pages and the API show it. `keeper` is None if Paddock has no part in it."""
 
     row: HostCertificate
     keeper: Keeper | None
@@ -70,7 +70,7 @@ def host_certificates_visible(user: User) -> QuerySet[HostCertificate]:
 
 
 def certificates_of_host(user: User, host: Host) -> QuerySet[HostCertificate]:
-    """Certificates on the disk of one host, the first to expire first."""
+    """Select the certificates on the disk of one host, the first to expire first."""
     return host_certificates_visible(user).filter(host=host).order_by("not_after", "path")
 
 
@@ -86,7 +86,7 @@ def reading_of_host(user: User, host: Host) -> CertificateReading | None:
 
 
 def lines(rows: Iterable[HostCertificate]) -> list[Line]:
-    """The certificates with their keepers, in at most four queries."""
+    """Return the certificates with Paddock's part in them, in at most four queries."""
     rows = list(rows)
     if not rows:
         return []
@@ -109,7 +109,7 @@ def lines(rows: Iterable[HostCertificate]) -> list[Line]:
 
 
 def _deployed(rows: Sequence[HostCertificate], hosts: set[int]) -> dict[int, tuple[str, str]]:
-    """Site and certificate, by the row, of files that Paddock deployed."""
+    """Return site name and certificate name of the files that Paddock deployed, by the primary key of the row."""
     folders: dict[int, set[str]] = defaultdict(set)
     for host, paths in WebServer.objects.filter(host__in=hosts).values_list("host", "paths"):
         folders[host].add(posixpath.join(paths.get("config_root", "").rstrip("/"), FOLDER))
@@ -127,8 +127,8 @@ def _deployed(rows: Sequence[HostCertificate], hosts: set[int]) -> dict[int, tup
 
 @dataclass(frozen=True)
 class Expiring:
-    """A certificate that expires and that Paddock does not renew, with all files that contain it. `step` is of
-    EXPIRY_STEPS; 0: it has expired.
+    """A certificate that expires and that Paddock does not renew, with all files that contain it.
+    `step` is one of EXPIRY_STEPS in days; 0 if the certificate has expired.
     """
 
     rows: list[HostCertificate]
@@ -136,10 +136,10 @@ class Expiring:
 
 
 def expiring(user: User) -> list[Expiring]:
-    """Certificates that web servers use and that expire soon, the first to end first.
+    """Return certificates that web servers use and that expire soon, the first to expire first.
 
-    Those that a site in Paddock uses are left out, because alerts.certificates names them. So are files that no
-    configuration names: they may be left over, or of a program that Paddock does not know.
+    Certificates that a site in Paddock uses are left out, because alerts.certificates reports them. So are files that
+    no configuration names: they may be leftovers, or belong to a program that Paddock does not know.
     """
     now = timezone.now()
     soon = (
@@ -172,6 +172,8 @@ def expiring(user: User) -> list[Expiring]:
 
 
 def expiry_of(row: HostCertificate, now: dt.datetime) -> int | None:
-    """The last step before its end that was reached (websites.certificates.expiry_step)."""
+    """Return the last of EXPIRY_STEPS that the certificate has reached; 0 after its end, None before the first.
+    See websites.certificates.expiry_step.
+    """
     is_renewed = row.not_after - row.not_before <= RENEWED_LIFETIME
     return expiry_step(row.not_before, row.not_after, now, most=EXPIRY_STEPS[1 if is_renewed else 0])

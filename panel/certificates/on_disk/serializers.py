@@ -1,4 +1,4 @@
-"""Certificates on hosts' disks as JSON."""
+"""Serializers of certificates on hosts' disks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from panel.hosts.models import Engine
 
 
 class NamerSerializer(serializers.Serializer[Any]):
-    """A configuration file that names the certificate."""
+    """A configuration file of a web server that names the certificate."""
 
     engine = serializers.ChoiceField(choices=Engine.choices)
     path = serializers.CharField()

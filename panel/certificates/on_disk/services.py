@@ -1,4 +1,4 @@
-"""Read the certificates on a host's disk and record them, every hour and when the host is checked."""
+"""Services that read and store the certificates on a host's disk, every hour and when the host is checked."""
 
 from __future__ import annotations
 
@@ -19,20 +19,25 @@ from panel.remote.pool import Session
 
 EVERY = dt.timedelta(hours=1)
 TIMEOUT_S = 30.0  # the agent stops by itself after 20 seconds, unless a disk does not respond
-MOST_WEB_SERVERS = 20  # as the agent
+MOST_WEB_SERVERS = 20  # the same limit as in the agent
 _FIELDS = [field.name for field in dataclasses.fields(Found)]
 
 logger = logging.getLogger(__name__)
 
 
 def certificates_observed(host: Host, agent: Session) -> None:
-    """Read them if the last attempt is EVERY ago. Called at each look at the host. Raises ConnectionLost."""
+    """Read the host's certificates if the last attempt was EVERY ago; an observer of host checks.
+
+    Raises ConnectionLost.
+    """
     if not CertificateReading.objects.filter(host=host, tried_at__gt=timezone.now() - EVERY).exists():
         certificates_read(host, agent)
 
 
 def certificates_read(host: Host, agent: Session) -> None:
-    """Ask the agent and record its response. After a failure the certificates stay. Raises ConnectionLost."""
+    """Read the certificates on the host's disk and store them; after an error the stored ones stay.
+    Raises ConnectionLost.
+    """
     controls = [engine_control(web_server) for web_server in host.web_servers.order_by("pk")[:MOST_WEB_SERVERS]]
     engines = [
         {"engine": control.engine, "main_config": control.main_config, "prefix": control.prefix} for control in controls
@@ -71,5 +76,5 @@ def certificates_record(host: Host, answer: Answer, now: dt.datetime) -> None:
 
 
 def _content(rows: Iterable[Found | HostCertificate]) -> dict[str, list[object]]:
-    """Fields of the rows for a comparison, by path."""
+    """Return the fields of the rows by path, for a comparison."""
     return {row.path: [getattr(row, name) for name in _FIELDS] for row in rows}

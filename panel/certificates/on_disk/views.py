@@ -18,7 +18,7 @@ from panel.websites.views.base import page_of
 
 @require_safe
 def on_host(request: Request, name: str) -> HttpResponse:
-    """Every certificate that the last reading found, the first to expire first."""
+    """Show every certificate that the last reading of the host found, the first to expire first."""
     host = administered(request, name)
     page = page_of(request, certificates_of_host(request.user, host))
     context = {

@@ -1,4 +1,4 @@
-"""The card of certificates on the page of a host, whose app knows no certificates."""
+"""Template tag of the card of certificates on a host's page; the app hosts must not import certificates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHOWN = 6
 
 @register.inclusion_tag("certificates/on_host_card.html")
 def host_certificates(host: Host, user: User) -> dict[str, Any]:
-    """The first certificates to expire."""
+    """Render the card with the certificates on the host's disk that expire first."""
     rows = certificates_of_host(user, host)
     return {
         "host": host,
