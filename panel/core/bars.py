@@ -1,4 +1,4 @@
-"""Bar charts for pages that refresh every few seconds, drawn by the template without a chart engine."""
+"""Bar charts for pages that refresh every few seconds. A template draws them, without a chart engine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GAP = 0.2  # fraction of a column
 
 @dataclass(frozen=True)
 class Bar:
-    """One rectangle of a drawing, with its label and count."""
+    """One rectangle of a bar chart in the units of the drawing, with its label, count and percentage."""
 
     label: str
     count: int
@@ -23,7 +23,7 @@ class Bar:
 
 
 def shares(counts: Mapping[str, int]) -> list[Bar]:
-    """Stacked shares of a whole; zero shares are left out."""
+    """Return the bars of one stacked bar, whose widths are the shares of the counts; zero counts are left out."""
     total, at, found = sum(counts.values()), 0.0, []
     for label, count in counts.items():
         if count:
@@ -34,7 +34,7 @@ def shares(counts: Mapping[str, int]) -> list[Bar]:
 
 
 def columns(counts: Sequence[tuple[str, int]]) -> list[Bar]:
-    """Columns scaled so that the highest fills the drawing; empty without counts."""
+    """Return columns scaled so that the highest fills the drawing; [] if all counts are zero."""
     total, most = sum(count for _, count in counts), max((count for _, count in counts), default=0)
     step = WIDTH / max(len(counts), 1)
     return [

@@ -1,4 +1,4 @@
-"""The cache in Redis, which pages and tasks can do without, and a check of Redis itself."""
+"""Redis cache that pages and tasks can do without, and a check whether Redis responds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PING_TIMEOUT_S = 2.0
 
 
 def redis_responds() -> bool:
-    """Return whether Redis responds; True for a panel without Redis."""
+    """Return whether Redis responds; True if the panel does not use Redis."""
     if not settings.REDIS_URL:
         return True
     try:
@@ -28,7 +28,7 @@ def redis_responds() -> bool:
 
 
 class OptionalRedisCache(RedisCache):
-    """Django's cache in Redis, which is empty while Redis does not respond; `add` succeeds then."""
+    """Django's Redis cache, which behaves as if it were empty while Redis does not respond; `add` then returns True."""
 
     def add(self, key: Any, value: Any, *args: Any, **options: Any) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""Spreadsheet cells that a spreadsheet program must not run as formulas (CWE-1236)."""
+"""CSV cells that spreadsheet programs must not run as formulas (CWE-1236)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", 
 
 
 def cell(value: object) -> object:
-    """`value` for a CSV file: numbers unchanged, text that begins like a formula prefixed with an apostrophe."""
+    """Return `value` for a CSV file; text that begins like a formula gets an apostrophe as prefix.
+    Numbers are not changed; None becomes "".
+    """
     if value is None:
         return ""
     if isinstance(value, int | float):

@@ -1,8 +1,8 @@
-"""Charts as SVG, drawn on the server by Vega-Lite (vl-convert), each with its table.
+"""SVG charts drawn on the server by Vega-Lite (vl-convert), each with its data as a table.
 
 The SVG has no script, style or foreign content, so it is embedded inline under a strict content security policy. Its
 colors are those of the light theme, for printing and exports; static/css/benchmarks.css maps them to the current theme.
-Series differ not only by color: lines have their own dashes and marks, bars their own names.
+Series differ not only by color: lines have different dashes and marks, bars have names.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 _CONFIG: Spec = {
     "aria": False,
     "background": None,
-    # Space for figures next to an axis, which may be wider in the reader's font than in the measured one. Names have
+    # Space for figures next to an axis, which may be wider in the reader's font than in the measured font. Names have
     # lines of their own (benchmarks/charts/drawings.py) and grow inward.
     "padding": {"left": 24, "right": 24, "top": 5, "bottom": 5},
     "font": _FONT,
@@ -82,7 +82,7 @@ _drawing = threading.Lock()
 
 @dataclass(frozen=True)
 class Table:
-    """Text form of a chart: head and rows of a table."""
+    """Data of a chart as a table: head and rows."""
 
     head: list[str]
     rows: list[list[str]] = field(default_factory=list)
@@ -104,7 +104,7 @@ class Chart:
 
 
 def svg(spec: Spec, label: str) -> str:
-    """The drawing as one <svg> element for a page; cached for a day by its content."""
+    """Return the drawing as one <svg> element for a page; cached for a day by its content."""
     key = "chart:" + hashlib.sha256(json.dumps([spec, label], sort_keys=True).encode()).hexdigest()
     found: str | None = cache.get(key)
     if found is None:
@@ -126,7 +126,7 @@ def _draw(spec: Spec) -> str:
 
 
 def png(spec: Spec, scale: float) -> bytes:
-    """The drawing as an image on white, `scale` times 72 dpi, for documents without SVG support."""
+    """Return the drawing as a PNG image on white, `scale` times 72 dpi, for documents without SVG support."""
     config = {**_CONFIG, "background": "white"}
     whole = {"$schema": "https://vega.github.io/schema/vega-lite/v5.json", "config": config, **spec}
     with _drawing:
@@ -134,7 +134,9 @@ def png(spec: Spec, scale: float) -> bytes:
 
 
 def _prepared(drawn: str, label: str, ident: str) -> str:
-    """One image with one name for screen readers, and ids that are unique on the page."""
+    """Return the SVG as one image with `label` for screen readers, and with ids that are unique on the page.
+    Raises ValueError if the SVG contains script or style.
+    """
     if re.search(r"<(script|style|foreignObject|image)\b|\sstyle=|\son\w+=", drawn):
         raise ValueError("the chart contains code that a strict content security policy blocks")
     drawn = re.sub(r'\s(?:role|aria-[a-z]+)="[^"]*"', "", drawn)
@@ -144,7 +146,7 @@ def _prepared(drawn: str, label: str, ident: str) -> str:
 
 
 def nominal(names: list[str], title: str | None = None) -> Spec:
-    """Color, dash and shape of each series, in one legend."""
+    """Return the encoding of color and dash by series, with one legend."""
     scale = {"domain": names}
     is_short = len(names) <= 2 and all(len(name) <= _SHORT for name in names)
     legend = {"title": title, "orient": "bottom", "direction": "horizontal" if is_short else "vertical"}
@@ -170,8 +172,8 @@ def shapes(names: list[str]) -> Spec:
 
 
 def date_axis(times: list[datetime]) -> Spec:
-    """Encoding of the field `at` as a time axis in UTC: labels by day, or by minute for a span of a few days. Only a
-    few are printed.
+    """Return the encoding of the field `at` as a time axis in UTC.
+    Labels are days, or minutes if `times` span at most four days; few labels are printed.
     """
     is_long = max(times) - min(times) > timedelta(days=4)
     axis: Spec = {"title": "UTC", "tickCount": 5, "format": "%Y-%m-%d" if is_long else "%b %-d, %H:%M"}

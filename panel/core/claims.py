@@ -1,5 +1,4 @@
-"""Ownership of job rows (HostJob, Deployment, Run): claimed by a conditional update, kept by a heartbeat, and
-free for other workers once the heartbeat has stopped.
+"""Ownership of job rows: claimed by a conditional update, kept by a heartbeat, free again once the heartbeat stops.
 
 A row is owned while it is `running`, `claimed_by` is the claim's token and `heartbeat_at` is recent.
 """
@@ -33,14 +32,14 @@ ORPHANED_AFTER = timedelta(seconds=30)
 
 
 class Locks(Protocol):
-    """Locks of hosts that a worker holds beside its rows (hosts.locks.HeldLocks)."""
+    """Locks of hosts that a worker holds in addition to its rows (hosts.locks.HeldLocks)."""
 
     def extend(self) -> None:
-        """Keep the locks for longer. ApplicationError if one was lost."""
+        """Extend the locks; raise ApplicationError if one was lost."""
 
 
 class Attempt(StrEnum):
-    """Result of an attempt to execute a row."""
+    """Result of an attempt to execute a job."""
 
     NOTHING = "nothing"  # not queued, or owned by another worker
     BUSY = "busy"  # the host is locked; the row stays queued
@@ -48,8 +47,8 @@ class Attempt(StrEnum):
 
 
 class Claim:
-    """Rows of one model that this worker owns, under a unique token: a worker that was suspended for long must notice
-    that it lost them.
+    """Rows of one model that this worker owns under a unique token.
+    By the token, a worker that was suspended for long notices that it lost them.
     """
 
     def __init__(self, model: type[Job]) -> None:
@@ -58,13 +57,13 @@ class Claim:
 
     @property
     def rows(self) -> QuerySet[Any]:
-        """Rows that are still owned. Updates of these never affect rows of another worker."""
+        """Query of the rows that this claim still owns. Updates of it never affect rows of another worker."""
         return self.model._default_manager.filter(claimed_by=self.token, status=JobStatus.RUNNING)
 
     def take(self, uuids: Iterable[UUID], **values: Any) -> int:
-        """Claim queued rows and set `values`; return the number of claimed rows: none while this machine is drained.
+        """Claim queued rows and set `values`; return the number of claimed rows, 0 while this machine is drained.
 
-        Rows that only a newer release can carry out stay queued for its workers.
+        Rows that only a newer release can execute stay queued for its workers.
         """
         if is_draining():
             return 0
@@ -75,14 +74,14 @@ class Claim:
             return queued.filter(pk__in=free).update(**owned, **values) if free else 0
 
     def release(self, pks: Iterable[int], **values: Any) -> None:
-        """Requeue rows; the next sweep tries them again."""
+        """Requeue rows that this claim owns; the next sweep tries them again."""
         self.rows.filter(pk__in=list(pks)).update(status=JobStatus.QUEUED, claimed_by="", heartbeat_at=None, **values)
 
     @contextmanager
     def heartbeat(self, locks: Locks | None = None) -> Iterator[None]:
-        """Refresh the heartbeat of the rows and of their host locks every few seconds.
+        """Refresh the heartbeat of the rows, and extend the host locks, every few seconds in a thread.
 
-        If the database goes away meanwhile, the rows are requeued as soon as it is back.
+        If the database becomes unavailable meanwhile, the rows are requeued as soon as it is available again.
         """
         done = threading.Event()
         thread = threading.Thread(target=self._beat, args=(done, locks), name=f"heartbeat {self.token}", daemon=True)
@@ -98,7 +97,7 @@ class Claim:
             thread.join()
 
     def _hand_back(self) -> None:
-        """Requeue all rows that are still owned: another attempt asks the hosts for the results."""
+        """Requeue all rows that are still owned; the next attempt asks the hosts for results."""
         self.rows.update(status=JobStatus.QUEUED, claimed_by="", heartbeat_at=None)
 
     def _beat(self, done: threading.Event, locks: Locks | None) -> None:
@@ -129,7 +128,7 @@ def _unheld(rows: QuerySet[Any]) -> QuerySet[Any]:
 
 
 def orphans(model: type[Job]) -> QuerySet[Any]:
-    """Rows whose worker has ended: its heartbeat has stopped, or its process on this machine is gone."""
+    """Select the running rows whose worker has ended: its heartbeat stopped, or its process on this machine is gone."""
     running = model._default_manager.filter(status=JobStatus.RUNNING)
     owners = set(running.order_by().values_list("claimed_by", flat=True))
     silent = Q(heartbeat_at=None) | Q(heartbeat_at__lt=timezone.now() - ORPHANED_AFTER)
@@ -137,7 +136,7 @@ def orphans(model: type[Job]) -> QuerySet[Any]:
 
 
 def orphans_queue(model: type[Job], *order: str) -> list[UUID]:
-    """Requeue rows of dead workers; return all queued rows."""
+    """Requeue rows of dead workers; return the UUIDs of all queued rows, sorted by `order`."""
     orphans(model).update(status=JobStatus.QUEUED, claimed_by="", heartbeat_at=None)
     waiting = model._default_manager.filter(status=JobStatus.QUEUED).order_by(*order)
     return list(waiting.values_list("uuid", flat=True))

@@ -1,4 +1,4 @@
-"""Context that is available in every template."""
+"""Context processor with the variables that every template can use."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from django.urls import NoReverseMatch
 
 
 def shell(request: HttpRequest) -> dict[str, str]:
-    """Variables of every page. `login_path`: URL of the sign-in page; an htmx response from there means that the
-    session has ended. `command`: the start of a management command on this installation.
+    """Return the variables of every page.
+
+    `login_path` is the URL of the sign-in page; an htmx response from there means that the session has ended. `command`
+    is the command that runs management commands on this installation.
     """
     try:
         login_path = resolve_url(settings.LOGIN_URL)

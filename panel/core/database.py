@@ -1,4 +1,4 @@
-"""Distinguish an unavailable database from a failed query."""
+"""Detection of an unavailable database, as opposed to a failed query, and work that waits for its return."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _AWAY = {"53300", "57P01", "57P02", "57P03"}
 
 
 def answers() -> bool:
-    """Return whether the database executes a query."""
+    """Return whether the database executes a query now."""
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
@@ -31,8 +31,8 @@ def answers() -> bool:
 
 
 def is_away(error: BaseException | None) -> bool:
-    """Return whether `error` means that the database is unavailable. PostgreSQL's errors tell; for others the database
-    is queried.
+    """Return whether `error` means that the database is unavailable.
+    PostgreSQL errors tell by their code; for others the database is queried.
     """
     if not isinstance(error, DatabaseError | InterfaceError):
         return False
@@ -43,17 +43,16 @@ def is_away(error: BaseException | None) -> bool:
 
 
 def wait_briefly() -> None:
-    """Limit the wait for a connection to WEB_WAIT_S in a web process. Workers wait longer."""
+    """Limit the wait for a pooled connection to WEB_WAIT_S, for web processes. Workers wait longer."""
     pool = connections.settings["default"].get("OPTIONS", {}).get("pool")
     if isinstance(pool, dict):
         pool["timeout"] = WEB_WAIT_S
 
 
 def once_it_responds(work: Callable[[], object], what: str) -> None:
-    """Run `work`. If the database is unavailable, repeat it in a thread until it is back, and return at once.
+    """Run `work`; if the database is unavailable, return at once and repeat `work` in a thread until it succeeds.
 
-    For writes that release a claim or a lock, for which others would wait otherwise. `what` completes "later: ..." in
-    the log.
+    For writes that release a claim or a lock that other processes wait for. `what` completes "later: ..." in the log.
     """
     try:
         work()

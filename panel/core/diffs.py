@@ -1,4 +1,4 @@
-"""Unified diffs as rows for display: pure, no ORM."""
+"""Parse unified diffs into rows for display. Pure: no I/O."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Kind = Literal["same", "added", "removed", "hunk", "note"]
 class DiffLine:
     kind: Kind
     text: str
-    old: int | None = None  # line number in the old file, from 1
+    old: int | None = None  # line number in the old file, counted from 1
     new: int | None = None
 
 
 @dataclass(frozen=True)
 class DiffPair:
-    """A row of a split view: the old line on the left, the new one on the right."""
+    """One row of a split view: the old line on the left, the new line on the right."""
 
     left: DiffLine | None
     right: DiffLine | None
@@ -29,7 +29,7 @@ class DiffPair:
 
 
 def parse_unified(text: str) -> list[DiffLine]:
-    """The lines of one file's unified diff; the `---`/`+++` header is left out, because the page names the file."""
+    """Parse the unified diff of one file into lines. The `---`/`+++` header is left out."""
     return list(_lines(text))
 
 
@@ -58,7 +58,7 @@ def _lines(text: str) -> Iterator[DiffLine]:
 
 
 def split_rows(lines: list[DiffLine]) -> list[DiffPair]:
-    """Rows of a split view: each run of removed lines next to the following run of added lines."""
+    """Arrange diff lines as rows of a split view, with each run of removed lines next to the added lines after it."""
     rows: list[DiffPair] = []
     removed: list[DiffLine] = []
     added: list[DiffLine] = []

@@ -1,4 +1,4 @@
-"""A worker of a drained machine takes no messages from Redis, because they would not reach other machines then."""
+"""Celery step that stops the worker of a drained machine from taking messages, so that they reach other machines."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ LOOK_EVERY_S = 1.0
 
 
 class LeaveMessages(bootsteps.StartStopStep):
-    """Part of Celery's consumer: stops taking messages while the machine is drained, and goes on afterwards.
+    """Step of Celery's consumer that stops taking messages while the machine is drained, and resumes afterwards.
 
-    Only for Redis. The queue in a folder belongs to one machine, where no other worker waits for the messages.
+    Only for Redis: the queue in a folder is used by one machine, where no other worker waits for the messages.
     """
 
     requires = ("celery.worker.consumer:Tasks",)
@@ -29,7 +29,10 @@ class LeaveMessages(bootsteps.StartStopStep):
         return uses_redis(consumer.app)
 
     def start(self, consumer: Any) -> None:
-        """Called for every connection to Redis; a new one takes messages at first."""
+        """Start to follow the state of draining.
+
+        Celery calls this for every connection to Redis, which takes messages at first.
+        """
         self._leaves = False
         self._timer = consumer.timer.call_repeatedly(LOOK_EVERY_S, self._follow, (consumer,))
 
@@ -41,8 +44,8 @@ class LeaveMessages(bootsteps.StartStopStep):
     shutdown = stop
 
     def _follow(self, consumer: Any) -> None:
-        """Take messages or stop taking them, as the machine is drained or not. A message that arrives in between
-        returns to the queue, because kombu finds no consumer for it.
+        """Stop or resume taking messages if the machine's state of draining has changed.
+        A message that arrives in between returns to the queue, because kombu finds no consumer for it.
         """
         if is_draining() == self._leaves:
             return

@@ -1,6 +1,6 @@
-"""Draining: the workers of this machine finish their jobs and begin no other, so that it can be stopped or upgraded.
+"""Draining: workers of this machine finish their jobs and start no others, so that it can be stopped or upgraded.
 
-The mark is a file in the data folder, which the processes of one machine share. Workers of other machines go on.
+The mark is a file in the data folder, which the processes of one machine share. Workers of other machines continue.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ def _mark() -> Path:
 
 
 def is_draining() -> bool:
-    """Return whether the workers of this machine begin no jobs."""
+    """Return whether the workers of this machine start no further jobs."""
     return _mark().exists()
 
 
@@ -24,7 +24,7 @@ def drain_begin() -> None:
 
 
 def drain_end() -> bool:
-    """Let the workers begin jobs again; return whether they were draining."""
+    """Let the workers start jobs again; return whether the machine was drained."""
     was = is_draining()
     _mark().unlink(missing_ok=True)
     return was

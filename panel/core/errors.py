@@ -1,4 +1,4 @@
-"""The exception for errors that a user or a client program can act on."""
+"""Exceptions for errors that users and API clients can act on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NULL_WORDS = "The request contains a null character. Remove it and try again."
 
 
 class ApplicationError(Exception):
-    """An action that is not possible; nothing was changed.
+    """Raised if an action is not possible; nothing was changed.
 
     `message` names the object, the problem and the solution. `field` is the form or JSON field with the error, `code` a
     stable word for programs, `retry` whether the same call may succeed later.
@@ -24,19 +24,19 @@ class ApplicationError(Exception):
 
 
 class Conflict(ApplicationError):
-    """The object changed, or is being changed, since the user loaded it."""
+    """Raised if the object was changed, or is being changed, by someone else."""
 
     def __init__(self, message: str, *, field: str = "") -> None:
         super().__init__(message, field=field, code="conflict", retry=True)
 
 
 def words_of(error: Exception) -> str:
-    """Error message for people in one line, for every type that services raise."""
+    """Return the message of an error that services raise, in one line for people."""
     if isinstance(error, ApplicationError):
         return error.message
     return " ".join(error.messages) if isinstance(error, ValidationError) else str(error)
 
 
 def is_null_refused(error: Exception) -> bool:
-    """Return whether a query failed because of a null character in a text, which PostgreSQL does not support."""
+    """Return whether a query failed because a text contains a null character, which PostgreSQL does not support."""
     return isinstance(error, DataError) and "NUL (0x00)" in str(error)

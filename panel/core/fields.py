@@ -1,4 +1,4 @@
-"""Model fields for several apps."""
+"""Model fields that several apps use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _ring(keys: tuple[str, ...]) -> MultiFernet:
 
 
 def key_ring() -> MultiFernet:
-    """Encryption keys of stored secrets: the first encrypts, all of them decrypt."""
+    """Return the encryption keys of stored secrets: the first key encrypts, all keys decrypt."""
     return _ring(tuple(settings.ENCRYPTION_KEYS))
 
 
@@ -46,8 +46,8 @@ else:
 
 
 class _Sealed:
-    """Encrypted value of a row before the first access. Decrypting a host's key costs more than loading the host, and
-    most rows are loaded for other fields.
+    """Encrypted value of a row that was not accessed yet.
+    Decrypting a host's key costs more than loading the host, and most rows are loaded for other fields.
     """
 
     __slots__ = ("text",)
@@ -57,7 +57,7 @@ class _Sealed:
 
 
 class _Opening(DeferredAttribute):
-    """Descriptor that decrypts the attribute on first access."""
+    """Attribute descriptor that decrypts the value on first access."""
 
     def __get__(self, instance: Any, cls: Any = None) -> Any:
         if instance is None:
@@ -73,9 +73,9 @@ class _Opening(DeferredAttribute):
 
 
 class EncryptedTextField(_TextField):
-    """Text that is encrypted in the database and plain in Python.
+    """Text field that is encrypted in the database and plain in Python.
 
-    It cannot be searched, and is only decrypted on model instances; `values()` returns the encrypted text.
+    It cannot be searched. Only model instances decrypt it; `values()` returns the encrypted text.
     """
 
     descriptor_class = _Opening
@@ -90,7 +90,7 @@ class EncryptedTextField(_TextField):
 
 
 def encrypted_fields() -> list[tuple[type[models.Model], list[str]]]:
-    """Models with encrypted fields, and the names of these fields."""
+    """Return all models with encrypted fields, each with the names of these fields."""
     found = []
     for model in apps.get_models():
         names = [field.name for field in model._meta.local_fields if isinstance(field, EncryptedTextField)]

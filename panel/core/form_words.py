@@ -1,6 +1,6 @@
-"""Error messages of form fields that name a valid value, instead of Django's.
+"""Error messages of form fields that name a valid value, in place of Django's.
 
-words.py has those of models, panel/api/words.py those of API fields.
+words.py has the messages of models, panel/api/words.py those of API fields.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _text(field: forms.Field) -> Words:
 
 
 def _kind_words(field: forms.Field) -> Words:
-    """Messages by error code, depending on the type of the field."""
+    """Return the error messages for the type of `field`, by Django's error codes."""
     if isinstance(field, forms.IntegerField):
         return _number(field)
     if isinstance(field, forms.ChoiceField | forms.ModelChoiceField):  # each with its multiple-choice variant
@@ -59,7 +59,7 @@ def _kind_words(field: forms.Field) -> Words:
 
 
 def _defaults(field: forms.Field) -> dict[str, object]:
-    """Django's default messages for this type of field."""
+    """Return Django's default error messages for this type of field."""
     found: dict[str, object] = {}
     for kind in reversed(type(field).__mro__):
         found |= getattr(kind, "default_error_messages", {})
@@ -67,7 +67,9 @@ def _defaults(field: forms.Field) -> dict[str, object]:
 
 
 def put_into(form: forms.BaseForm) -> None:
-    """Set the messages of the form's fields, except custom ones; numbers of models mention the model's limits."""
+    """Set the error messages of the form's fields; custom messages are kept.
+    Messages of number fields name the limits of the form's model.
+    """
     model = form._meta.model if isinstance(form, forms.BaseModelForm) else None
     columns = {column.name: column for column in model._meta.concrete_fields} if model else {}
     for name, field in form.fields.items():

@@ -1,4 +1,4 @@
-"""Base classes and fields of forms for several apps."""
+"""Base classes and fields of forms that several apps use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHOWN_TAGS = 30
 
 
 class InWords(forms.BaseForm):
-    """Form with the panel's own error messages; base of every form."""
+    """Base of every form: a form with the panel's own error messages."""
 
     def full_clean(self) -> None:
         form_words.put_into(self)
@@ -35,11 +35,11 @@ class InWords(forms.BaseForm):
 
 
 class Form(InWords, forms.Form):
-    """Form without a model."""
+    """Base of forms without a model."""
 
 
 class ConfirmNameForm(Form):
-    """Form that asks for the name of an object before its deletion."""
+    """Form that asks for the name of an object, to confirm an action such as its deletion."""
 
     confirm = forms.CharField(label="", strip=True)
 
@@ -63,7 +63,7 @@ class ConfirmNameForm(Form):
 
 
 def leave_to_model(form: forms.BaseModelForm[Any]) -> None:
-    """Remove checks from the fields that the model repeats with better messages: numbers and slugs."""
+    """Remove validators of numbers and slugs from form fields; the model validates again, with better messages."""
     mine = {field.name for field in form._meta.model._meta.concrete_fields}
     general = (MinValueValidator, MaxValueValidator)
     for name in mine & set(form.fields):
@@ -74,13 +74,15 @@ def leave_to_model(form: forms.BaseModelForm[Any]) -> None:
 
 
 def add_application_error(form: forms.BaseForm, error: ApplicationError) -> None:
-    """Add a service's error at the field it names, or above the form if there is no such field."""
+    """Add a service's error at the form field that it names, or above the form if there is no such field."""
     name = error.field if error.field in form.fields else None
     form.add_error(name, error.message)
 
 
 def attempt(form: forms.BaseForm, work: Callable[[], T]) -> T | None:
-    """Result of `work` (a service call), or None with its errors added to the form's fields."""
+    """Call `work`, which calls a service, and return its result.
+    Return None if it raises ApplicationError or ValidationError, with the errors added to the form's fields.
+    """
     try:
         return work()
     except ApplicationError as error:
@@ -98,12 +100,12 @@ def attempt(form: forms.BaseForm, work: Callable[[], T]) -> T | None:
 
 
 def form_status(form: forms.BaseForm) -> int:
-    """Status of the response with this form: 422 if it was sent and has errors."""
+    """Return the HTTP status of a response with this form: 422 if it was submitted and has errors, otherwise 200."""
     return 422 if form.errors else 200
 
 
 class LongSelect(forms.Select):
-    """A select for thousands of choices without groups, which Django's would render with one template each."""
+    """Select widget for thousands of choices without groups; Django's renders a template for each choice."""
 
     def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
         chosen = {str(item) for item in self.format_value(value)}
@@ -111,14 +113,14 @@ class LongSelect(forms.Select):
         for key, label in self.choices:
             key = "" if key is None else str(key)
             selected = " selected" if key in chosen else ""
-            # html.escape: Django's also looks for lazy texts, thousands of times
+            # html.escape: Django's escape also checks for lazy texts, thousands of times
             options.append(f'<option value="{html_escape(key)}"{selected}>{html_escape(str(label))}</option>')
         found = flatatt({**self.build_attrs(self.attrs, attrs), "name": name})
         return format_html("<select{}>{}</select>", found, mark_safe("".join(options)))  # noqa: S308 - escaped above
 
 
 class _Names(ModelChoiceIterator):  # type: ignore[type-arg] # not subscriptable when it runs
-    """The names of the rows, both as values and as labels."""
+    """Choices whose value and label are both the name of a row."""
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         if self.field.empty_label is not None:
@@ -129,14 +131,14 @@ class _Names(ModelChoiceIterator):  # type: ignore[type-arg] # not subscriptable
 
 
 class NameChoiceField(forms.ModelChoiceField):  # type: ignore[type-arg] # as above
-    """One of thousands of rows, by its name (`to_field_name`). The rows themselves are not loaded."""
+    """Field to choose one of thousands of rows by name (`to_field_name`), without loading the rows."""
 
     iterator = _Names
     widget = LongSelect
 
 
 class MomentField(forms.DateTimeField):
-    """A date and time in the user's time zone, chosen in the browser's own control."""
+    """Field for a date and time in the user's time zone, with the browser's own control."""
 
     def __init__(self, **kwargs: Any) -> None:
         widget = forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")
@@ -144,13 +146,14 @@ class MomentField(forms.DateTimeField):
 
 
 def lines_of(text: str) -> list[str]:
-    """Lines of a text without spaces around them; empty ones are left out."""
+    """Return the lines of a text, stripped, without empty lines."""
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 class LinesField(forms.CharField):
-    """A list edited as text: `to_text` formats it, `from_text` parses it or names the invalid line. Without them, each
-    item is a line.
+    """Field for a list that is edited as text.
+    `to_text` formats the list, `from_text` parses the text or raises ValidationError. By default, each item is one
+    line.
     """
 
     def __init__(
@@ -183,11 +186,11 @@ class LinesField(forms.CharField):
             raise ValidationError(self.error_messages["required"], code="required")
 
     def run_validators(self, value: Any) -> None:
-        """Run the model's validators; those of a text field would misread a list."""
+        """Skip the validators of text fields, which do not fit lists; the model's validators run later."""
 
 
 class TagsFormField(LinesField):
-    """Tags as text. `known`: tags in use, suggested below the field."""
+    """Field for tags, separated by commas or spaces. `tell_known` adds existing tags to its help text."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(to_text=tags_to_text, from_text=_tags_read, rows=1, **kwargs)
@@ -203,13 +206,13 @@ def _tags_read(text: str) -> list[str]:
 
 
 class TagsChangeForm(Form):
-    """Form to add and remove tags of many objects."""
+    """Form to add and remove tags of several objects."""
 
     add = TagsFormField(label=gettext_lazy("Add"))
     remove = TagsFormField(label=gettext_lazy("Remove"))
 
     def __init__(self, *args: Any, known: Iterable[str], theirs: Iterable[str], **kwargs: Any) -> None:
-        """Build the form. `known`: tags in use anywhere; `theirs`: those of the selected objects."""
+        """Build the form. `known` are all tags in use, `theirs` those of the selected objects."""
         super().__init__(*args, **kwargs)
         for name, tags in (("add", known), ("remove", theirs)):
             field = self.fields[name]
@@ -224,22 +227,22 @@ class TagsChangeForm(Form):
 
 
 class TagFilterField(forms.ChoiceField):
-    """Choice of one of the tags in use, or any."""
+    """Filter field to choose one of the tags in use, or any."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(label=gettext_lazy("Tag"), required=False, **kwargs)
 
     def offer(self, tags: Iterable[str]) -> None:
-        """Offer these tags. Without tags the field is hidden and accepts no value."""
+        """Set the tags to choose from. Without tags, the field is hidden and accepts no value."""
         self.choices = [("", _("Any")), *((tag, tag) for tag in tags)]
         if len(self.choices) == 1:
             self.widget = forms.HiddenInput()
 
 
 def field_errors(request: HttpRequest, form: forms.BaseForm, *, field: str | None = None) -> HttpResponse:
-    """Response to an inline validation: the messages of the edited field.
+    """Return the response to the inline validation of a field: its error messages; 400 for an unknown field.
 
-    The `field` tag posts the whole form, with the field's HTML name (including its prefix) in `_field`.
+    The template tag `field` posts the whole form, with the field's HTML name (including its prefix) in `_field`.
     """
     html_name = field or request.POST.get("_field", "")
     for name in form.fields:

@@ -1,4 +1,4 @@
-"""Request type of views: signed in, with htmx data."""
+"""Type of requests of signed-in users, and a check for requests from other sites."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class Request(HttpRequest):
-    """Type annotation of a request after the sign-in middleware."""
+    """Type annotation of requests after the sign-in middleware, with `user` and htmx data."""
 
     user: User
     htmx: HtmxDetails
 
 
 def is_foreign(request: HttpRequest) -> bool:
-    """Return whether a page of another site sent the request; browsers send cookies with EventSource requests too."""
+    """Return whether a page of another site sent the request; with EventSource requests, browsers send cookies too."""
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
         return True
     origin = request.headers.get("Origin")

@@ -1,4 +1,4 @@
-"""The panel's own icons: stroked paths on a 16 x 16 grid, drawn in the text color."""
+"""Icons of the panel: stroked paths on a 16 x 16 grid, drawn in the text color."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _PATHS = {
 
 @cache
 def icon(name: str) -> SafeString:
-    """The icon as inline SVG, hidden from screen readers, because a text always accompanies it."""
+    """Return the icon as inline SVG. It is hidden from screen readers, because a text always accompanies it."""
     return format_html(
         '<svg class="icon icon-{}" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" focusable="false">'
         '<path d="{}"/></svg>',

@@ -1,4 +1,4 @@
-"""The loader of the Celery application."""
+"""Loader of the Celery application that imports only installed modules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from celery.loaders.app import AppLoader
 
 
 class InstalledModules(AppLoader):
-    """Imports modules from Python's path only; Celery's own loader looks in the current folder first."""
+    """Imports modules only from Python's path; Celery's own loader searches the current folder first."""
 
     def import_from_cwd(self, module: str, imp: Any = None, package: str | None = None) -> ModuleType:
         return importlib.import_module(module, package)

@@ -1,6 +1,6 @@
-"""Jobs: work requested by a user or a schedule and carried out by a worker.
+"""Jobs: work that a user or a schedule requests and a worker executes.
 
-Every kind of job is a row first, and the row holds the truth (docs/decisions/0002-queue.md). A service commits it as
+Every job is a row first, and the row holds its state (docs/decisions/0002-queue.md). A service commits the row as
 `queued`; a worker claims it by a conditional update, keeps its heartbeat, and ends it (core/claims.py).
 """
 
@@ -20,7 +20,7 @@ from panel.core.models import BaseModel
 
 
 class JobStatus(models.TextChoices):
-    """The states of every kind of job; the last three are final."""
+    """States of every kind of job; the last three are final."""
 
     QUEUED = "queued", _("Queued")
     RUNNING = "running", _("Running")
@@ -30,19 +30,19 @@ class JobStatus(models.TextChoices):
 
 
 class Job(BaseModel):
-    """The fields of all kinds of jobs: state, owner, heartbeat, and requester.
+    """Base model of all kinds of jobs: state, owner, heartbeat, and requester.
 
     A kind with more states than `JobStatus` overrides `status`; `queued` and `running` have the same meaning in each.
     """
 
     # After this the heartbeat stops, so the job counts as one of a dead worker (docs/decisions/0002-queue.md).
     time_limit: ClassVar[timedelta] = timedelta(hours=2)
-    # Queued rows that a worker of this release can carry out.
+    # Condition of queued rows that a worker of this release can execute.
     claimable: ClassVar[models.Q] = models.Q()
 
     uuid = models.UUIDField(default=uuid4, unique=True, editable=False)
     status = models.CharField(max_length=12, choices=JobStatus.choices, default=JobStatus.QUEUED, db_index=True)
-    error = models.TextField(blank=True)  # why the job failed, in words for the person who asked for it
+    error = models.TextField(blank=True)  # reason of the failure, for the person who requested the job
     progress = models.CharField(max_length=200, blank=True)  # current action, or the reason for waiting
     cancel_requested = models.BooleanField(default=False)
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
@@ -59,8 +59,8 @@ class Job(BaseModel):
 class JobShown:
     """Content of a job's page, the same for every kind (templates/components/job.html).
 
-    `words` is one sentence about the work, the reason for waiting or the result; `done` of `total` is the progress
-    under `progress_label`. `error` is shown under `error_title`, `log` under its own heading. A job with a `cancel_url`
+    `words` is a sentence about the work, the reason for waiting, or the result; `done` of `total` is the progress under
+    `progress_label`. `error` is shown under `error_title`, `log` under a separate heading. With `cancel_url`, the page
     has a cancel button.
     """
 
@@ -86,12 +86,12 @@ class JobShown:
 
 @dataclass(frozen=True)
 class JobKind:
-    """One kind of job: functions to read, show and cancel it. Apps add theirs to `KINDS` (their job_kinds.py).
+    """One kind of job: functions to read, show and cancel its rows. Apps register their kinds with `kind_add`.
 
-    `find` returns the row that a user may read, by uuid; `load` is the same without a check of permission, for streams,
-    which call `find` as well. `mark` has another value whenever the page has something new, as long as `is_live`.
-    `region` is the template of the part of the page that changes, and `context` its variables beside `job`. `page` is
-    the address of the job's own page, "" for a job that has only the common one.
+    `find` returns the row with a uuid if the user may read it; `load` does not check permissions, for streams, which
+    also call `find`. `mark` returns another value whenever the page has something new, as long as `is_live`. `region`
+    is the template of the part of the page that changes, and `context` its variables in addition to `job`. `page` is
+    the URL of the job's own page, "" if it has only the common page.
     """
 
     name: str
@@ -115,7 +115,7 @@ def kind_add(kind: JobKind) -> None:
 
 
 def job_found(user: object, uuid: UUID) -> tuple[JobKind, Any] | None:
-    """The job with its kind; None when there is none that the user may read."""
+    """Return the kind and row of a job; None if there is none that the user may read."""
     for kind in KINDS.values():
         row = kind.find(user, uuid)
         if row is not None:
@@ -124,7 +124,7 @@ def job_found(user: object, uuid: UUID) -> tuple[JobKind, Any] | None:
 
 
 def job_loaded(uuid: UUID) -> tuple[JobKind, Any] | None:
-    """The job with its kind, without a check of permission; None if there is none."""
+    """Return the kind and row of a job, without a check of permissions; None if there is none."""
     for kind in KINDS.values():
         row = kind.load(uuid)
         if row is not None:

@@ -1,4 +1,4 @@
-"""Secrets that an installation generates on first use."""
+"""Secrets that an installation generates on first use and keeps in files."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from cryptography.fernet import Fernet
 
 
 def read_or_create_secret(path: Path, *, fernet: bool = False) -> str:
-    """Return the secret in `path`; create it on first use with mode 0600, readable by this account only.
+    """Return the secret in the file `path`; create the file on first use, with mode 0600.
 
-    If two processes start together, both use the same secret: link(2) creates the complete file, and the second process
-    reads it.
+    If two processes start at the same time, both use the same secret: link(2) creates the complete file, and the second
+    process reads it.
     """
     if not path.exists():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

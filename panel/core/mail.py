@@ -1,6 +1,6 @@
-"""The mail server of the panel, and mails sent through it.
+"""Mail server of the panel, and delivery of mails.
 
-Administrators set it on a page; without such a row, PADDOCK_SMTP_* of the environment count.
+Administrators set the mail server on a page; otherwise PADDOCK_SMTP_* of the environment are used.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from panel.core.models import MailServer
 
 
 class Refused(Exception):
-    """A permanent failure; the message contains the solution."""
+    """Raised for a permanent failure of a mail; the message contains the solution."""
 
 
 class Unreachable(Exception):
-    """A temporary failure."""
+    """Raised for a temporary failure of a mail."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """A mail server. `security` is starttls, tls or none."""
+    """Settings of a mail server. `security` is starttls, tls or none."""
 
     host: str
     port: int
@@ -34,7 +34,7 @@ class Server:
     password: str = field(repr=False)
     security: str
     sender: str
-    is_stored: bool  # on the page, not in the environment
+    is_stored: bool  # set on the page, not by the environment
 
     @property
     def address(self) -> str:
@@ -42,7 +42,7 @@ class Server:
 
 
 def server() -> Server | None:
-    """The mail server in use; None if none is configured."""
+    """Return the mail server in use; None if none is configured."""
     row = MailServer.objects.first()
     if row is not None:
         return Server(row.host, row.port, row.username, row.password, row.security, row.sender, is_stored=True)
@@ -64,8 +64,8 @@ def has_server() -> bool:
 
 
 def deliver(message: EmailMultiAlternatives, timeout_s: float | None = None) -> str:
-    """Send a message to one receiver, from the server's sender; return the result in words. Raises Refused or
-    Unreachable.
+    """Send a message to one receiver, with the mail server's sender; return the result in words.
+    Raises Refused or Unreachable.
     """
     found = server()
     if found is None:
@@ -96,13 +96,13 @@ def deliver(message: EmailMultiAlternatives, timeout_s: float | None = None) -> 
 
 
 def _by_code(found: Server, code: int, words: str | bytes) -> Exception:
-    """Permanent failure for 5xx (RFC 5321 section 4.2.1), otherwise temporary."""
+    """Return the exception for an SMTP status: Refused for 5xx (RFC 5321 section 4.2.1), otherwise Unreachable."""
     text = words.decode(errors="replace") if isinstance(words, bytes) else words
     said = f"{found.host} responded with {code} {text}"[:300]
     return Refused(said) if code >= 500 else Unreachable(said)
 
 
 def new_id(name: UUID | None = None, sender: str = "") -> str:
-    """Message-ID in the sender's domain: this machine's name would look forged to spam filters."""
+    """Return a Message-ID in the sender's domain; spam filters could take the panel's host name for forged."""
     domain = parseaddr(sender or settings.DEFAULT_FROM_EMAIL)[1].rpartition("@")[2] or "paddock.invalid"
     return f"<{name or uuid4()}@{domain}>"

@@ -1,4 +1,4 @@
-"""Messages that wake workers. A service names a task and does not import it: tasks import services."""
+"""Messages that wake workers. Services name a task and do not import it, because tasks import services."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class Task(StrEnum):
-    """The tasks that services start, by the name under which Celery knows them."""
+    """Tasks that services start, by their Celery names."""
 
     DEPLOYMENTS_RUN = "panel.deployments.tasks.run"
     DRIFT_CHECK = "panel.deployments.tasks.check_host_drift"
@@ -32,7 +32,9 @@ class Task(StrEnum):
 
 
 def task_send(task: Task, *args: object) -> bool:
-    """Wake a worker now; return whether the queue took the message. Workers find queued rows without one as well."""
+    """Wake a worker now; return whether the queue took the message.
+    Workers also find queued rows without a message.
+    """
     try:
         current_app.send_task(task.value, args)
     except OperationalError as error:
@@ -42,17 +44,20 @@ def task_send(task: Task, *args: object) -> bool:
 
 
 def task_send_on_commit(task: Task, *args: object) -> None:
-    """Wake a worker after the commit of its row. A queue that does not answer does not fail the request."""
+    """Wake a worker after the commit of the current transaction.
+
+    If the queue does not respond, the request still succeeds.
+    """
     transaction.on_commit(lambda: task_send(task, *args), robust=True)
 
 
-# Waits before a job whose host is busy is tried again. After the last one, the next sweep finds it. Without an end,
-# each sweep would add a message that repeats itself while the host is busy.
+# Seconds before a job whose host is busy is tried again. After the last attempt, the next sweep finds the job. Without
+# a limit, each sweep would add a message that is repeated while the host is busy.
 BUSY_RETRIES_S = (0.3, 0.7, 1.5)
 
 
 def busy_retry(task: CeleryTask[Any, Any], args: Sequence[object]) -> None:
-    """Send the running task again, a little later each time. Called by tasks whose host is busy."""
+    """Send the running task again, a little later each time; for tasks whose host is busy."""
     done = task.request.retries or 0
     if done < len(BUSY_RETRIES_S):
         task.apply_async(tuple(args), countdown=BUSY_RETRIES_S[done], retries=done + 1)  # type: ignore[call-arg] # as Task.retry does

@@ -1,4 +1,4 @@
-"""Base class of the panel's middleware, and a request id in every response and log line."""
+"""Base class of the panel's middleware, and middleware for request IDs, caching, and error responses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Finish = Callable[[HttpResponseBase], HttpResponseBase]
 
 
 def current_request_id() -> str:
-    """The id of the current request, or `-` outside one."""
+    """Return the ID of the current request, or `-` outside a request."""
     return _current.get()
 
 
@@ -36,7 +36,7 @@ class RequestIdFilter(logging.Filter):
 
 
 class Middleware:
-    """Base class for sync and async requests; subclasses implement `around`.
+    """Base class of middleware for sync and async requests; subclasses implement `around`.
 
     An optional `prepare` may query the database; it runs inside `around`, before the request continues.
     """
@@ -52,7 +52,7 @@ class Middleware:
             markcoroutinefunction(self)
 
     def around(self, request: HttpRequest) -> AbstractContextManager[Finish]:
-        """Context manager whose value converts the inner response into the final one."""
+        """Return a context manager whose value converts the inner response into the final response."""
         raise NotImplementedError
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
@@ -75,7 +75,7 @@ class Middleware:
 
 
 class RequestIdMiddleware(Middleware):
-    """Give every request a new id; a client's X-Request-Id is ignored, so that logs cannot be forged."""
+    """Gives every request a new ID; a client's X-Request-Id is ignored, so that logs cannot be forged."""
 
     @contextmanager
     def around(self, request: HttpRequest) -> Iterator[Finish]:
@@ -92,8 +92,8 @@ class RequestIdMiddleware(Middleware):
 
 
 class NoStoreMiddleware(Middleware):
-    """Keep pages and API responses, which are personal, out of caches and the browser history. Static files do not pass
-    through here.
+    """Keeps pages and API responses, which are personal, out of caches and the browser history.
+    Static files do not pass through this middleware.
     """
 
     @contextmanager
@@ -107,7 +107,7 @@ class NoStoreMiddleware(Middleware):
 
 
 class NullCharacterMiddleware(Middleware):
-    """Respond with 400 instead of 500 to null characters, which the database cannot search for."""
+    """Responds with 400 instead of 500 to null characters, which the database cannot search for."""
 
     @contextmanager
     def around(self, request: HttpRequest) -> Iterator[Finish]:
@@ -119,8 +119,8 @@ class NullCharacterMiddleware(Middleware):
 
 
 class FormAddressMiddleware(Middleware):
-    """Explain GET requests for URLs that accept only forms, for example after signing in again, instead of an empty 405
-    page.
+    """Explains GET requests for URLs that accept only forms, in place of an empty 405 response.
+    Users get there, for example, after signing in again.
     """
 
     @contextmanager
@@ -157,10 +157,9 @@ class FormAddressMiddleware(Middleware):
 
 
 class FinalSlashMiddleware(Middleware):
-    """Redirect to the URL with or without a final slash, whichever exists, because callers cannot know which form a URL
-    has.
+    """Redirects to the URL with or without a final slash, whichever exists.
 
-    Only for GET and HEAD, because a redirect would lose the data of a form.
+    Callers cannot know which form a URL has. Only for GET and HEAD, because a redirect would lose the data of a form.
     """
 
     @contextmanager

@@ -1,8 +1,8 @@
-"""Migrations beside requests of other processes, on PostgreSQL.
+"""Table locks of migrations that run while other processes handle requests, on PostgreSQL.
 
-A migration locks the tables that it changes, one after the other, until its transaction ends. A request that holds one
-of them and waits for another would be ended by PostgreSQL as a deadlock. A migration therefore locks every table before
-it changes one. Requests wait for its end then, and none waits in a circle.
+A migration locks the tables that it changes, one after the other, until its transaction ends. PostgreSQL would end a
+request as a deadlock if it holds one of these tables and waits for another. Therefore a migration locks every table
+before it changes any; requests then wait for its end, and none waits in a circle.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 LOCK_WITHIN_S = 120.0
 PAUSE_S = 0.2
-# PostgreSQL looks for deadlocks after a wait of one second (deadlock_timeout). An attempt to lock all ends before.
+# PostgreSQL looks for deadlocks after a wait of one second (deadlock_timeout). An attempt to lock all tables is
+# shorter.
 ATTEMPT_S = 0.7
 LOCK_TIMEOUT = "SET LOCAL lock_timeout = '200ms'"
 VACUUM_TIMEOUT = "SET LOCAL lock_timeout = '1500ms'"
 NO_TIMEOUTS = "SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0"
-# Tables that this role may lock, in an order that does not change.
+# Tables that this role may lock, always in the same order.
 TABLES = """
 SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname) FROM pg_class c JOIN pg_namespace n
 ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND pg_table_is_visible(c.oid)
@@ -33,14 +34,16 @@ LOCK_NOT_AVAILABLE = "55P03"
 
 
 class MigrationLocks:
-    """The transaction of one migration at a time. `say` receives a line when a migration waits for other processes."""
+    """Transaction of one migration at a time, with locks of all tables.
+    `say` is called with a line when a migration waits for other processes.
+    """
 
     def __init__(self, connection: BaseDatabaseWrapper, say: Callable[[str], None]) -> None:
         self.connection, self.say = connection, say
         self.opened = ExitStack()
 
     def begin(self) -> None:
-        """Open a transaction that has locked every table. CommandError if others hold one of them all the time."""
+        """Open a transaction that has locked every table. CommandError if that fails for LOCK_WITHIN_S."""
         if self.connection.vendor != "postgresql":
             return
         end, said = time.monotonic() + LOCK_WITHIN_S, False
@@ -61,11 +64,11 @@ class MigrationLocks:
         self.opened.close()
 
     def roll_back(self, error: BaseException) -> None:
-        """Undo the migration that `error` ended."""
+        """Roll back the open migration, which `error` ended."""
         self.opened.__exit__(type(error), error, error.__traceback__)
 
     def _lock_all(self) -> str:
-        """Lock every table. Return a table that another process holds, "" if all are locked."""
+        """Try to lock every table; return a table that another process holds, "" if all are locked."""
         with ExitStack() as opened:
             opened.enter_context(transaction.atomic(using=self.connection.alias))
             cursor = opened.enter_context(self.connection.cursor())
@@ -81,7 +84,9 @@ class MigrationLocks:
         return ""
 
     def _wait_for(self, table: str) -> None:
-        """Wait for the table without other locks. After one second PostgreSQL cancels its own vacuum of the table."""
+        """Wait for one table without holding other locks.
+        After one second PostgreSQL cancels its own vacuum of the table.
+        """
         with transaction.atomic(using=self.connection.alias):
             self._has_locked(table, VACUUM_TIMEOUT)
             transaction.set_rollback(True, using=self.connection.alias)

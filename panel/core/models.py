@@ -1,4 +1,4 @@
-"""Base classes of all models."""
+"""Base classes of all models, and the models of core."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?")
 
 
 def _faults(check: Callable[[], None], found: words.Found) -> words.Found:
-    """`found` with the errors of `check` added."""
+    """Return `found` with the errors that `check` raises added."""
     try:
         check()
     except ValidationError as error:
@@ -34,7 +34,9 @@ def _is_stored(row: models.Model | None) -> bool:
 
 
 def version_bump(instance: BaseModel, expected: int | None) -> None:
-    """Increment the version; with `expected`, only if no other change happened. Raises Conflict otherwise."""
+    """Increment the version of a row.
+    With `expected`, raise Conflict if the version differs; without, only if the row was deleted.
+    """
     rows = type(instance)._base_manager.filter(pk=instance.pk)
     if expected is not None:
         rows = rows.filter(row_version=expected)
@@ -47,15 +49,15 @@ def version_bump(instance: BaseModel, expected: int | None) -> None:
 
 
 class CheckedModel(models.Model):
-    """Model with the panel's own error messages. `clean()` runs only after all fields are valid, so it gets values of
-    the right type.
+    """Base model with the panel's own error messages.
+    `clean()` runs only after all fields are valid, so it gets values of the right type.
     """
 
     class Meta:
         abstract = True
 
     def clean_fields(self, exclude: Collection[str] | None = None) -> None:
-        """Validate fields without queries for related rows that were assigned as objects."""
+        """Validate fields, without queries for related rows that were assigned as objects."""
         given = {
             field.name
             for field in self._meta.concrete_fields
@@ -83,7 +85,7 @@ class CheckedModel(models.Model):
         validate_unique: bool = True,
         validate_constraints: bool = True,
     ) -> None:
-        """Validate like Django, but without validating every field again, which costs a query per foreign key."""
+        """Validate like Django, but do not validate each field twice, which costs a query per foreign key."""
         excluded = set(exclude or ())
         try:
             self.clean_fields(exclude=excluded)
@@ -98,7 +100,7 @@ class CheckedModel(models.Model):
             raise ValidationError(found)
 
     def _with_the_rest(self, found: words.Found, exclude: set[str], unique: bool) -> ValidationError:
-        """Errors of invalid fields, together with those found by further checks of the valid ones."""
+        """Return the errors of invalid fields, together with those of further checks of the valid fields."""
         others: words.Found = {}
         if words.is_only_empty(found):
             others = _faults(self.clean, others)  # clean() has better messages for missing values
@@ -108,7 +110,9 @@ class CheckedModel(models.Model):
 
 
 class BaseModel(CheckedModel):
-    """`row_version` counts saved changes; it is the API's weak ETag and prevents lost updates."""
+    """Base model with a version: `row_version` counts saved changes.
+    It is the API's weak ETag and prevents lost updates.
+    """
 
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -135,7 +139,7 @@ class BaseModel(CheckedModel):
 
 
 class PeriodicDate(models.Model):
-    """The next date of an entry of CELERY_BEAT_SCHEDULE. Its mover sends the task (core/scheduling.py)."""
+    """Next time of an entry of CELERY_BEAT_SCHEDULE. The process that moves it sends the task (core/scheduling.py)."""
 
     name = models.CharField(max_length=100, unique=True)
     next_at = models.DateTimeField()
@@ -145,7 +149,7 @@ class PeriodicDate(models.Model):
 
 
 class MailServer(BaseModel):
-    """The mail server that administrators set; at most one row. Without it, the environment counts (core/mail.py)."""
+    """Mail server that administrators set; at most one row. Without it, the environment is used (core/mail.py)."""
 
     class Security(models.TextChoices):
         STARTTLS = "starttls", _("STARTTLS (usually port 587)")

@@ -1,4 +1,4 @@
-"""The client's address; forwarded headers are trusted only from configured proxies."""
+"""Address of a request's client; forwarded headers are trusted only from configured proxies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _is_trusted(address: str) -> bool:
 
 
 def client_address(request: HttpRequest) -> str:
-    """The peer's address; behind trusted proxies, the nearest X-Forwarded-For entry that is not one of them."""
+    """Return the client's address; behind trusted proxies, the last X-Forwarded-For entry that is not one of them."""
     address = str(request.META.get("REMOTE_ADDR", ""))
     if not _is_trusted(address):
         return address

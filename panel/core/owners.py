@@ -1,7 +1,7 @@
-"""Process names that tell other processes whether their owner still runs.
+"""Names of processes that tell other processes whether the owner of a row still runs.
 
 A killed worker sends no message. If its name shows that it ran on this machine and no such process exists, nobody has
-to wait for its heartbeat to expire.
+to wait until its heartbeat expires.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _STARTED = 19  # field 22 of /proc/PID/stat (proc(5)), counted from the field af
 
 
 def owner_name() -> str:
-    """This process as "HOST:PID:START:PLACE".
+    """Return the name of this process: "HOST:PID:START:PLACE".
 
     START is its start time in clock ticks since boot, because PIDs are reused. PLACE identifies this boot of this
     machine and its PID namespace.
@@ -26,14 +26,14 @@ def owner_name() -> str:
 
 
 def is_here(name: str) -> bool:
-    """Return whether the process of that name runs on this machine, or ran on it since it was started."""
+    """Return whether the named process runs on this machine, or ran on it since its last boot."""
     parts = name.split(":")
     return len(parts) >= 4 and bool(parts[3]) and parts[3] == _place()
 
 
 def is_gone(name: str) -> bool:
-    """Return whether the process of that name has certainly ended. False for processes of other machines or containers,
-    for running ones, and for any other text.
+    """Return whether the named process has certainly ended.
+    False for processes of other machines or containers, for running ones, and for any other text.
     """
     parts = name.split(":")
     if len(parts) < 4 or not parts[1].isdecimal() or parts[3] != _place() or not parts[2]:
@@ -42,7 +42,7 @@ def is_gone(name: str) -> bool:
 
 
 def _started(pid: int) -> str:
-    """Start time of a process, "" if there is none or it is a zombie."""
+    """Return the start time of a process in clock ticks since boot; "" if there is none or it is a zombie."""
     try:
         after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -52,7 +52,7 @@ def _started(pid: int) -> str:
 
 @cache
 def _place() -> str:
-    """Twelve hexadecimal digits, "" on a system without /proc."""
+    """Return twelve hexadecimal digits that identify this boot and PID namespace; "" on a system without /proc."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return hashlib.sha256(f"{boot} {Path('/proc/self/ns/pid').readlink()}".encode()).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""Pages of long lists."""
+"""Pagination of long lists."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from django.db.models import QuerySet
 from django.db.models.functions import Coalesce
 from django.utils.functional import cached_property
 
-# Rows that the pages of a history show. The API and the exports of the lists have no such limit.
+# Maximum number of rows that the pages of a history show. The API and exports have no such limit.
 MOST = 5_000
-# So few rows of a history are found first and sorted then.
+# Up to this number, the rows of a history are found first, and sorted afterwards.
 FEW = 1_000
 
 
 def unindexed(field: str) -> Coalesce:
-    """The field as an expression to sort by that no index has.
+    """Return the field as an expression to sort by that no index matches.
 
-    For the first few of rows that may be rare: the database expects to meet them early in the index of the order, and
-    reads the index to its end, with a look-up for each row, where there are few or none.
+    For the first few of rows that may be rare: by the index of the order, the database expects to find them early, but
+    reads the index to its end, with a lookup for each row, if there are few or none.
     """
     return Coalesce(field, field)
 
 
 class LongListPaginator(Paginator):  # type: ignore[type-arg] # not subscriptable when it runs
-    """Pages of a query's rows, of the first `most` if that is given.
+    """Paginator of a query's rows, or of the first `most` rows.
 
-    Counting stops there, and each page first finds the keys of its rows, so that a page of a million rows costs the
-    database little more than one of a thousand. Of a history, FEW rows are found without their order: a database that
-    expects more of them walks along the index of the order, past all other rows. `keys`: the rows of a search that is
-    done, in order.
+    Counting stops at `most`, and each page first finds the keys of its rows, so that a page of a million rows costs the
+    database little more than a page of a thousand. At most FEW rows of a history are found without their order, because
+    a database that expects more of them reads all other rows along the index of the order. `keys` are the keys of the
+    rows in order, if a search has already found them.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class LongListPaginator(Paginator):  # type: ignore[type-arg] # not subscriptabl
         self._rows, self._most, self._keys = rows, most, keys
 
     def _found(self) -> QuerySet[Any, Any]:
-        """Keys of the rows in no order, with one more than the pages show."""
+        """Select the keys of the rows in no order, at most one more than the pages show."""
         keys = self._rows.order_by().values_list("pk", flat=True)
         return keys if self._most is None else keys[: self._most + 1]
 
@@ -55,7 +55,7 @@ class LongListPaginator(Paginator):  # type: ignore[type-arg] # not subscriptabl
 
     @property
     def is_cut(self) -> bool:
-        """True if there are more rows than the pages show."""
+        """Return whether there are more rows than the pages show."""
         return self._counted > self.count
 
     def page(self, number: int | str) -> Page[Any]:
@@ -77,5 +77,5 @@ def page_of(
     most: int | None = None,
     keys: Sequence[int] | None = None,
 ) -> Page[Any]:
-    """The page with this number of a query's rows; the first or the last if there is no such page."""
+    """Return the page of the rows with this number; the first or last page if there is no such page."""
     return LongListPaginator(rows, per_page, most, keys).get_page(number)

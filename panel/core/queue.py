@@ -1,4 +1,4 @@
-"""The queue of embedded mode: a kombu transport that keeps each message in a file of a private folder.
+"""Queue of embedded mode: a kombu transport that keeps each message in a file of a private folder.
 
 kombu's own filesystem transport makes a message visible before it is written. A worker that reads it in between ends
 with an error and loses the message. This transport writes the file under another name and renames it. kombu documents
@@ -20,12 +20,12 @@ SUFFIX = ".json"
 
 
 def uses_redis(app: Any) -> bool:
-    """Return whether the Celery app has its queue in Redis: cluster mode."""
+    """Return whether the Celery app has its queue in Redis (cluster mode)."""
     return str(app.conf.broker_url).startswith("redis")
 
 
 class Channel(virtual.Channel):
-    """A queue is a folder below the transport option `folder`; names of messages sort by age."""
+    """kombu channel with a folder per queue, below the transport option `folder`; names of messages sort by age."""
 
     def _put(self, queue: str, message: Any, **kwargs: Any) -> None:
         folder, name = self._folder(queue), f"{time.time_ns():020}-{uuid4().hex}"
@@ -38,7 +38,7 @@ class Channel(virtual.Channel):
             taken = path.with_suffix(".taken")
             try:
                 path.rename(taken)
-            except FileNotFoundError:  # another worker was quicker
+            except FileNotFoundError:  # another worker took it first
                 continue
             content = taken.read_text(encoding="utf-8")
             taken.unlink()
@@ -66,7 +66,7 @@ class Channel(virtual.Channel):
 
 
 class Transport(virtual.Transport):
-    """Named by the setting CELERY_BROKER_TRANSPORT."""
+    """kombu transport of the queue in a folder; the setting CELERY_BROKER_TRANSPORT names it."""
 
     Channel = Channel
     driver_type = driver_name = "folder"

@@ -1,4 +1,4 @@
-"""DNS resolvers of the panel, and queries to them."""
+"""DNS resolvers that the panel uses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from panel.core.errors import ApplicationError
 
 
 def resolver(lifetime_s: float = 10.0) -> dns.resolver.Resolver:
-    """The resolvers of the panel's host, or those of PADDOCK_DNS_RESOLVERS. A question ends after `lifetime_s`."""
+    """Return the resolver of the panel's host, or one with the servers in PADDOCK_DNS_RESOLVERS.
+    A query ends after `lifetime_s` seconds.
+    """
     found = dns.resolver.Resolver(configure=not settings.DNS_RESOLVERS)
     if settings.DNS_RESOLVERS:
         places = [place_of(text, 53) for text in settings.DNS_RESOLVERS]
@@ -21,7 +23,9 @@ def resolver(lifetime_s: float = 10.0) -> dns.resolver.Resolver:
 
 
 def place_of(text: str, port: int) -> tuple[str, int]:
-    """Host and port of `host`, `host:port`, `[::1]:port` or an IPv6 address."""
+    """Parse `host`, `host:port`, `[::1]:port` or an IPv6 address into host and port; `port` is the default.
+    Raises ApplicationError for an invalid port.
+    """
     if text.startswith("["):
         host, _bracket, rest = text[1:].partition("]")
         text_port = rest.removeprefix(":")

@@ -1,6 +1,4 @@
-"""Rows selected in a list, passed to a page that asks what to do with them, including rows on other
-pages of the list.
-"""
+"""Rows that a user selected in a list, also on other pages of the list, passed to the page of an action."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ _KEPT = "ticked"
 
 
 def go_on(request: Request, url: str, field: str, values: Iterable[str]) -> HttpResponse:
-    """Redirect to the page at `url`, which gets the values from `ticked(request, field)`."""
+    """Redirect to the page at `url`, where `ticked(request, field)` returns the values."""
     chosen = list(values)
     query = urlencode([(field, value) for value in chosen])
     if len(query) > LONGEST_QUERY:
@@ -35,7 +33,7 @@ def go_on(request: Request, url: str, field: str, values: Iterable[str]) -> Http
 
 
 def ticked(request: Request, field: str) -> list[str]:
-    """Selected values of the page. None if later selections replaced them."""
+    """Return the selected values that the request passes; [] if a later selection replaced them."""
     key = request.GET.get(_KEPT)
     if key is None:
         return request.GET.getlist(field)
@@ -44,12 +42,12 @@ def ticked(request: Request, field: str) -> list[str]:
 
 
 def can_select_all(page: Page[Any]) -> bool:
-    """Return whether the filters match more rows than this page shows, but not too many."""
+    """Return whether the filters match more rows than this page shows, and at most MOST."""
     return page.paginator.num_pages > 1 and page.paginator.count <= MOST
 
 
 def the_others(request: Request, page: Page[Any], field: str) -> HttpResponse | None:
-    """Selected checkboxes of matching rows on other pages, if requested (`?others`)."""
+    """Render selected checkboxes for the matching rows on other pages, if the request has `?others`; otherwise None."""
     if "others" not in request.GET or not can_select_all(page):
         return None
     here = {row.pk for row in page.object_list}

@@ -1,9 +1,9 @@
-"""Celery's beat with its dates in the database, so that any number of schedulers may run, on several machines.
+"""Scheduler of Celery's beat with its times in the database, so that several schedulers may run on several machines.
 
-Each date is a row. The scheduler that moves a row on to its next date sends the task in the same transaction: others
-find the date moved, and a scheduler that is killed before the commit leaves the date to them. If it was killed between
-the message and the commit, the message is sent twice with the same id, which names the date; every task is a look at
-rows that hold the truth (decision 0002), so that doing it twice changes nothing.
+Each entry's next time is a row. The scheduler that moves a row to its next time sends the task in the same transaction:
+others find the time moved, and if a scheduler is killed before the commit, others send the task. If it was killed
+between the message and the commit, the message is sent twice with the same ID, which contains the time; tasks only look
+at rows, which hold the state (decision 0002), so that a second run changes nothing.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from panel.core.models import PeriodicDate
 logger = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 1.0
-PAUSE_S = 2.0  # while the database or the queue does not answer
+PAUSE_S = 2.0  # while the database or the queue does not respond
 
 
 class DatabaseScheduler(Scheduler):
-    """Sends the entries of CELERY_BEAT_SCHEDULE that are due, each date once among all schedulers.
+    """Sends the entries of CELERY_BEAT_SCHEDULE that are due, each time once among all schedulers.
 
-    `send` replaces the message (core/without_queue.py).
+    `send` is called in place of sending a message (core/without_queue.py).
     """
 
     def __init__(self, *args: Any, send: Callable[[ScheduleEntry], None] | None = None, **kwargs: Any) -> None:
@@ -43,9 +43,9 @@ class DatabaseScheduler(Scheduler):
         self.merge_inplace(self.app.conf.beat_schedule)
 
     def tick(self, *_: Any, **__: Any) -> float:
-        """Send the due tasks; return the seconds until the next look."""
+        """Send the tasks that are due; return the seconds until the next look."""
         if self._send_entry is None and not redis_responds():
-            return PAUSE_S  # without a look, which would lock dates that workers move on meanwhile
+            return PAUSE_S  # without a look, which would lock times that workers move meanwhile
         try:
             close_old_connections()
             self._look()
@@ -67,7 +67,7 @@ class DatabaseScheduler(Scheduler):
                 self._send(name, entry, waiting[name])
 
     def _send(self, name: str, entry: ScheduleEntry, due: dt.datetime) -> None:
-        """Send the task unless another scheduler has moved its date on. The row stays locked until the commit."""
+        """Send the task unless another scheduler has moved its time. The row stays locked until the commit."""
         dated = copy.copy(entry)
         dated.options = {**(entry.options or {}), "task_id": f"{name}@{due.isoformat()}"}
         with transaction.atomic():
@@ -82,7 +82,9 @@ class DatabaseScheduler(Scheduler):
 
 
 def _interval(entry: ScheduleEntry) -> dt.timedelta:
-    """Interval of a periodic task. CELERY_BEAT_SCHEDULE has no other kind; schedules of users are rows (reports)."""
+    """Return the interval of a periodic task.
+    CELERY_BEAT_SCHEDULE has only intervals; schedules of users are rows (reports).
+    """
     every: Any = entry.schedule
     interval: dt.timedelta = every.run_every
     return interval

@@ -1,4 +1,4 @@
-"""A filter for loggers that repeat themselves many times per second."""
+"""Logging filter for loggers that repeat messages many times per second."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import time
 
 
 class SeldomFilter(logging.Filter):
-    """Passes one record per level in `seconds` seconds, with the number of records dropped since the last one."""
+    """Logging filter that passes one record per level in `seconds` seconds.
+    The record names the number of similar records that were dropped since the last one.
+    """
 
     def __init__(self, seconds: float) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Streaming responses: a page's live region as server-sent events (WHATWG HTML, section 9.2), and long texts."""
+"""Streaming responses: server-sent events (WHATWG HTML, section 9.2) of a part of a page, and long texts."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ from django.views.decorators.http import require_GET
 from panel.core.http import is_foreign
 
 POLL_S = 0.5
-RECHECK_S = 2.0  # delay after which a stream ends when its session, account or permission ends
+RECHECK_S = 2.0  # maximum delay until a stream ends after its session, account or permission ended
 COMMENT_EVERY_S = 15.0  # keeps proxies from closing a silent stream
 CLOSE_AFTER_S = 900.0  # the browser reconnects, which checks the session again
-PIECES_AT_ONCE = 500  # pieces of a text per thread switch
+PIECES_AT_ONCE = 500  # number of pieces of a text per thread switch
 
 
 @dataclass(frozen=True)
 class Look:
-    """Current state of a region. If `mark` changed, `html` is called and sent. `ended`: the final status."""
+    """Current state of a part of a page.
+    If `mark` differs from the last state, the result of `html` is sent. `ended` is the final status, "" before.
+    """
 
     mark: object
     html: Callable[[], str]
@@ -40,13 +42,13 @@ class Look:
 
 
 def event(name: str, text: str) -> str:
-    """One event; every line of `text` becomes a data line, so no text can end the event early."""
+    """Format one server-sent event. Every line of `text` becomes a data line, so no text can end the event early."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return f"event: {name}\n" + "".join(f"data: {line}\n" for line in lines) + "\n"
 
 
 def event_response(events: AsyncIterator[str]) -> StreamingHttpResponse:
-    """An endless response that neither browsers nor proxies buffer."""
+    """Return a streaming response of server-sent events that neither browsers nor proxies buffer."""
     response = StreamingHttpResponse(events, content_type="text/event-stream")
     response["Cache-Control"] = "no-store"
     response["X-Accel-Buffering"] = "no"
@@ -56,14 +58,14 @@ def event_response(events: AsyncIterator[str]) -> StreamingHttpResponse:
 def as_served(
     request: HttpRequest, text: Generator[str, None, None]
 ) -> Generator[str, None, None] | AsyncIterator[str]:
-    """Pieces of a StreamingHttpResponse in the form that the request's server needs. Under ASGI Django would collect
-    them all before sending the first.
+    """Return the pieces of a StreamingHttpResponse in the form that the request's server needs.
+    Under ASGI, Django would collect the pieces of a generator before it sends the first.
     """
     return _made_in_turn(text) if isinstance(request, ASGIRequest) else text
 
 
 async def _made_in_turn(text: Generator[str, None, None]) -> AsyncIterator[str]:
-    """Produce the pieces in the request's own thread, which has its database connection."""
+    """Yield joined pieces of `text`, produced in the request's own thread, which has its database connection."""
 
     def some() -> str:
         return "".join(islice(text, PIECES_AT_ONCE))
@@ -71,14 +73,14 @@ async def _made_in_turn(text: Generator[str, None, None]) -> AsyncIterator[str]:
     try:
         while made := await sync_to_async(some)():
             yield made
-    finally:  # also after a disconnect: the database still holds rows ready
+    finally:  # also after a disconnect, because the database keeps rows ready
         await sync_to_async(text.close)()
 
 
 def region_view(
     is_readable: Callable[[Any, UUID], Awaitable[bool]], events: Callable[[UUID], AsyncIterator[str]]
 ) -> Callable[..., Coroutine[Any, Any, HttpResponse | StreamingHttpResponse]]:
-    """View of one kind of stream: for the panel's own pages, and for users with access to its object."""
+    """Build the view of a kind of event stream, for the panel's own pages and users with access to the object."""
 
     @require_GET
     async def view(request: HttpRequest, uuid: UUID) -> HttpResponse | StreamingHttpResponse:
@@ -101,7 +103,7 @@ async def _is_allowed(request: HttpRequest, is_readable: Callable[[Any, UUID], A
 
 
 def user_of_session(session_key: str) -> AbstractBaseUser | None:
-    """Current user of a session, read from the database."""
+    """Return the active user of a session, read from the database; None if the session has ended."""
     data = import_module(settings.SESSION_ENGINE).SessionStore(session_key).load()
     user: AbstractBaseUser | None = (
         get_user_model()._default_manager.filter(pk=data.get(SESSION_KEY), is_active=True).first()
@@ -111,7 +113,7 @@ def user_of_session(session_key: str) -> AbstractBaseUser | None:
 
 
 async def _while_allowed(events: AsyncIterator[str], is_allowed: Callable[[], Awaitable[bool]]) -> AsyncIterator[str]:
-    """Events until `is_allowed` returns false: checked before each event, and every RECHECK_S in between."""
+    """Yield the events until `is_allowed` returns false; it is called before each event, and every RECHECK_S."""
     following = asyncio.ensure_future(anext(events))
     try:
         while True:
@@ -132,7 +134,9 @@ async def _while_allowed(events: AsyncIterator[str], is_allowed: Callable[[], Aw
 
 
 async def region_events(look: Callable[[], Look | None]) -> AsyncIterator[str]:
-    """`live` events until the object has ended, then `done` with its status. None: the object was deleted."""
+    """Yield `live` events until the object has ended, then `done` with its status.
+    Ends without `done` if `look` returns None, because the object was deleted, and after CLOSE_AFTER_S.
+    """
     last: object = None
     opened = spoken = time.monotonic()
     while time.monotonic() - opened < CLOSE_AFTER_S:

@@ -1,4 +1,4 @@
-"""The panel's own style sheets inside a self-contained file."""
+"""Style sheets of the panel, for self-contained HTML files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from panel.core.errors import ApplicationError
 
 
 def inline_styles(names: Sequence[str]) -> SafeString:
-    """Text of css/NAME.css for each name, for a <style> element."""
+    """Return the text of css/NAME.css for each name, for a <style> element."""
     texts = []
     for name in names:
         path = finders.find(f"css/{name}.css")

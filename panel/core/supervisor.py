@@ -1,9 +1,9 @@
-"""Supervisor of several programs: started together, restarted, stopped together, none left behind.
+"""Supervisor of several programs: starts, restarts and stops them together, and leaves none behind.
 
 Programs are functions in forked children: modules imported by the parent are shared memory, so three processes need
 little more time and memory than one. The parent must therefore have no threads and no open connections.
 
-Linux only: a child is killed by the kernel when its supervisor dies (prctl PR_SET_PDEATHSIG), so even `kill -9` of the
+Linux only: the kernel kills a child when its supervisor dies (prctl PR_SET_PDEATHSIG), so even `kill -9` of the
 supervisor leaves no orphan.
 """
 
@@ -24,7 +24,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def _run_forked(call: Callable[[], object], env: Mapping[str, str], parent: int) -> int:
-    """Body of a child process: start a session, run `call`, return the exit code."""
+    """Run `call` in a child process, in a new session; return the exit code."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != parent:  # the supervisor died before prctl took effect
         return 1
@@ -37,14 +37,14 @@ def _run_forked(call: Callable[[], object], env: Mapping[str, str], parent: int)
         call()
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
-    except BaseException:  # noqa: BLE001 - the child's last words, whatever they are
+    except BaseException:  # noqa: BLE001 - print any error of the child before it ends
         traceback.print_exc()
         return 1
     return 0
 
 
 def fork(call: Callable[[], object], env: Mapping[str, str] | None = None) -> int:
-    """Process id of a child that runs `call` and ends."""
+    """Fork a child that runs `call` and exits; return its process ID."""
     parent = os.getpid()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -68,8 +68,8 @@ def run_to_end(call: Callable[[], object]) -> int:
 
 @dataclass
 class Program:
-    """A supervised function. `backoff_s` doubles after every quick exit, so that a program that cannot start uses
-    little CPU.
+    """A function that runs in a supervised child process.
+    `backoff_s` doubles after every quick exit, so that a program that cannot start uses little CPU.
     """
 
     name: str
@@ -86,7 +86,7 @@ class Program:
         self.pid = fork(self.call, self.env)
 
     def ended(self) -> int | None:
-        """Exit code of a program that has ended; None while it runs."""
+        """Return the exit code of a program that has ended; None while it runs."""
         if self.pid and self.code is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
@@ -114,7 +114,7 @@ class Supervisor:
         self.stopping = True
 
     def watch(self) -> None:
-        """Restart programs that die, until a signal requests the stop."""
+        """Restart programs that exit, until a signal requests the stop."""
         while not self.stopping:
             for program in self.programs:
                 self._revive(program)
@@ -134,7 +134,7 @@ class Supervisor:
             program.start()
 
     def stop(self, *, patience_s: float = 10.0) -> None:
-        """Stop all programs, last started first; kill the process groups of those still running after `patience_s`."""
+        """Stop all programs, the last started first; kill process groups that still run after `patience_s` seconds."""
         running = [program for program in reversed(self.programs) if program.is_running]
         for program in running:
             os.kill(program.pid, signal.SIGTERM)

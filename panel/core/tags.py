@@ -1,4 +1,4 @@
-"""Tags: words that admins give to objects, to find and select them."""
+"""Tags: words that administrators assign to objects, to find and select them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def tags_to_text(tags: Iterable[str]) -> str:
 
 
 def tags_checked(value: Any) -> list[str]:
-    """Tags in lower case, sorted, without duplicates. ValidationError for an invalid tag."""
+    """Return tags in lower case, sorted, without duplicates. ValidationError for an invalid tag."""
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
         raise ValidationError(_('Enter a list of tags, for example ["prod", "eu"].'), code="tags")
     found = sorted({item.strip().lower() for item in value})
@@ -46,8 +46,8 @@ def tags_checked(value: Any) -> list[str]:
 
 
 class TagsField(models.Field):  # type: ignore[type-arg] # not subscriptable when it runs
-    """A sorted list of tags in one text column, as `,eu,prod,`. Rows are loaded and found by tag (`tags__has`) without
-    a join, on every database.
+    """Model field for a sorted list of tags in one text column, as `,eu,prod,`.
+    Rows are loaded and found by tag (`tags__has`) without a join, on every database.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -77,7 +77,7 @@ class TagsField(models.Field):  # type: ignore[type-arg] # not subscriptable whe
 
 @TagsField.register_lookup
 class HasTag(Contains):
-    """Lookup of a complete tag: `tags__has="prod"`."""
+    """Lookup of rows with a complete tag: `tags__has="prod"`."""
 
     lookup_name = "has"
     param_pattern = "%%,%s,%%"
@@ -87,9 +87,9 @@ class HasTag(Contains):
 
 
 def tags_counted(rows: QuerySet[Any]) -> dict[str, int]:
-    """Tags of these rows, in order, with the number of rows of each."""
+    """Return the tags of these rows, sorted, with the number of rows of each."""
     found: Counter[str] = Counter()
-    # Thousands of rows have a few combinations of tags; the database counts the rows of each.
+    # Thousands of rows have few combinations of tags; the database counts the rows of each.
     for tags, count in rows.exclude(tags=[]).order_by().values_list("tags").annotate(rows=Count("pk")):
         for tag in tags:
             found[tag] += count
@@ -97,12 +97,12 @@ def tags_counted(rows: QuerySet[Any]) -> dict[str, int]:
 
 
 def tags_used(rows: QuerySet[Any]) -> set[str]:
-    """Tags of the rows."""
+    """Return the set of all tags of the rows."""
     return {tag for tags in rows.order_by().values_list("tags", flat=True).distinct() for tag in tags}
 
 
 def with_tags(rows: QuerySet[Any], tags: Iterable[str], field: str = "tags") -> QuerySet[Any]:
-    """Rows that have all of these tags; `field` is the path from a row to its tags."""
+    """Filter the rows to those that have all of these tags; `field` is the lookup path from a row to its tags."""
     for tag in tags:
         rows = rows.filter(**{f"{field}__has": tag})
     return rows

@@ -1,4 +1,4 @@
-"""Small values that views pass to the shared components."""
+"""Small values that views pass to the shared components, and the undo action in the session."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Text = str | Promise
 
 @dataclass(frozen=True)
 class Tab:
-    """One tab of a page: a link, so that every tab has a URL and works without scripts."""
+    """One tab of a page. It is a link, so that every tab has a URL and works without scripts."""
 
     label: Text
     url: str
@@ -76,7 +76,7 @@ STATUS_LOOKS: dict[str, tuple[Tone, str]] = {
 
 
 def status_look(status: str) -> tuple[Tone, str]:
-    """Tone and icon of a status; neutral for an unlisted one."""
+    """Return tone and icon of a status; neutral for an unknown status."""
     return STATUS_LOOKS.get(status, ("neutral", "neutral"))
 
 
@@ -84,11 +84,11 @@ _UNDO = "undo"
 
 
 def undo_offer(request: HttpRequest, url: str, fields: dict[str, object]) -> None:
-    """Offer an undo button next to the following messages; it posts `fields` to `url`."""
+    """Offer an undo button next to the messages of the next page; it posts `fields` to `url`."""
     request.session[_UNDO] = {"url": url, "fields": fields}
 
 
 def undo_offered(request: HttpRequest) -> dict[str, object] | None:
-    """The offered undo action, returned once."""
+    """Return the offered undo action, and clear it; None if there is none."""
     offered: dict[str, object] | None = request.session.pop(_UNDO, None)
     return offered

@@ -1,4 +1,4 @@
-"""Webhooks: requests to an http or https URL of a public host that a person entered (docs/threats.md, SSRF).
+"""Requests to http or https URLs of public hosts that users enter, such as webhooks (docs/threats.md, SSRF).
 
 The name is resolved once, all of its addresses are checked, and the connection uses one of them, so DNS rebinding has
 no effect. PADDOCK_WEBHOOK_NETWORKS permits private networks.
@@ -41,7 +41,7 @@ class WebhookUrl:
 
 
 def check_url(text: str) -> WebhookUrl:
-    """Parts of the URL `text`. ApplicationError, field `webhook_url`, if it is not valid for a webhook."""
+    """Parse the URL `text`. ApplicationError at the field `webhook_url` if it is not valid for a webhook."""
     if any(not character.isprintable() or character.isspace() or ord(character) > 126 for character in text):
         raise _refused("contains a space, a control character, or a letter that needs percent-encoding (%XX)")
     try:
@@ -62,7 +62,9 @@ def check_url(text: str) -> WebhookUrl:
 
 
 def resolve(url: WebhookUrl) -> str:
-    """An allowed address of the host. ApplicationError if the name has none, or a forbidden one."""
+    """Return an allowed address of the URL's host.
+    Raises ApplicationError if the name cannot be resolved, or has a forbidden address.
+    """
     try:
         found = socket.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -83,14 +85,14 @@ def _judge(host: str, places: list[str]) -> None:
 
 
 def _literal(text: str) -> Address | None:
-    """Address in any notation that getaddrinfo accepts; None for a name."""
+    """Parse an address in any notation that getaddrinfo accepts; None for a name."""
     found = addresses.packed(text)
     return None if found is None else ipaddress.ip_address(found)
 
 
 def is_allowed(address: Address) -> bool:
-    """Return whether the address is public, or in a permitted network; never a cloud's metadata service. IPv4 addresses
-    inside IPv6 addresses are checked too.
+    """Return whether the address is public, or in a permitted network; False for metadata services of clouds.
+    IPv4 addresses inside IPv6 addresses are checked too.
     """
     if addresses.why_refused(str(address)):
         return False
@@ -115,7 +117,7 @@ def _refused(why: str) -> ApplicationError:
 
 
 class _Plain(http.client.HTTPConnection):
-    """Connection to the checked address, even if the name now resolves to another."""
+    """HTTP connection to the checked address, even if the name now resolves to another address."""
 
     def __init__(self, url: WebhookUrl, address: str) -> None:
         super().__init__(url.host, url.port, timeout=TIMEOUT_S)
@@ -126,7 +128,7 @@ class _Plain(http.client.HTTPConnection):
 
 
 class _Tls(_Plain):
-    """TLS connection; the certificate must match the name and be trusted by this machine."""
+    """TLS connection to the checked address; the certificate must be valid for the name and trusted by this machine."""
 
     def connect(self) -> None:
         super().connect()
@@ -134,8 +136,8 @@ class _Tls(_Plain):
 
 
 def post(url: WebhookUrl, address: str, headers: dict[str, str], body: bytes) -> int:
-    """Send a POST request to `address` (from `resolve`) and return the status of the response. Redirects are not
-    followed. Raises OSError, HTTPException.
+    """Send a POST request to `address` (from `resolve`); return the status of the response.
+    Redirects are not followed. Raises OSError, HTTPException.
     """
     connection = (_Tls if url.scheme == "https" else _Plain)(url, address)
     connection.connect()

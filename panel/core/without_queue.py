@@ -1,7 +1,7 @@
-"""Work while Redis does not respond: each worker carries out the periodic tasks by itself, and the work that they find.
+"""Work while Redis does not respond: each worker runs the periodic tasks itself, and the tasks that these start.
 
-Rows hold the truth and messages only wake workers (decision 0002), so nothing but the messages is missing. Dates of
-periodic tasks are moved on as a scheduler does it, so each is due once among all workers; rows are claimed as always.
+Rows hold the state and messages only wake workers (decision 0002), so only the messages are missing. Times of periodic
+tasks are moved as by a scheduler, so each is due once among all workers; rows are claimed as always.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 2.0
-AWAY_AFTER = 2  # pings without a response
-# Celery connects again within 32 seconds of the return, and receives no messages until then.
+AWAY_AFTER = 2  # number of pings without a response
+# Celery reconnects within 32 seconds after Redis responds again, and receives no messages until then.
 CONTINUES_S = 40.0
 
 
 class WithoutQueue:
-    """`is_on` while this worker works without the queue. `responds` tells whether the queue does."""
+    """Runs tasks in this worker while Redis does not respond; `is_on` tells whether that is so now.
+    `responds` returns whether Redis responds.
+    """
 
     def __init__(self, app: Celery, threads: int, responds: Callable[[], bool] = redis_responds) -> None:
         self.is_on = False
@@ -42,7 +44,7 @@ class WithoutQueue:
         threading.Thread(target=self._watch, name="queue watch", daemon=True).start()
 
     def submit(self, name: str, args: Sequence[Any] = (), after_s: float = 0.0) -> None:
-        """Run the task of that name in this process, later if asked."""
+        """Run the task of that name in this process, after `after_s` seconds."""
         if after_s:
             timer = threading.Timer(after_s, self.submit, (name, args))
             timer.daemon = True
@@ -85,7 +87,7 @@ class WithoutQueue:
             logger.warning("Redis %s", words)
 
     def _send(self, entry: ScheduleEntry) -> None:
-        """Run a periodic task once its next date is committed."""
+        """Run a periodic task once its next time is committed."""
         name = entry.task
         assert name is not None
         transaction.on_commit(lambda: self.submit(name))

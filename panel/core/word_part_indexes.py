@@ -1,5 +1,5 @@
-"""Indexes for parts of words on PostgreSQL with its extension pg_trgm (part of every usual installation), for
-migrations. Without the extension a search works too, and reads every row.
+"""Migration operation for indexes that speed up searches for parts of words, on PostgreSQL with pg_trgm.
+Without the extension, which usual installations include, searches read every row.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from django.db import ProgrammingError, migrations, transaction
 
 
 def word_part_indexes(columns: Mapping[str, tuple[str, str]]) -> migrations.RunPython:
-    """Operation of a migration that creates indexes. `columns`: table and column by the name of the index."""
+    """Return the operation that creates the indexes. `columns` maps the name of an index to its table and column."""
 
     def create(_apps: Any, schema_editor: Any) -> None:
         if schema_editor.connection.vendor != "postgresql":
@@ -34,7 +34,7 @@ def word_part_indexes(columns: Mapping[str, tuple[str, str]]) -> migrations.RunP
 
 
 def _created(schema_editor: Any, cursor: Any) -> bool:
-    """Return whether the extension is there. The database's owner may create it, another role may lack the right."""
+    """Create the extension pg_trgm; return whether it exists. The role may lack the permission to create it."""
     try:
         with transaction.atomic(using=schema_editor.connection.alias):
             cursor.execute("CREATE EXTENSION IF NOT EXISTS pg_trgm")

@@ -1,4 +1,4 @@
-"""Error messages of models that name a valid value, instead of Django's."""
+"""Error messages of models that name a valid value, in place of Django's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Found = dict[str, list[ValidationError]]
 
 
 def limits(field: models.Field[Any, Any]) -> str:
-    """Numbers that the field accepts, by its own limits and those of the database column."""
+    """Describe the numbers that a model field accepts, by its validators and the limits of the database column."""
     low = [check.limit_value for check in field.validators if isinstance(check, MinValueValidator)]
     high = [check.limit_value for check in field.validators if isinstance(check, MaxValueValidator)]
     is_whole = isinstance(field, models.IntegerField)
@@ -21,8 +21,8 @@ def limits(field: models.Field[Any, Any]) -> str:
 
 
 def number_between(low: float | None, high: float | None, *, is_whole: bool) -> str:
-    """Message for a number; None means no limit. The limits of database columns are omitted, because nobody enters such
-    numbers.
+    """Return the message for a number outside these limits; None means no limit.
+    Limits of database columns are omitted, because nobody enters such numbers.
     """
     high = None if high is not None and high >= 2**31 - 1 else high
     if low is None and high is None:
@@ -45,7 +45,7 @@ def _choices(field: models.Field[Any, Any], value: object) -> str:
 
 
 def _text(field: models.Field[Any, Any], error: ValidationError, value: object) -> str | None:
-    """Message for one of Django's own checks; None for all others, which have their own."""
+    """Return the message for an error of one of Django's own checks; None for all other errors."""
     is_number = isinstance(field, models.IntegerField)
     if error.code in ("min_value", "max_value") or (is_number and error.code == "invalid"):
         return limits(field)
@@ -60,7 +60,7 @@ def _text(field: models.Field[Any, Any], error: ValidationError, value: object) 
 
 
 def of_fields(instance: models.Model, found: Found) -> Found:
-    """Messages for single fields, without duplicates."""
+    """Replace Django's messages in the errors of single fields, without duplicates."""
     said: Found = {}
     for name, errors in found.items():
         field = instance._meta.get_field(name)
@@ -75,7 +75,7 @@ def of_fields(instance: models.Model, found: Found) -> Found:
 
 
 def of_uniqueness(found: Found) -> Found:
-    """Assign a uniqueness error to the field that distinguishes the object, the last of the unique fields."""
+    """Assign each uniqueness error to the last of its unique fields, which distinguishes the object."""
     said: Found = {}
     for name, errors in found.items():
         for error in errors:
@@ -86,7 +86,7 @@ def of_uniqueness(found: Found) -> Found:
 
 
 def is_only_empty(found: Found) -> bool:
-    """Return whether the only errors are missing values."""
+    """Return whether all errors are about missing values."""
     return all(error.code == "blank" for errors in found.values() for error in errors)
 
 

@@ -1,6 +1,6 @@
-"""The presence of a worker in embedded mode, where workers answer no broadcast: its queue has no fanout exchange.
+"""Presence of workers in embedded mode, in which workers do not respond to Celery's broadcasts.
 
-Each worker holds a shared lock of one file until its process ends, however it ends.
+Each worker holds a shared lock of one file until its process ends, for whatever reason.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ _held: list[int] = []
 
 
 def presence_hold(folder: Path) -> None:
-    """Hold the lock until this process ends."""
+    """Hold a shared lock in the folder until this process ends."""
     opened = os.open(folder / "workers.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(opened, fcntl.LOCK_SH)
     _held.append(opened)
 
 
 def is_worker_present(folder: Path) -> bool:
-    """Return whether any worker holds the lock."""
+    """Return whether any worker holds the lock in the folder."""
     try:
         opened = os.open(folder / "workers.lock", os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:

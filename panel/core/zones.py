@@ -1,4 +1,4 @@
-"""Names of time zones."""
+"""Names of the available time zones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import zoneinfo
 
 @functools.cache
 def time_zones() -> frozenset[str]:
-    """Time zones of this machine, cached. The standard library reads six hundred files per call, 10 ms for each page
-    with a choice of zones; new zones appear after a restart.
+    """Return the time zones of this machine, cached until a restart.
+    Without the cache, the standard library reads six hundred files per call, 10 ms for each page with a choice of
+    zones.
     """
     return frozenset(zoneinfo.available_timezones())

@@ -44,7 +44,7 @@ NAVIGATION = (
 
 @register.simple_tag(takes_context=True)
 def navigation(context: RequestContext) -> list[dict[str, object]]:
-    """Main navigation; the entry whose URL is a prefix of the current path is marked as current."""
+    """Return the entries of the main navigation; an entry whose URL is a prefix of the current path is current."""
     path = context["request"].path if "request" in context else ""
     entries: list[dict[str, object]] = []
     for name, label, icon, keys in NAVIGATION:
@@ -59,7 +59,7 @@ def navigation(context: RequestContext) -> list[dict[str, object]]:
 
 @register.simple_tag(takes_context=True)
 def undo(context: RequestContext) -> dict[str, object] | None:
-    """Undo action offered by the previous page (core.ui.undo_offer): its `url` and `fields`."""
+    """Return the undo action that the previous page offers (core.ui.undo_offer): `url` and `fields`, or None."""
     return undo_offered(context["request"])
 
 
@@ -68,11 +68,11 @@ def undo(context: RequestContext) -> dict[str, object] | None:
 
 @register.simple_tag
 def status(value: str, label: Any = "") -> SafeString:
-    """Status as icon and text in its color; never by color alone."""
+    """Render a status as icon and text in its color, never by color alone."""
     return _status(str(value), str(label or str(value).replace("_", " ").capitalize()))
 
 
-# Rows of a list repeat their states and tags. `typed`: a safe text equals the same text that must be escaped.
+# Rows of a list repeat their states and tags. `typed`: a safe text and an equal unsafe text are different keys.
 @lru_cache(maxsize=1000, typed=True)
 def _status(value: str, words: str) -> SafeString:
     tone, icon = status_look(value)
@@ -86,7 +86,7 @@ def badge(label: Any, tone: str = "neutral") -> SafeString:
 
 @register.simple_tag
 def tags(names: Iterable[str], address: str = "") -> SafeString:
-    """Tags as badges; `address` is the list that each of them filters."""
+    """Render tags as badges; with `address`, each links to this list, filtered by the tag."""
     badges = format_html_join("", "{}", ((_tag(name, address, _("Tag:")),) for name in names))
     return format_html('<span class="tags">{}</span>', badges) if badges else badges
 
@@ -119,7 +119,7 @@ def _span(seconds: float) -> str:
 
 
 def relative_words(value: dt.datetime, now: dt.datetime | None = None) -> str:
-    """Relative time: `3 minutes ago`, `in 5 days`, `just now`."""
+    """Return a time relative to now: `3 minutes ago`, `in 5 days`, `just now`."""
     seconds = ((now or timezone.now()) - value).total_seconds()
     if abs(seconds) < 5:
         return _("just now")
@@ -130,7 +130,7 @@ def relative_words(value: dt.datetime, now: dt.datetime | None = None) -> str:
 
 @register.simple_tag
 def ago(value: dt.datetime | None, empty: str = "") -> SafeString | str:
-    """Relative time; the tooltip has the exact time in the user's time zone."""
+    """Render a relative time; the tooltip has the exact time in the user's time zone."""
     if not value:  # None, or a missing value in a template
         return format_html('<span class="muted">{}</span>', empty or _("never"))
     local = timezone.localtime(value)
@@ -144,7 +144,7 @@ def ago(value: dt.datetime | None, empty: str = "") -> SafeString | str:
 
 @register.simple_tag
 def moment(value: dt.datetime | None, empty: str = "") -> SafeString | str:
-    """Exact time in the user's time zone; the tooltip has the relative time."""
+    """Render an exact time in the user's time zone; the tooltip has the relative time."""
     if not value:
         return format_html('<span class="muted">{}</span>', empty or "–")
     local = timezone.localtime(value)
@@ -158,7 +158,7 @@ def moment(value: dt.datetime | None, empty: str = "") -> SafeString | str:
 
 @register.filter
 def number(value: float | None, digits: int = 0) -> str:
-    """Number grouped by the user's locale, rounded to `digits` decimal places; Django would truncate."""
+    """Format a number, grouped by the user's locale and rounded to `digits` decimal places; Django would truncate."""
     if value is None:
         return "–"
     rounded = round(value, digits) if isinstance(value, int | float) else value
@@ -167,25 +167,25 @@ def number(value: float | None, digits: int = 0) -> str:
 
 @register.filter
 def percent(share: float | None) -> str:
-    """Share from 0 to 1 as a whole percentage: 0.934 -> 93 %."""
+    """Format a share from 0 to 1 as a whole percentage: 0.934 -> 93 %."""
     return "–" if share is None else f"{number(100 * share)} %"
 
 
 @register.filter
 def codes(text: Any) -> SafeString:
-    """Escaped text, with parts in backticks as code."""
+    """Escape a text, and render its parts in backticks as code."""
     return mark_safe(re.sub(r"`([^`]+)`", r"<code>\1</code>", conditional_escape(text)))  # noqa: S308
 
 
 @register.filter
 def unlocalized(value: float) -> str:
-    """Number for a drawing: with a decimal point in every language."""
+    """Format a number for a drawing, with a decimal point in every language."""
     return f"{value:g}"
 
 
 @register.filter
 def bytes_iec(value: float | None) -> str:
-    """Bytes with a binary unit: 1536 -> 1.5 KiB."""
+    """Format bytes with a binary unit: 1536 -> 1.5 KiB."""
     if value is None:
         return "–"
     size, units = float(value), ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]
@@ -197,7 +197,7 @@ def bytes_iec(value: float | None) -> str:
 
 @register.filter
 def seconds(value: float | dt.timedelta | None) -> str:
-    """Duration from seconds: 0.0042 -> 4.2 ms, 75 -> 1 min 15 s."""
+    """Format a duration in seconds: 0.0042 -> 4.2 ms, 75 -> 1 min 15 s."""
     if value is None:
         return "–"
     length = value.total_seconds() if isinstance(value, dt.timedelta) else float(value)
@@ -214,7 +214,7 @@ def seconds(value: float | dt.timedelta | None) -> str:
 
 @register.filter
 def span(value: int | None) -> str:
-    """Long duration from seconds, in its largest whole unit: 31536000 -> 365 days."""
+    """Format a long duration in seconds in its largest whole unit: 31536000 -> 365 days."""
     if value is None:
         return "–"
     day = _SECONDS["d"]
@@ -223,7 +223,7 @@ def span(value: int | None) -> str:
 
 @register.filter
 def took(job: Any) -> str:
-    """Duration of a job with `started_at` and `finished_at`, up to now if it is running."""
+    """Format the duration of a job with `started_at` and `finished_at`; until now if it is running."""
     if job.started_at is None:
         return "–"
     # the clocks of two machines may differ
@@ -234,7 +234,7 @@ def took(job: Any) -> str:
 
 
 def _without_secrets(form: forms.BaseForm) -> str:
-    """Validation URL without passwords and keys, which are sent once, when the form is saved."""
+    """Return the value of hx-params for a form's validation: all fields except passwords and keys."""
     secrets = [
         form.add_prefix(name)
         for name, field in form.fields.items()
@@ -269,11 +269,11 @@ def field(
     needed: bool = False,
     notes: Any = (),
 ) -> dict[str, object]:
-    """Labelled control with its help and errors, connected for screen readers.
+    """Render a labeled form control with its help and errors, connected for screen readers.
 
-    `validate` is a URL that responds with core.forms.field_errors, called while typing. `notes` are shown below the
-    field, such as differences of an engine. `needed`: mark the field as required whenever it is shown, even if it is
-    optional in other cases.
+    `validate` is a URL that responds with core.forms.field_errors; it is called while the user types. `notes` are shown
+    below the field, such as differences of an engine. `needed` marks the field as required although the form field is
+    optional.
     """
     error_id, help_id = f"{bound.auto_id}-error", f"{bound.auto_id}-help"
     described_by = [help_id] if bound.help_text else []
@@ -299,7 +299,10 @@ def field(
 
 @register.simple_tag(takes_context=True)
 def query(context: RequestContext, **changes: Any) -> str:
-    """Current query string with `changes`; None or "" removes a parameter. `page` is dropped unless given."""
+    """Return the current query string with `changes`; None or "" removes a parameter.
+
+    `page` is dropped unless given.
+    """
     request: HttpRequest = context["request"]
     params = request.GET.copy()
     for name, value in {"page": None, **changes}.items():
@@ -317,7 +320,7 @@ def pagination(context: RequestContext, page: Page[Any], target: str = "#list") 
 
 @register.inclusion_tag("components/sort_header.html", takes_context=True)
 def sort_header(context: RequestContext, label: Any, name: str, numeric: bool = False) -> dict[str, object]:
-    """Column head that sorts by `name`, one of the view's `ordering` values."""
+    """Render a column head that sorts by `name`, one of the view's `ordering` values."""
     request: HttpRequest = context["request"]
     current = request.GET.get("ordering", "")
     direction = {"": "none", name: "ascending", f"-{name}": "descending"}.get(current, "none")
@@ -330,7 +333,7 @@ def sort_header(context: RequestContext, label: Any, name: str, numeric: bool = 
 
 @register.inclusion_tag("components/diff.html")
 def diff(text: str, layout: str = "unified", label: str = "") -> dict[str, object]:
-    """A unified diff of one file, `layout` unified or split.
+    """Render the unified diff of one file; `layout` is unified or split.
 
     A split view becomes unified on a narrow screen, and for new or deleted files, which have one empty side.
     """
@@ -352,9 +355,9 @@ def diff(text: str, layout: str = "unified", label: str = "") -> dict[str, objec
 
 @register.simple_block_tag
 def live(content: str, url: str, active: bool = True, every: str = "1s", id: str = "live") -> SafeString:
-    """A region that refreshes itself from `url` while `active`; the response is the same region.
+    """Render a part of a page that reloads itself from `url` while `active`; the response is the same part.
 
-    The page includes the partial that `url` returns, so both look the same.
+    The page includes the partial template that `url` returns, so both look the same.
     """
     poll = (
         format_html(' hx-get="{}" hx-trigger="every {}" hx-swap="outerHTML" hx-target="this"', url, every)
@@ -366,7 +369,7 @@ def live(content: str, url: str, active: bool = True, every: str = "1s", id: str
 
 @register.simple_block_tag
 def card(content: str, title: Any = "", id: str = "", flush: bool = False) -> SafeString:
-    """A titled panel; `flush` extends a table to its edges."""
+    """Render a card with a title; `flush` extends a table to its edges."""
     head = format_html('<header class="card-head"><h2>{}</h2></header>', title) if title else ""
     ident = format_html(' id="{}"', id) if id else ""
     kind = "card flush" if flush else "card"

@@ -1,4 +1,4 @@
-"""Contents of the dashboard: alerts, figures, and the first steps of an empty panel. Reads only."""
+"""Contents of the dashboard: alerts, figures, and the first steps in an empty panel. Reads only."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def dashboard_context(user: User) -> dict[str, object]:
 
 
 def _figures(user: User) -> dict[str, int]:
-    """Counts for the top of the dashboard; two queries for hosts, at most four for the teams' objects."""
+    """Return the counts at the top of the dashboard; two queries for hosts, at most four for the teams' objects."""
     sites = sites_visible(user)
     deployed = Q(state__status__in=DEPLOYED)
     counted = sites.aggregate(
@@ -68,7 +68,7 @@ def _figures(user: User) -> dict[str, int]:
 
 
 class _Step(NamedTuple):
-    """A first step. `figure` counts its objects; zero means that the step is still open."""
+    """A first step in an empty panel. `figure` is the count of its objects; 0 means that the step is still open."""
 
     title: Text
     detail: Text
@@ -120,7 +120,7 @@ _STEPS = (
 
 
 def _first_steps(user: User, figures: dict[str, int]) -> list[FirstStep]:
-    """Steps from an empty panel to a measured site; empty once done, or for users without the permissions."""
+    """Return the steps from an empty panel to a measured site; [] once done, or for users who may not change sites."""
     may_change = may(user, Action.CHANGE)
     has_run = figures["runs"] > 0 or visible_runs(user).exists()
     if not may_change or (figures["deployed"] and has_run):

@@ -1,4 +1,4 @@
-"""The page, the partial and the event stream of a job, for every kind (core/jobs.py)."""
+"""Page, partial and event stream of a job of any kind (core/jobs.py)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from panel.core.stream import Look, region_events, region_view
 
 
 def job_context(kind: JobKind, row: Any, user: object) -> dict[str, object]:
-    """Variables of the page of a job for this reader."""
+    """Return the variables of a job's page for this user."""
     return _region_context(kind, row) | {"region": kind.region(row), "may_cancel": kind.may_cancel(user, row)}
 
 
@@ -41,7 +41,7 @@ def _found(request: Request, uuid: UUID) -> tuple[JobKind, Any]:
 @login_required
 @require_safe
 def job(request: Request, uuid: UUID) -> HttpResponse:
-    """The job's own page, or the common one."""
+    """Show the common page of a job, or redirect to the page of its kind."""
     kind, row = _found(request, uuid)
     page = kind.page(row)
     return redirect(page) if page else render(request, "core/job.html", job_context(kind, row, request.user))
@@ -50,7 +50,7 @@ def job(request: Request, uuid: UUID) -> HttpResponse:
 @login_required
 @require_safe
 def job_live(request: Request, uuid: UUID) -> HttpResponse:
-    """The live region of the page, for browsers without event streams."""
+    """Render the part of a job's page that changes, for browsers without event streams."""
     return HttpResponse(_region(*_found(request, uuid)))
 
 
@@ -60,11 +60,11 @@ def _is_readable(user: Any, uuid: UUID) -> bool:
 
 
 def _events(uuid: UUID) -> AsyncIterator[str]:
-    """Server-sent events of a job: `live` with the changed part of its page after each change, and finally `done` with
-    its status.
+    """Yield the server-sent events of a job.
+    `live` has the changed part of its page after each change, and finally `done` has its status.
     """
 
-    kinds: list[JobKind] = []  # of the job, once it is known
+    kinds: list[JobKind] = []  # the job's kind, once it is known
 
     def look() -> Look | None:
         kind, row = (kinds[0], kinds[0].load(uuid)) if kinds else job_loaded(uuid) or (None, None)

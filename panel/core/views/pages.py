@@ -1,4 +1,4 @@
-"""Pages of no single app: dashboard, search, help, health, and error pages."""
+"""Pages that belong to no single app: dashboard, search, help, health, and error pages."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from panel.core.views.search import MIN_LENGTH, search_all, search_pages
 @login_required
 @require_safe
 def dashboard(request: Request) -> HttpResponse:
-    """Show alerts first, then figures; on an empty panel, the first steps."""
+    """Show alerts first, then figures; in an empty panel, the first steps."""
     return render(request, "core/dashboard.html", dashboard_context(request.user))
 
 
 @login_required
 @require_safe
 def search(request: Request) -> HttpResponse:
-    """Search all objects; the command palette requests only the list."""
+    """Search all objects; the command palette requests only the list of results."""
     words = request.GET.get("q", "").strip()[:100]
     groups = [*search_all(request.user, words), *search_pages(request.user, words)]
     context = {"q": words, "groups": groups, "is_short": len(words) < MIN_LENGTH}
@@ -46,7 +46,7 @@ def help_page(request: Request) -> HttpResponse:
 @never_cache
 @require_GET
 def health(request: HttpRequest) -> JsonResponse:
-    """Status for load balancers and monitors: 200 while the database responds, 503 otherwise, without details."""
+    """Return the panel's status for load balancers and monitors: 200 while the database responds, 503 otherwise."""
     if not database.answers():
         return JsonResponse({"status": "database unavailable"}, status=503)
     return JsonResponse({"status": "ok"})
@@ -79,7 +79,9 @@ def page_not_found(request: HttpRequest, exception: Exception | None = None) -> 
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Error page without database and session, which may have failed; the page then suggests a retry."""
+    """Render an error page without database and session, which may have failed.
+    It suggests a retry (503) if the database is unavailable.
+    """
     status = 503 if database.is_away(sys.exc_info()[1]) else 500
     context = {"request_id": current_request_id(), "status": status}
     answer = render(None, "500.html", context, status=status)

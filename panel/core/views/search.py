@@ -1,4 +1,4 @@
-"""Global search over names, contents, and the panel's own pages."""
+"""Search over names and contents of objects, and over the panel's own pages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class Group:
-    """Hits of one kind. `kind` is the name of this kind in the API."""
+    """Search results of one kind; `kind` is its name in the API."""
 
     kind: str
     label: Text
@@ -49,7 +49,9 @@ KINDS = ("site", "domain", "host", "tag", "certificate", "backend", "folder", "r
 
 
 def search_all(user: User, words: str) -> list[Group]:
-    """One query for each of KINDS (tags and backends: two), with PER_GROUP rows each; empty groups are left out."""
+    """Search each of KINDS; return the groups with results, at most PER_GROUP results each.
+    One query per kind; two for tags and backends.
+    """
     if len(words) < MIN_LENGTH:
         return []
     teams_read(user)
@@ -92,7 +94,7 @@ _PAGES: tuple[tuple[Text, str, Action], ...] = (
 
 
 def search_pages(user: User, words: str) -> list[Group]:
-    """The panel's own pages whose titles contain all words and which the user may open."""
+    """Search the titles of the panel's own pages that the user may open; all words must be in the title."""
     parts = words.casefold().split()
     if len(words) < MIN_LENGTH or not parts:
         return []
@@ -120,7 +122,7 @@ def _hosts(user: User, words: str) -> list[Hit]:
 
 
 def _tags(user: User, words: str) -> list[Hit]:
-    """Tags that contain the words, with the lists that they filter."""
+    """Return the tags that contain the words, with links to the lists that they filter."""
     sites = sites_visible(user).filter(tags__icontains=words)
     hosts = hosts_visible(user).filter(tags__icontains=words)
     found: list[tuple[str, Hit]] = []
@@ -146,7 +148,7 @@ def _certificates(user: User, words: str) -> list[Hit]:
 
 
 def _backends(user: User, words: str) -> list[Hit]:
-    """Upstream servers and PHP pools by address, with the sites that depend on them."""
+    """Return upstream servers and PHP pools by address, with the sites that use them."""
     servers = upstream_servers_visible(user).filter(address__icontains=words).order_by("address", "pk")
     pools = php_pools_visible(user).filter(address__icontains=words).order_by("address", "pk")
     hits = [

@@ -1,4 +1,4 @@
-"""Page to add and remove tags of many objects, for hosts and sites."""
+"""Page to add and remove tags of several hosts or sites."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from panel.core.ui import Crumb
 
 
 class Tagged(Protocol):
-    """A row with tags; the page shows its `name` too."""
+    """A row with tags, for example a host or a site; the page also shows its name."""
 
     tags: list[str]
 
 
 @dataclass(frozen=True)
 class TagsPage:
-    """Texts of the page that sets tags. `done` is the message after saving; `back` is the name and URL of the list."""
+    """Texts of the page that changes tags.
+    `done` is the message after saving; `back` is the name and URL of the list.
+    """
 
     title: str
     done: str
@@ -39,9 +41,9 @@ def tags_page(
     known: Iterable[str],
     change: Callable[..., object],
 ) -> HttpResponse:
-    """Show the form, validate a field, or change the tags and go back.
+    """Show the form to change tags; on POST, validate one field, or change the tags and redirect to the list.
 
-    `known` are the tags in use anywhere; `change` takes lists of tags, `add` and `remove`.
+    `known` are all tags in use; `change` gets the lists `add` and `remove`.
     """
     theirs = sorted({tag for row in rows for tag in row.tags})
     form = TagsChangeForm(request.POST if request.method == "POST" else None, known=known, theirs=theirs)

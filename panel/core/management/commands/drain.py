@@ -16,7 +16,7 @@ LOOK_EVERY_S = 1.0
 
 
 def _jobs_here() -> list[Job]:
-    """Running jobs of all kinds whose worker is on this machine."""
+    """Return the running jobs of all kinds whose worker is on this machine."""
     models = [model for model in apps.get_models() if issubclass(model, Job)]
     running = [row for model in models for row in model._default_manager.filter(status=JobStatus.RUNNING)]
     return [row for row in running if is_here(row.claimed_by)]
@@ -42,7 +42,9 @@ class Command(BaseCommand):
         self.say("drained: no job runs on this host. Stop it, or run `drain --end`")
 
     def wait(self, minutes: float) -> None:
-        """Wait for the jobs and print them whenever they change. CommandError after the time."""
+        """Wait until no job runs on this machine, and print the running jobs when they change.
+        Raises CommandError after `minutes`.
+        """
         until, before = time.monotonic() + minutes * 60, ""
         while jobs := _jobs_here():
             names = ", ".join(_name(job) for job in jobs)

@@ -1,7 +1,7 @@
-"""`manage.py migrate`: Django's, for databases of every earlier version.
+"""`manage.py migrate`: Django's command, extended for databases of every earlier version.
 
-The migrations of each app were squashed into one. The chain in migrations/unsquashed first brings a database from
-before to the state that the squashed migrations describe. On PostgreSQL other processes may go on meanwhile.
+The migrations of each app were squashed into one. For a database from before, the migrations in migrations/unsquashed
+run first, up to the state that the squashed migrations describe. On PostgreSQL other processes may continue meanwhile.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Command(migrate.Command):
             raise
 
     def migration_progress_callback(self, action: str, migration: Any = None, fake: bool = False) -> None:
-        """Django calls this before and after each migration; the transaction around it begins and ends here."""
+        """Begin and commit the transaction around each migration; Django calls this before and after each of them."""
         if action in ("apply_start", "unapply_start") and migration.atomic and not fake:
             self.locks.begin()
         if action in ("apply_success", "unapply_success"):
@@ -54,7 +54,9 @@ class Command(migrate.Command):
 
 
 def is_before_squash(alias: str) -> bool:
-    """Return whether the database has a part of the chain, but not all of it. A new database has nothing yet."""
+    """Return whether the database has some, but not all, of the migrations in migrations/unsquashed.
+    False for a new database.
+    """
     applied = set(MigrationRecorder(connections[alias]).applied_migrations())
     if not any(label in settings.MIGRATION_MODULES for label, _name in applied):
         return False
@@ -65,7 +67,9 @@ def is_before_squash(alias: str) -> bool:
 
 @contextmanager
 def unsquashed() -> Iterator[None]:
-    """Let Django load the chain in place of the squashed migrations. Apps that are newer than the chain have none."""
+    """Let Django load migrations/unsquashed in place of the squashed migrations.
+    Apps that are not in it have no migrations then.
+    """
     current = settings.MIGRATION_MODULES
     settings.MIGRATION_MODULES = {
         label: f"{CHAIN}.{label}" if find_spec(f"{CHAIN}.{label}") else None for label in current

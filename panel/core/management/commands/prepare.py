@@ -41,8 +41,8 @@ class Command(BaseCommand):
         self.stdout.flush()
 
     def reach_database(self) -> None:
-        """Print one line instead of a traceback if the database is unavailable, with the driver's message, not the
-        pool's, which only mentions its timeout.
+        """Raise CommandError with the driver's message if the database is unavailable.
+        Not with the message of the connection pool, which only mentions its timeout.
         """
         own = connection.copy()
         own.settings_dict.get("OPTIONS", {}).pop("pool", None)
@@ -57,8 +57,8 @@ class Command(BaseCommand):
             ) from error
 
     def check_keys(self) -> None:
-        """Refuse to start with keys that cannot decrypt the stored secrets, as after a restore without `secrets`: pages
-        of hosts would fail later.
+        """Raise CommandError if the encryption keys do not decrypt the stored secrets.
+        For example after a restore without the folder `secrets`; otherwise pages of hosts would fail later.
         """
         for model, names in encrypted_fields():
             for name in names:

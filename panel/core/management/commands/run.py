@@ -78,10 +78,11 @@ def port_number(text: str) -> int:
 
 
 def only_panel_of(home: Path) -> IO[str]:
-    """Lock the data folder until the file is closed: two schedulers on one database would run everything twice.
+    """Lock the data folder until the returned file is closed: two schedulers on one database would run everything
+    twice.
 
-    The lock is the kernel's (flock), so it disappears with a killed panel. Child processes hold it too, until the last
-    of them has ended.
+    The kernel releases the lock (flock) of a killed panel. Child processes hold it too, until the last of them has
+    ended. Raises CommandError if another panel holds it.
     """
     file = (home / "run.lock").open("a+", encoding="ascii")
     try:
@@ -111,8 +112,7 @@ def refuse_taken_port(address: str, port: int) -> None:
 
 def import_what_all_need() -> None:
     """Import common modules before forking: children share their memory, and no signal interrupts an import.
-
-    panel.asgi is not among them: it sets limits that hold for web processes only.
+    panel.asgi is not imported, because it sets limits for web processes only.
     """
     for module in ("panel.api.bodies", "panel.core.middleware", "panel.urls", "panel.celery", "uvicorn"):
         importlib.import_module(module)
@@ -135,7 +135,9 @@ def programs(address: str, port: int) -> list[Program]:
 
 
 def wait_until_ready(supervisor: Supervisor, url: str) -> bool:
-    """Return whether the web process responded before the timeout, a signal, or its end."""
+    """Return whether the web process responded before READY_WITHIN_S or a stop signal.
+    Raises CommandError if the process exits.
+    """
     deadline = time.monotonic() + READY_WITHIN_S
     while time.monotonic() < deadline and not supervisor.stopping:
         code = supervisor.programs[0].ended()
@@ -150,7 +152,7 @@ def wait_until_ready(supervisor: Supervisor, url: str) -> bool:
 
 
 def static_fingerprint() -> str:
-    """A hash that changes whenever a file for collectstatic may have changed."""
+    """Return a hash that changes whenever the input of collectstatic may have changed."""
     digest = hashlib.sha256((settings.BASE_DIR / "requirements.txt").read_bytes())
     for folder, _, names in sorted(os.walk(settings.BASE_DIR / "static")):
         for name in sorted(names):
