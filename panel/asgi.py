@@ -1,4 +1,4 @@
-"""The ASGI entry point of the web process."""
+"""ASGI entry point of the web process, with limits of request bodies."""
 
 import os
 

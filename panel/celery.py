@@ -1,4 +1,4 @@
-"""The Celery application; tasks are in each app's tasks.py."""
+"""Celery application; the tasks are in each app's tasks.py."""
 
 import os
 import sys
@@ -27,7 +27,7 @@ limit_raise()
 
 
 class Messages(Celery):
-    """Sends messages to workers; a worker that lost the queue carries out its own."""
+    """Celery application that runs tasks in its own process while it is a worker that works without Redis."""
 
     without_queue: WithoutQueue | None = None
 
@@ -53,7 +53,7 @@ app.steps["consumer"].add(LeaveMessages)
 
 @worker_ready.connect
 def sweep_at_start(**_: object) -> None:
-    """Take over jobs of a killed worker immediately, without waiting for the scheduler's next sweep."""
+    """Start all sweeps at once, so that jobs of a killed worker do not wait for the scheduler's next sweep."""
     for name, entry in app.conf.beat_schedule.items():
         if name.startswith("sweep-"):
             app.send_task(entry["task"])
@@ -61,8 +61,9 @@ def sweep_at_start(**_: object) -> None:
 
 @worker_init.connect
 def watch_queue(**_: object) -> None:
-    """Work without Redis while it does not respond, also if it did not when the worker started. In embedded mode, tell
-    the self-check that a worker runs.
+    """Start what tells whether the queue or the worker is present.
+    With Redis: work without the queue whenever Redis does not respond. In embedded mode: hold the lock that tells the
+    self-check that a worker runs.
     """
     if uses_redis(app):
         app.without_queue = WithoutQueue(app, app.conf.worker_concurrency)
@@ -73,8 +74,9 @@ def watch_queue(**_: object) -> None:
 
 @worker_shutting_down.connect
 def leave_in_time(**_: object) -> None:
-    """End the process even if a host hangs. Unfinished jobs stay claimed by this process; the next worker notices that
-    it is gone, takes them over and asks the hosts for the results.
+    """End the process after STOP_WITHIN_S even if a host hangs.
+    Unfinished jobs stay claimed by this process. The next worker notices that it is gone, takes the jobs over, and asks
+    the hosts for the results.
     """
     timer = threading.Timer(STOP_WITHIN_S, os._exit, (0,))
     timer.daemon = True

@@ -1,4 +1,4 @@
-"""Settings from the environment, read by environs, and the settings that need more than a value.
+"""Settings from environment variables, read by environs, and settings that need more than a value.
 
 Every variable `X` can also be given as `X_FILE`, the path of a file with the value (Docker and systemd credentials), so
 that secrets need not be in the environment. Errors name the variable and the allowed values.
@@ -19,7 +19,7 @@ read = FileAwareEnv(strip_whitespace=True)
 
 
 def refuse_double_settings() -> None:
-    """ImproperlyConfigured if a variable is given both as a value and as a file: environs would ignore the value."""
+    """Raise ImproperlyConfigured if a variable is given as a value and as a file; environs would ignore the value."""
     for file_name in [name for name in os.environ if name.startswith("PADDOCK_") and name.endswith("_FILE")]:
         name = file_name.removesuffix("_FILE")
         if name in os.environ:
@@ -27,12 +27,14 @@ def refuse_double_settings() -> None:
 
 
 def words(name: str, default: str = "") -> list[str]:
-    """A comma-separated list: `a.example, b.example`."""
+    """Return the items of a variable with a comma-separated list: `a.example, b.example`."""
     return [part.strip() for part in read.str(name, default).split(",") if part.strip()]
 
 
 def folder(name: str, default: Path) -> Path:
-    """A folder that this account can write to; created for this account only if it does not exist."""
+    """Return the path of a folder that this system account can write to; create it for this account only if missing.
+    Raises ImproperlyConfigured if that is not possible.
+    """
     path = Path(read.str(name, "") or default).expanduser().resolve()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -49,19 +51,19 @@ def folder(name: str, default: Path) -> Path:
 
 
 def shut_folder(path: Path) -> Path | None:
-    """First folder on the way to `path`, inclusive, that other accounts cannot enter; None if there is none."""
+    """Return the first folder in `path`, inclusive, that other accounts cannot enter; None if they can enter all."""
     way = [*reversed(path.parents), path]
     return next((folder for folder in way if folder.exists() and not folder.stat().st_mode & 0o001), None)
 
 
-# Folder for sites of servers started by root, if its home folder is private.
+# Folder for sites of servers that root started, if the panel's data folder is private.
 SYSTEM_FOLDER = Path("/var/lib/paddock")
 
 
 def host_folder(name: str, home: Path) -> Path:
-    """Folder of this machine's own web servers and sites: from the environment, else `home`/host.
+    """Return the folder for web servers and sites on the panel's own host: from the variable, else `home`/host.
 
-    Servers started by root run as unprivileged accounts; if these cannot enter `home`, the folder is below /var/lib.
+    Servers that root starts run as unprivileged accounts; if these cannot enter `home`, the folder is below /var/lib.
     """
     if given := read.str(name, ""):
         return Path(given).expanduser().resolve()
@@ -72,7 +74,9 @@ def host_folder(name: str, home: Path) -> Path:
 
 
 def networks(name: str) -> list[str]:
-    """Comma-separated networks: `10.0.0.0/8, fd00::/8`."""
+    """Return the networks of a variable with a comma-separated list: `10.0.0.0/8, fd00::/8`.
+    Raises ImproperlyConfigured for an invalid network.
+    """
     found = words(name)
     for item in found:
         try:
@@ -83,9 +87,10 @@ def networks(name: str) -> list[str]:
 
 
 def database(url: str, at_once: int) -> dict[str, object]:
-    """Django's database settings for `sqlite:///path` or `postgres://user:password@host:port/name`. `at_once` is the
-    maximum number of connections of one process. PostgreSQL may have several hosts, `a:5432,b:5432`: connections go to
-    the one that accepts writes (libpq, "Specifying Multiple Hosts").
+    """Return Django's database settings for `sqlite:///path` or `postgres://user:password@host:port/name`.
+
+    `at_once` is the maximum number of connections of one process. PostgreSQL may have several hosts, `a:5432,b:5432`:
+    connections go to the host that accepts writes (libpq, "Specifying Multiple Hosts").
     """
     try:
         parts = urlsplit(url)
@@ -125,7 +130,7 @@ def database(url: str, at_once: int) -> dict[str, object]:
 
 
 def _host_and_port(address: str) -> tuple[str, str]:
-    """Host and port, each "" if not given, of `host`, `host:port`, `[address]:port` or a quoted folder of a socket."""
+    """Parse `host`, `host:port`, `[address]:port` or a quoted socket folder into host and port, "" if missing."""
     try:
         parts = urlsplit(f"//{address}")
         return unquote(parts.hostname or ""), str(parts.port or "")
@@ -137,7 +142,9 @@ def _host_and_port(address: str) -> tuple[str, str]:
 
 
 def _postgres_options(hosts: list[tuple[str, str]], at_once: int) -> dict[str, object]:
-    """Connection options. A host that vanishes without a word (power, network) is noticed in about ten seconds."""
+    """Return connection options of PostgreSQL.
+    With them, a host that disappears (power, network) is noticed in about ten seconds.
+    """
     silence = {"connect_timeout": 3, "tcp_user_timeout": 8000}  # seconds, milliseconds
     probes = {"keepalives_idle": 4, "keepalives_interval": 2, "keepalives_count": 2}  # seconds, seconds, probes
     writable = {"target_session_attrs": "read-write"} if len(hosts) > 1 else {}

@@ -1,4 +1,4 @@
-"""Settings of the control plane; all differences between installations come from the environment.
+"""Django settings of the panel; all differences between installations come from environment variables.
 
 Embedded mode (the default) keeps everything below PADDOCK_HOME: SQLite, the Celery queue as files, secrets.
 PADDOCK_DATABASE_URL and PADDOCK_REDIS_URL select cluster mode. docs/guide/production.md lists every variable.
@@ -158,13 +158,13 @@ CACHES = {
     )
 }
 
-# --- Celery: database rows hold the truth, a message only wakes a worker (docs/decisions/0002) ---
+# --- Celery: database rows hold the state, a message only wakes a worker (docs/decisions/0002) ---
 CELERY_BROKER_URL = REDIS_URL or "folder://localhost/"
 CELERY_BROKER_TRANSPORT = None if REDIS_URL else "panel.core.queue:Transport"
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, object] = (
     _REDIS_TIMEOUTS if REDIS_URL else {"folder": str(HOME / "queue"), "polling_interval": 0.1}
 )
-# A message that cannot be sent is not needed: the next look at the rows finds what it was about.
+# A message that cannot be sent is not needed: the next sweep finds the row that it was about.
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0, "interval_step": 0.2}
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = False
@@ -172,9 +172,9 @@ CELERY_WORKER_POOL = "threads"  # one process holds the pooled SSH connections
 CELERY_WORKER_CONCURRENCY = _WORKER_THREADS
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BEAT_SCHEDULER = "panel.core.scheduling:DatabaseScheduler"  # any number of them may run
+CELERY_BEAT_SCHEDULER = "panel.core.scheduling:DatabaseScheduler"  # several of them may run
 CELERY_BEAT_SCHEDULE_FILENAME = str(HOME / "beat-schedule")  # its time tells that the scheduler runs
-# A look at rows replaces the one before it, so those that nobody took in time are not needed.
+# A periodic task replaces the previous one, so messages that no worker took in time are not needed.
 _STALE, _HOURLY = {"expires": 300}, {"expires": 3600}
 CELERY_BEAT_SCHEDULE = {
     "sweep-deployments": {"task": "panel.deployments.tasks.sweep", "schedule": 4.0, "options": _STALE},
@@ -379,12 +379,12 @@ PANEL_URL = env.read.str("PADDOCK_URL", "").rstrip("/")
 COMMAND = env.read.str("PADDOCK_COMMAND", "manage.py")
 # Private networks that webhooks may reach.
 WEBHOOK_NETWORKS = env.networks("PADDOCK_WEBHOOK_NETWORKS")
-# For DNS-01: the resolvers that are asked (address or address:port; the machine's own without), the port of
+# For DNS-01: the resolvers (address or address:port; the panel's own host's if empty), the port of
 # authoritative servers, and the folder of programs that may change records.
 DNS_RESOLVERS = env.words("PADDOCK_DNS_RESOLVERS")
 DNS_PORT = env.read.int("PADDOCK_DNS_PORT", 53, validate=validate.Range(1, 65535))
 DNS_HOOKS = env.read.str("PADDOCK_DNS_HOOKS", "")
-# Days for which finished deployments and jobs, and the audit trail, are kept; 0 keeps them for ever.
+# Days for which finished deployments and jobs, and the audit log, are kept; 0 keeps them forever.
 KEEP_DEPLOYMENTS_DAYS = env.read.int("PADDOCK_KEEP_DEPLOYMENTS_DAYS", 180, validate=validate.Range(0, 36_500))
 KEEP_AUDIT_DAYS = env.read.int("PADDOCK_KEEP_AUDIT_DAYS", 400, validate=validate.Range(0, 36_500))
 

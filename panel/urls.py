@@ -1,4 +1,4 @@
-"""All URLs of the control plane; each app has its own below its name."""
+"""URLs of the panel; each app has a urls module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The WSGI entry point of the web process."""
+"""WSGI entry point of the web process."""
 
 import os
 

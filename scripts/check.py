@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""All checks of the project, each with its time; what `make test` and `make lint` run.
+"""Run the checks of the project and print the time of each; `make test` and `make lint` call this script.
 
     check.py          everything
-    check.py lint     only what needs no servers
+    check.py lint     only the checks that need no servers
     check.py NAME...  single checks by name (see CHECKS)
 
-Those that leave CPUs idle run two at a time, and what each says is printed when it is done. The first failure ends the
-run with its output already printed. No test has a second try.
+Checks that leave CPUs idle run two at a time; their output is printed at their end. The first failure ends the run; its
+output is printed before. No test is repeated.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ PYTHON = sys.executable
 BIN = Path(PYTHON).parent
 # The tests wait for servers about half of their time.
 PROCESSES = str(max(2, os.cpu_count() or 2) + 2)
-RUST_PROFILE = ("--profile", "checks")  # native/Cargo.toml: quicker to link than what ships, and with assertions
-RUST_THREADS = str(3 * max(2, os.cpu_count() or 2))  # gallop's wait four fifths of theirs
-# Whatever is started for the checks is known by this path, which is no file's: all of it has it in its environment. A
-# check that runs beside another is a process of its own and is told of it.
+RUST_PROFILE = ("--profile", "checks")  # native/Cargo.toml: quicker to link than "release", and with assertions
+RUST_THREADS = str(3 * max(2, os.cpu_count() or 2))  # gallop's tests wait four fifths of their time
+# Processes that checks start are found by this path, which they have in their environment; no such file exists. A
+# check that runs next to another is a separate process and gets the path from its parent.
 MARK_VARIABLE = "PADDOCK_TESTS_MARK"
 MARK = Path(os.environ.get(MARK_VARIABLE) or Path(tempfile.gettempdir()) / f"paddock-checks-{os.getpid()}-run")
 
-# Some images tell Python to keep no compiled files: each of hundreds of processes would compile the panel and the
-# tests anew.
+# Some images disable compiled Python files: each of hundreds of processes would compile the panel and the
+# tests again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
@@ -61,7 +61,9 @@ def code_of(*argv: str, cwd: Path = ROOT, env: Mapping[str, str] | None = None) 
 
 @contextmanager
 def home() -> Iterator[Path]:
-    """A data folder for one check. World-readable: servers under test drop their privileges."""
+    """Create a data folder for one check, and delete it afterwards.
+    It is world-readable, because servers under test drop their privileges.
+    """
     path = Path(tempfile.mkdtemp(prefix="paddock-test-"))
     path.chmod(0o755)
     try:
@@ -133,7 +135,7 @@ def rust_tests() -> None:
 
 
 def pytest(*arguments: str, env: Mapping[str, str], cwd: Path = ROOT) -> None:
-    """One run of pytest, with a data folder and a cache of its own."""
+    """Run pytest with these arguments, with a separate data folder and cache."""
     with home() as folder:
         slowest = ["--durations", "25", "--durations-min", "5"]
         argv = [PYTHON, "-m", "pytest", "-q", *slowest, "-o", f"cache_dir={folder / 'cache'}", *arguments]
@@ -175,8 +177,8 @@ CHECKS: dict[str, Callable[[], None]] = {
     "browser-tests": browser_tests,
 }
 
-# Checks that run two at a time, in this order: gallop's tests wait most of their time and the quick checks keep one CPU
-# busy at most. The other tests keep both busy: two such checks took longer beside each other than one after the other.
+# Checks that run two at a time, in this order: gallop's tests mostly wait, and the quick checks keep one CPU
+# busy at most. The other tests keep both busy: two such checks took longer at the same time than one after the other.
 TOGETHER = (("rust-tests", *LINT),)
 
 
@@ -187,7 +189,7 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"unknown check {', '.join(unknown)}; there are: {', '.join(CHECKS)}", file=sys.stderr)
         return 2
-    if MARK_VARIABLE in os.environ:  # one of those that run beside each other: the first process ends it
+    if MARK_VARIABLE in os.environ:  # a check that runs next to another: the first process ends what it started
         return carry_out(names)
     os.environ[MARK_VARIABLE] = str(MARK)
     with ended_with(MARK):
@@ -195,7 +197,9 @@ def main(names: list[str]) -> int:
 
 
 def beside_each_other(names: list[str], times: list[tuple[str, float]]) -> bool:
-    """Whether all of them passed; what each said is printed when it is done. After one that failed none begins."""
+    """Run checks two at a time and print the output of each at its end; return whether all passed.
+    After a failure no further check starts. Appends name and seconds of each passed check to `times`.
+    """
 
     def alone(name: str) -> tuple[subprocess.CompletedProcess[str], float]:
         began = time.monotonic()
@@ -215,14 +219,14 @@ def beside_each_other(names: list[str], times: list[tuple[str, float]]) -> bool:
                     pool.shutdown(wait=False, cancel_futures=True)
                     return False
                 times.append((running[future], seconds))
-        except BaseException:  # told to end: the threads would wait for what they started
+        except BaseException:  # on a signal: the threads would wait for the processes that they started
             end_left(MARK)
             raise
     return True
 
 
 def in_turn(names: list[str]) -> Iterator[list[str]]:
-    """The checks in the order in which they run: those that run beside each other, or one alone."""
+    """Yield the checks in groups, in the order in which they run: a group of TOGETHER, or a single check."""
     left = list(names)
     while left:
         group = next((group for group in TOGETHER if left[0] in group), (left[0],))
@@ -232,7 +236,9 @@ def in_turn(names: list[str]) -> Iterator[list[str]]:
 
 
 def one_alone(name: str, times: list[tuple[str, float]]) -> bool:
-    """Whether it passed; what it says is printed as it comes."""
+    """Run one check with its output shown directly; return whether it passed.
+    Appends its name and seconds to `times`.
+    """
     print(f"==> {name}", flush=True)
     began = time.monotonic()
     try:

@@ -38,7 +38,7 @@ PROSE = re.compile(r"[A-Za-z]{2,}[,;:.’']? +[A-Za-z{(“]")
 
 @dataclass(frozen=True)
 class Sentence:
-    """One text with its place: `start` and `end` are offsets of its source in the file."""
+    """One text of the interface, with its place; `start` and `end` are offsets of its source in the file."""
 
     path: Path
     line: int
@@ -95,7 +95,7 @@ class _Strings(ast.NodeVisitor):
 
 
 def text_of(node: ast.expr) -> str:
-    """The text of a literal; of an f-string as it is written, with its expressions in braces."""
+    """Return the text of a literal; of an f-string its source, with its expressions in braces."""
     if isinstance(node, ast.Constant):
         return str(node.value)
     parts = []
@@ -162,7 +162,7 @@ def of_template(path: Path) -> Iterator[Sentence]:
 
 @dataclass(frozen=True)
 class Docstring:
-    """A docstring with its place and the name of its module, class or function."""
+    """A docstring, with its place and the name of its module, class or function."""
 
     path: Path
     line: int
@@ -184,13 +184,13 @@ def docstrings() -> Iterator[Docstring]:
 
 
 def draw(seed: int, count: int, found: Iterable[Sentence | Docstring]) -> list[Sentence | Docstring]:
-    """Texts at random, each once. A text that changes leaves the draw; the others stay in it."""
+    """Draw texts at random, each once. A text that changes leaves the draw; the others stay in it."""
     once = {" ".join(s.text.split()): s for s in found if len(s.text.split()) > 1}
     chosen = sorted(once, key=lambda text: hashlib.sha256(f"{seed} {text}".encode()).digest())
     return [once[text] for text in chosen[:count]]
 
 
-# What the vocabulary of docs/glossary.md rules out in texts of the interface, with the words to use instead.
+# Words that docs/glossary.md excludes from texts of the interface, with the words to use instead.
 BANNED = {
     r"\bone a line\b|\bone on each line\b": "one per line",
     r"\b(?:had|put|puts|set|sets) back\b": "roll back, restore",
@@ -247,7 +247,7 @@ SUBJECT = 72
 
 
 def faults_of(text: str) -> Iterator[str]:
-    """What a sentence breaks, each with the words to use instead."""
+    """Yield the rules that a sentence breaks, each with the words to use instead."""
     text = EXPRESSION.sub("…", " ".join(text.split()))
     if text in ALLOWED:
         return
@@ -279,7 +279,10 @@ RIDDLE = re.compile(
 
 
 def docstring_faults(text: str) -> Iterator[str]:
-    """What a docstring breaks; its first line has to be an imperative or a noun phrase that stands alone."""
+    """Yield the rules that a docstring breaks.
+
+    Its first line must be an imperative or a noun phrase that stands alone.
+    """
     text = re.sub(r"(?m)^ {4}.*$|\"[^\"\n]*\"|/PADDOCK-TESTBED|\bstands? (?:for|in for)\b|\banalysis\b", "…", text)
     text = EXPRESSION.sub("…", " ".join(text.split()))
     for pattern, instead in BANNED.items():
@@ -301,7 +304,7 @@ def faults() -> Iterator[str]:
 
 
 def retired_names() -> Iterator[str]:
-    """Names that the vocabulary replaced, as a whole name or as a part of one between underscores."""
+    """Yield uses of names that the vocabulary replaced, as a whole name or as a part of a name between underscores."""
     for path in sorted([*(ROOT / "panel").rglob("*.py"), *(ROOT / "templates").rglob("*.html")]):
         text = path.read_text()
         for pattern, instead in RETIRED.items():
@@ -311,7 +314,7 @@ def retired_names() -> Iterator[str]:
 
 
 def long_subjects() -> Iterator[str]:
-    """Commits since BASE whose subject is too long; none where the history is not there."""
+    """Yield the commits since BASE whose subject is too long; nothing if the history is not available."""
     argv = ["git", "log", "--no-merges", "--format=%h %s", f"{BASE}..HEAD"]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
     for line in done.stdout.splitlines():

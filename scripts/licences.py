@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Holds every Rust package that is built into, or tests, the native server to what the project may ship.
+"""Check that every Rust package of the native server and its tests has a license and a source that the project permits.
 
     licences.py    reads Cargo.lock through `cargo metadata`; needs no network once the packages are fetched
 
-A package passes when its licence expression (SPDX, or the older `A/B`) can be satisfied from ALLOWED, and when it comes
-from the package registry or from this repository: code from a git repository has no version that anybody could audit.
+The license expression (SPDX, or the older `A/B`) must be satisfiable from ALLOWED. The source must be the package
+registry or this repository: code from a git repository has no version that anybody could audit.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Malformed(Exception):
 
 
 def permits(expression: str) -> bool:
-    """Whether a licence expression can be satisfied from ALLOWED alone. Raises Malformed."""
+    """Return whether a license expression (SPDX) can be satisfied from ALLOWED alone. Raises Malformed."""
     words = re.findall(r"[()]|[^\s()]+", expression.replace("/", " OR "))
     value, rest = _alternatives(words)
     if rest:
@@ -81,7 +81,7 @@ def _one(words: list[str]) -> tuple[bool, list[str]]:
 
 
 def problem(package: dict[str, Any]) -> str:
-    """What keeps a package of `cargo metadata` from being used; empty when nothing does."""
+    """Return the reason why a package of `cargo metadata` must not be used; "" if there is none."""
     source, expression = package["source"], package["license"]
     if source is not None and not source.startswith("registry+"):
         return f"comes from {source}, not from the package registry"

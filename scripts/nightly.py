@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Look for mistakes that the fixed tests do not try, for a bounded time; what `make nightly` runs.
+"""Search for bugs with new random inputs, for a limited time; `make nightly` runs this.
 
     nightly.py                    two hours with a new seed
     nightly.py --minutes 20 --seed 4711
 
-Hypothesis draws new values, and the generators of the conformance, quoting, and differential suites make new sites and
-requests from the seed. The first line names the seed, and the last lines name the command that repeats each failure.
-A mistake that is found becomes a named case of the fixed tests (CONTRIBUTING.md).
+Hypothesis draws new values, and the generators of the conformance, quoting, and differential suites create new sites
+and requests from the seed. The first line names the seed, and the last lines name the command that repeats each
+failure. A bug that is found becomes a named case of the fixed tests (CONTRIBUTING.md).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-KINDS = ("sites", "levels", "variables", "upstreams")  # of the differential suite
-CONFIGURATIONS = 50  # of one call of the differential suite
-NOT_FINISHED = 2  # exit code of a suite whose time is over
+KINDS = ("sites", "levels", "variables", "upstreams")  # of sites in the differential suite
+CONFIGURATIONS = 50  # number of configurations in one call of the differential suite
+NOT_FINISHED = 2  # exit code of a suite whose time has passed
 
 
 @dataclass(frozen=True)
 class Step:
-    """`repeats`: the step goes on with the next seeds until its time is over."""
+    """One command of the run. If it `repeats`, it runs again with the next seeds until its time has passed."""
 
     name: str
     argv: list[str]
@@ -39,7 +39,7 @@ class Step:
 
 
 def steps(seed: int, minutes: float) -> Iterator[Step]:
-    """A quarter of the time for Hypothesis, and a quarter for each suite."""
+    """Yield the commands with their time: a quarter of it for Hypothesis, and a quarter for each suite."""
     part = minutes / 4
     yield Step("hypothesis", [*pytest(), f"--hypothesis-seed={seed}"], part)
     limits = ["--chance", str(seed), "--minutes", f"{part:g}"]
@@ -52,14 +52,14 @@ def steps(seed: int, minutes: float) -> Iterator[Step]:
 
 
 def pytest() -> list[str]:
-    """The command for all tests that use Hypothesis."""
+    """Return the command that runs all tests that use Hypothesis."""
     paths = sorted((ROOT / "tests").rglob("test_*.py"))
     files = [str(path.relative_to(ROOT)) for path in paths if "from hypothesis import" in path.read_text("utf-8")]
     return [sys.executable, "-m", "pytest", "-q", "-x", *files]
 
 
 def run(step: Step, seed: int) -> str:
-    """Carry out one step; return the command that failed, "" without a failure."""
+    """Run one step; return the command that failed, "" if none did."""
     until = time.monotonic() + step.minutes * 60
     while True:
         argv = [*step.argv, str(seed)] if step.repeats else step.argv
@@ -71,7 +71,7 @@ def run(step: Step, seed: int) -> str:
 
 
 def failed(argv: list[str], seconds: float) -> bool:
-    """Whether the command found a mistake. A command whose time is over has found none so far."""
+    """Return whether the command found a bug; False if its time has passed before."""
     with tempfile.TemporaryDirectory(prefix="paddock-nightly-") as home:
         env = {**os.environ, "HYPOTHESIS_PROFILE": "explore", "PADDOCK_HOME": home}
         Path(home).chmod(0o755)  # servers under test drop their privileges

@@ -3,8 +3,8 @@
 
     package.py [--output FOLDER] [--version VERSION] [paddock] [gallop]
 
-Needs native/target/release (make native), dpkg-deb, and a system Python that can run the locked packages. Equal commits
-give equal versions; the version grows with the time of the commit.
+Needs native/target/release (make native), dpkg-deb, and a system Python that can run the locked packages. The same
+commit always has the same version; later commits have higher versions.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SCRIPTS = ("postinst", "prerm", "postrm")
 
 
 class Failed(Exception):
-    """The package cannot be built, with the reason for the person who called."""
+    """Raised if the package cannot be built, with the reason."""
 
 
 def output_of(*argv: str) -> str:
@@ -51,7 +51,7 @@ def output_of(*argv: str) -> str:
 
 
 def project_version() -> str:
-    """The version of pyproject.toml and the commit: `0.1.0+20261125.225900.abcdef12`."""
+    """Return the version from pyproject.toml with time and hash of the commit: `0.1.0+20261125.225900.abcdef12`."""
     base = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     seconds, commit = output_of("git", "log", "-1", "--format=%ct %h", "--abbrev=8").split()
     when = datetime.fromtimestamp(int(seconds), UTC)
@@ -71,12 +71,12 @@ def compressed(source: Path, target: Path) -> None:
 
 
 def versioned(paths: tuple[str, ...]) -> list[str]:
-    """The files below these paths that git has, relative to the root."""
+    """Return the files below these paths that git tracks, relative to the root."""
     return [name for name in output_of("git", "ls-files", "-z", *paths).split("\0") if name]
 
 
 def add_code(tree: Path) -> None:
-    """The panel as git has it, so that nothing unversioned of a developer's checkout is shipped."""
+    """Copy the files of the panel that git tracks into the package's tree; unversioned files are not shipped."""
     home = tree / "usr/lib/paddock/panel"
     for name in output_of("git", "ls-files", "-z", *CODE).split("\0"):
         if not name:
@@ -88,7 +88,7 @@ def add_code(tree: Path) -> None:
 
 
 def add_environment(tree: Path) -> None:
-    """A virtual environment on the system's Python, with the packages of requirements.txt checked by hash."""
+    """Create a virtual environment for the system's Python, with the packages of requirements.txt checked by hash."""
     venv = tree / "usr/lib/paddock/venv"
     major, minor = python_version()
     packages = venv / "lib" / f"python{major}.{minor}" / "site-packages"
@@ -107,7 +107,9 @@ def add_environment(tree: Path) -> None:
 
 
 def add_compiled(tree: Path) -> None:
-    """Compiled modules: the panel's account cannot write them. They are not checked against their sources again."""
+    """Compile the Python modules, because the panel's account cannot write compiled files there.
+    Python does not compare them with their sources again.
+    """
     for folder in ("usr/lib/paddock/panel", "usr/lib/paddock/venv/lib"):
         run(
             *(SYSTEM_PYTHON, "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash"),
@@ -131,7 +133,7 @@ def run(*argv: str, succeeds: bool = True) -> None:
 
 
 def paddock_tree(tree: Path) -> dict[str, str]:
-    """Fill the package's tree; the fields of its control file."""
+    """Fill the tree of the package paddock; return the fields of its control file."""
     own = SOURCES / "paddock"
     add_code(tree)
     add_environment(tree)
@@ -163,7 +165,7 @@ def paddock_tree(tree: Path) -> dict[str, str]:
 
 
 def gallop_tree(tree: Path) -> dict[str, str]:
-    """Fill the package's tree; the fields of its control file."""
+    """Fill the tree of the package gallop; return the fields of its control file."""
     own = SOURCES / "gallop"
     copy(RELEASE / "gallop", tree / "usr/sbin/gallop", 0o755)
     copy(own / "gallop.service", tree / "lib/systemd/system/gallop.service")
@@ -207,7 +209,7 @@ TREES = {"paddock": paddock_tree, "gallop": gallop_tree}
 
 
 def build(name: str, version: str, output: Path, compression: str = "xz") -> Path:
-    """Write the package `name` to `output`; its path. `compression`: as for `dpkg-deb -Z`."""
+    """Build the package `name` in the folder `output`; return its path. `compression` is passed to `dpkg-deb -Z`."""
     missing = [program for program in PROGRAMS if not (RELEASE / program).is_file()]
     if missing:
         raise Failed(f"{RELEASE} lacks {', '.join(missing)}. Run: make native")

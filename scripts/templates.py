@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Format the HTML templates: one block-level element a line, indented, at most 120 columns where HTML allows it.
+"""Format the HTML templates: one block-level element per line, indented, at most 120 columns where HTML allows it.
 
-    templates.py            name the templates that are not formatted; exits with 1 when there are any
+    templates.py            list the templates that are not formatted; exits with 1 if there are any
     templates.py --write    format them
 
-Only whitespace that browsers ignore changes: a line ends where whitespace is already, beside a block-level element,
-between attributes, or before the `>` of a tag. Long texts of `blocktranslate` become `trimmed`, which joins their lines
-again. An element that may be empty (`:empty` in the style sheets) gets no whitespace inside. djLint puts line breaks
-between inline elements as well, where they become visible spaces.
+Only whitespace that browsers ignore is changed: a line ends where there is whitespace already, next to a block-level
+element, between attributes, or before the `>` of a tag. Long texts of `blocktranslate` become `trimmed`, which joins
+their lines again. An element that may be empty (`:empty` in the style sheets) gets no whitespace inside. djLint is not
+used, because it also breaks lines between inline elements, where they become visible spaces.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent.parent / "templates"
 WIDTH = 120
-# Whitespace counts in these: they hold preformatted text, or must be empty when there is nothing to show.
+# Whitespace is significant in these: they have preformatted text, or must be empty if there is nothing to show.
 LEFT_OUT = {
     "diff.html",
     "log.html",
@@ -45,8 +45,8 @@ LAYS_OUT = re.compile(
 EMPTY = {"input", "img", "br", "wbr", "hr", "link", "meta"}
 CONTROL = {"if", "for", "with", "block"}
 BETWEEN = {"elif", "else", "empty"}
-BOXES = {"card", "live"}  # tags of ours that render a block-level element around what they hold
-WHOLE = {"pagination", "field", "sort_header", "diff", "saved_views"}  # tags of ours that render a whole one
+BOXES = {"card", "live"}  # Paddock's tags that render a block-level element around their content
+WHOLE = {"pagination", "field", "sort_header", "diff", "saved_views"}  # tags that render a whole block-level element
 WHOLE_FILES = re.compile(r"components/(?:empty|toolbar|form_errors|confirm|logs|traffic_parts|tabs)\.html")
 SILENT = re.compile(r"\{% (?:url\b.* as \w+|csrf_token|load .*|blocktranslate asvar .*) ?%\}", re.DOTALL)
 
@@ -62,7 +62,9 @@ _ATTRIBUTES = re.compile(rf"(?:\{{%.*?%\}}|\{{\{{.*?\}}\}}|{_VALUE}|[^\s'\"{{]|\
 
 @dataclass(frozen=True)
 class Token:
-    """`kind`: open or close of a block-level element; start, middle or end of a control tag; inline; space."""
+    """A part of a template. `kind` tells how it affects line breaks.
+    It is open or close (a block-level element), start, middle or end (a control tag), inline, or space, among others.
+    """
 
     text: str
     kind: str
@@ -104,7 +106,7 @@ def control(text: str, name: str, *, is_end: bool) -> Token:
 
 
 def may_break(before: Token, after: Token) -> bool:
-    """Whether a line may end between two tokens that touch: only where browsers drop the whitespace."""
+    """Return whether a line may end between two adjacent tokens: only where browsers drop the whitespace."""
     inside = {"start", "middle", "end", "silent"}
     if before.kind == "open" and after.kind == "close":
         return False
@@ -118,7 +120,7 @@ def may_break(before: Token, after: Token) -> bool:
 
 
 def laid_out(found: Iterator[Token]) -> Iterator[Token]:
-    """The tokens; an inline child of an element that lays out its children has a first and a last one."""
+    """Mark the first and last token of inline children of elements that lay out their children (LAYS_OUT)."""
     flexes, depth = [False], 0
     for token in found:
         is_child = flexes[-1] and not depth
@@ -137,7 +139,7 @@ def laid_out(found: Iterator[Token]) -> Iterator[Token]:
 
 
 def lines_of(source: str) -> Iterator[list[Token]]:
-    """Lines that end where the source's end, and wherever a block-level element begins or ends."""
+    """Yield the lines of a template: they end where the source's lines end, and at block-level elements."""
     line: list[Token] = []
     for token in laid_out(tokens(source)):
         if token.text == "\n" or (line and token.kind != "space" and may_break(line[-1], token)):
@@ -154,7 +156,7 @@ def lines_of(source: str) -> Iterator[list[Token]]:
 
 
 class Depth:
-    """How many block-level elements and control tags are open; branches of one `if` begin alike."""
+    """Number of open block-level elements and control tags; all branches of one `if` start at the same depth."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -176,7 +178,7 @@ class Depth:
 
 
 def formatted(source: str) -> str:
-    """The template, formatted until nothing changes: lines that were broken once are indented next."""
+    """Format a template repeatedly until nothing changes, because new lines are indented only in the next pass."""
     for _ in range(6):
         before, source = source, once(source)
         if source == before:
@@ -195,7 +197,7 @@ def once(source: str) -> str:
 
 
 def wrapped(line: list[Token], depth: Depth) -> list[str]:
-    """The line, broken at spaces and between the attributes of long tags until it fits; a title stays whole."""
+    """Break a line at spaces and between the attributes of long tags until it fits; a title stays in one line."""
     found, current = [], indent_of(line, depth)
     for index, token in enumerate(line):
         rest = line[index + 1 :]
@@ -222,7 +224,9 @@ _PIECE = re.compile(
 
 
 def pieces_of(line: str) -> Iterator[tuple[str, str]]:
-    """(break, text): the parts of a line; `break` before each is " " or ">" where a line may begin, else empty."""
+    """Yield (break, text) for the parts of a line.
+    `break` is " " or ">" if a line may start before the text, otherwise "" or "_".
+    """
     gap = ""
     for match in _PIECE.finditer(line):
         text = match.group()
@@ -256,8 +260,10 @@ _CONTROL = re.compile(r"\{% *(end)?(if|for|with|elif|else|empty)\b")
 
 
 def with_soft_breaks(pieces: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The pieces, with "~" where a line may begin because browsers drop the whitespace: beside other whitespace, at
-    the beginning and the end of block-level elements, and within control tags that begin or end there."""
+    """Replace the break by "~" where a line may start because browsers drop the whitespace.
+    That is next to other whitespace, at the start and end of block-level elements, and within control tags that start
+    or end there.
+    """
     texts = [text for _, text in pieces]
     gaps = [gap for gap, _ in pieces]
     before = whitespace(texts, gaps, is_block_start)
@@ -270,7 +276,7 @@ def with_soft_breaks(pieces: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def whitespace(texts: list[str], gaps: list[str], is_border: Callable[[list[str], int], bool]) -> list[bool]:
-    """For each piece, whether whitespace comes right before it, through control tags and tags without output."""
+    """Return for each piece whether whitespace is right before it, through control tags and tags without output."""
     found: list[bool] = []
     outer: list[bool] = []
     now = not texts[0].startswith("{% block")
@@ -294,13 +300,15 @@ def whitespace(texts: list[str], gaps: list[str], is_border: Callable[[list[str]
 
 
 def is_block_start(texts: list[str], number: int) -> bool:
-    """Whether the piece ends the open tag of a block-level element; a cell must not seem full when it is empty."""
+    """Return whether the piece ends the start tag of a block-level element.
+    Cells of tables that may be empty are excluded, because they would no longer be empty.
+    """
     opens = next((text for text in reversed(texts[:number]) if text.startswith("<")), "")
     return texts[number] == ">" and drops_whitespace(opens[1:], texts)
 
 
 def is_block_end(texts: list[str], number: int) -> bool:
-    """Whether the piece begins the close tag of a block-level element (`texts` are in reverse order)."""
+    """Return whether the piece starts the end tag of a block-level element (`texts` are in reverse order)."""
     return texts[number].startswith("</") and drops_whitespace(texts[number][2:], texts)
 
 
@@ -310,7 +318,7 @@ def drops_whitespace(name: str, texts: list[str]) -> bool:
 
 
 def spaced(words: list[str]) -> Iterator[str]:
-    """The words of a text, with variables that hold spaces in one."""
+    """Yield the words of a text; a variable or tag with spaces is one word."""
     held = ""
     for word in words:
         held = f"{held} {word}" if held else word
@@ -326,7 +334,7 @@ _LONG = re.compile(r"(?<![=\"'])\{% translate \"([^\"{}]{56,})\" %\}(?![\"'])")
 
 
 def fitted(line: str, *, is_soft: bool = True) -> list[str]:
-    """The line in parts of at most WIDTH columns, where it can be broken without a change of the page."""
+    """Break a line into parts of at most WIDTH columns, where this does not change the page."""
     is_verbatim = ("<pre" in line and not _PLAIN_PRE.search(line)) or "<textarea" in line or "<script>" in line
     if "\n" in line:
         first, *inner, last = line.split("\n")
@@ -355,7 +363,7 @@ def fitted(line: str, *, is_soft: bool = True) -> list[str]:
 
 
 def indent_of(line: list[Token], depth: Depth) -> str:
-    """The indent of a line that begins with these tokens: those that close something stand where it began."""
+    """Return the indent of a line that starts with these tokens; closing tokens are indented like the opening ones."""
     ahead = Depth()
     ahead.now, ahead.starts = depth.now, list(depth.starts)
     indent = ahead.now
@@ -368,7 +376,7 @@ def indent_of(line: list[Token], depth: Depth) -> str:
 
 
 def width_of(line: list[Token]) -> int:
-    """What comes before the next place where a line may end; of a long tag, its first attributes."""
+    """Return the width up to the next place where a line may end; of a long tag, the width of its first attributes."""
     width = 0
     for token in line:
         if token.kind == "space":
@@ -381,7 +389,7 @@ def width_of(line: list[Token]) -> int:
 
 
 def parts_of(token: Token) -> list[str]:
-    """A long tag may be broken between its attributes, any other token may not."""
+    """Return the parts between which a token may be broken: attributes of a long tag, otherwise the whole token."""
     attributes = _ATTRIBUTES.findall(token.text) if re.match("<[a-z]", token.text) and token.kind != "raw" else []
     if len(token.text) < 90 or len(attributes) < 3:
         return [token.text]

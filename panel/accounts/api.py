@@ -264,9 +264,8 @@ class Tokens(Resource):
 
     model = ApiToken
     serializer_class = TokenSerializer
-    # Read access suffices to manage the caller's own tokens; the service rejects revoking a token with more scopes than
-    # the
-    # caller's.
+    # Read access suffices to manage the caller's own tokens; the service rejects revoking a token with more scopes
+    # than the caller has.
     writes = Action.VIEW
     filter_fields = {"name": ["exact", "icontains"], "prefix": ["exact", "in"]}
     ordering_fields = ("id", "created_at")

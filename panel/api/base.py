@@ -66,7 +66,7 @@ class ApiMixin(APIView):
     parameters: ClassVar[dict[str, set[str]]] = {}
     # Actions that accept dry_run=true: everything is checked and the normal response is sent, but nothing is changed.
     dry_run_actions: ClassVar[set[str]] = set()
-    # Fields of a response that are shown once, so that they are not stored for the repetition of a call.
+    # Fields of a response that are shown only once, so they are not stored for the repetition of a call.
     shown_once: ClassVar[tuple[str, ...]] = ()
 
     _idempotency: Any = None
