@@ -27,7 +27,7 @@ limit_raise()
 
 
 class Messages(Celery):
-    """Celery application that runs tasks in its own process while it is a worker that works without Redis."""
+    """Celery application. In a worker, it runs tasks in its own process while Redis does not respond."""
 
     without_queue: WithoutQueue | None = None
 
@@ -61,9 +61,9 @@ def sweep_at_start(**_: object) -> None:
 
 @worker_init.connect
 def watch_queue(**_: object) -> None:
-    """Start what tells whether the queue or the worker is present.
-    With Redis: work without the queue whenever Redis does not respond. In embedded mode: hold the lock that tells the
-    self-check that a worker runs.
+    """Start the watch of Redis in a worker; in embedded mode, mark the worker as present.
+    The worker works without the queue while Redis does not respond. The mark is a file lock that the self-check looks
+    for.
     """
     if uses_redis(app):
         app.without_queue = WithoutQueue(app, app.conf.worker_concurrency)

@@ -27,7 +27,7 @@ def refuse_double_settings() -> None:
 
 
 def words(name: str, default: str = "") -> list[str]:
-    """Return the items of a variable with a comma-separated list: `a.example, b.example`."""
+    """Return the items of an environment variable with a comma-separated list: `a.example, b.example`."""
     return [part.strip() for part in read.str(name, default).split(",") if part.strip()]
 
 
@@ -51,7 +51,7 @@ def folder(name: str, default: Path) -> Path:
 
 
 def shut_folder(path: Path) -> Path | None:
-    """Return the first folder in `path`, inclusive, that other accounts cannot enter; None if they can enter all."""
+    """Return the topmost folder of `path`, inclusive, that other accounts cannot enter; None if there is none."""
     way = [*reversed(path.parents), path]
     return next((folder for folder in way if folder.exists() and not folder.stat().st_mode & 0o001), None)
 
@@ -61,7 +61,7 @@ SYSTEM_FOLDER = Path("/var/lib/paddock")
 
 
 def host_folder(name: str, home: Path) -> Path:
-    """Return the folder for web servers and sites on the panel's own host: from the variable, else `home`/host.
+    """Return the folder for web servers and sites on the panel's own host: that of the variable `name`, or `home`/host.
 
     Servers that root starts run as unprivileged accounts; if these cannot enter `home`, the folder is below /var/lib.
     """
@@ -74,7 +74,7 @@ def host_folder(name: str, home: Path) -> Path:
 
 
 def networks(name: str) -> list[str]:
-    """Return the networks of a variable with a comma-separated list: `10.0.0.0/8, fd00::/8`.
+    """Return the networks in an environment variable with a comma-separated list: `10.0.0.0/8, fd00::/8`.
     Raises ImproperlyConfigured for an invalid network.
     """
     found = words(name)

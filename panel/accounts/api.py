@@ -77,7 +77,7 @@ class SelfCheckView(ApiMixin):
 
 
 class Teams(Resource):
-    """Teams own sites. All users see their own teams; administrators see and change all."""
+    """Teams, which own sites. All users see their own teams; administrators see and change all."""
 
     model = Team
     serializer_class = TeamSerializer

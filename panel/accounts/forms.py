@@ -61,7 +61,9 @@ class _TwicePassword(Form):
         return data
 
     def _judge(self, password: str) -> None:
-        """Add the errors of the password validators, because the service does not validate a form with other errors."""
+        """Add the errors of the password validators to the form.
+        Needed because the service, which validates too, is not called for a form with other errors.
+        """
         try:
             validate_password(password)
         except ValidationError as error:
@@ -157,7 +159,7 @@ class ProfileForm(Form):
 
 
 class UserForm(Form):
-    """Account form for administrators. The password is set only on creation or replacement."""
+    """Account form for administrators. An empty password invites a new user by a link, or keeps the password."""
 
     username = forms.CharField(label=_("User name"), max_length=80, validators=[validate_username])
     email = forms.EmailField(label=_("Email"), required=False)

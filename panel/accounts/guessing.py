@@ -1,7 +1,8 @@
-"""Limits for guessing secrets: every check of a password, code, token or link uses `guess` (decision 0409).
+"""Limits of wrong guesses of passwords, codes, tokens and one-time links (decision 0409).
 
-Wrong guesses are counted in database rows, so all web processes share them. A guess is counted before its check and
-uncounted if correct, so parallel guesses cannot exceed the limit.
+Every check of a password or code uses `guess`; unknown tokens and links are counted by `wrong_secret_counted`. The
+counts are database rows, so all web processes share them. A guess is counted before its check and uncounted if correct,
+so parallel guesses cannot exceed the limit.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class TooManyGuesses(Exception):
 
 @dataclass(frozen=True)
 class Guesser:
-    """Origin of a guess: a network, and a browser or session that is known for the account ("" if unknown)."""
+    """Origin of a guess. `device` is a browser or session that is known for the account; "" if there is none."""
 
     network: str
     device: str = ""
@@ -137,7 +138,7 @@ def guess(guesser: Guesser, *, kind: Kind, account: User | str, check: Callable[
     """Call `check` and return its result, which is false for a wrong guess.
 
     Raises TooManyGuesses without calling `check` if a limit is exceeded. `account` is the owner of the secret; for an
-    unknown user, the name as entered, in any spelling.
+    unknown user, the name as entered.
     """
     whose = _account_key(account)
     if guesser.device:
@@ -216,7 +217,7 @@ def _refuse_if_blocked(rows: Collection[GuessBudget], limits: dict[str, Limit], 
 
 
 def _reserve(limits: dict[str, Limit]) -> None:
-    """Count one guess under every key, or raise TooManyGuesses and count none."""
+    """Count one guess under every key of `limits`, or raise TooManyGuesses and count none."""
     now = timezone.now()
     known = list(GuessBudget.objects.filter(key__in=limits))
     _refuse_if_blocked(known, limits, now)  # rejected guesses write nothing, even in a flood

@@ -64,7 +64,7 @@ def sudo_check(request: HttpRequest, *, password: str, code: str) -> bool:
 
 
 def _page_before(request: HttpRequest) -> str:
-    """Return the URL of the page with the submitted form: it cannot be submitted from the confirmation page."""
+    """Return the URL of the page whose form was submitted; the user submits it again after the confirmation."""
     referrer = urlsplit(request.META.get("HTTP_REFERER", ""))
     if referrer.netloc != request.get_host() or not referrer.path.startswith("/"):
         return reverse("accounts:settings")

@@ -20,7 +20,7 @@ class AlertsView(ApiMixin):
     def get(self, request: Request) -> Response:
         """List alerts, most severe first; at most 200 of each kind.
 
-        Hosts, web servers and sites that do not respond, almost full disks, failed deployments, drift, certificates,
-        failed runs and reports, then items that wait for a decision.
+        The order is: hosts, web servers and sites that do not respond, almost full disks, failed deployments, drift,
+        certificates, failed runs and reports, then items that wait for a decision.
         """
         return Response(AlertSerializer(alerts(self.actor, MOST), many=True).data)

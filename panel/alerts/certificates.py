@@ -127,7 +127,7 @@ def fault_alerts(user: User, most: int) -> list[Alert]:
 
 @found_in(lambda hour: CertificateWatch.objects.filter(problems_since__isnull=False))
 def presented_alerts(user: User, most: int) -> list[Alert]:
-    """Return alerts for live sites that present another certificate than the deployed one, or an invalid one."""
+    """Return alerts for live sites that present a certificate other than deployed, or not valid for a name."""
     rows = _watched(user).filter(problems_since__isnull=False).order_by("problems_since")
     return [
         Alert(
@@ -168,7 +168,7 @@ def _watched(user: User) -> QuerySet[CertificateWatch]:
 
 @found_in(lambda hour: _live(revision__certificate_ends_at__lt=hour.ends + EXPIRY_NOTICE))
 def live_alerts(user: User, most: int) -> list[Alert]:
-    """Return alerts for live sites whose certificate expires soon, although the draft has a later one."""
+    """Return alerts for live sites whose certificate expires soon, although their draft has a later certificate."""
     now = timezone.now()
     due = _live(revision__certificate_ends_at__lt=now + EXPIRY_NOTICE)
     # Automatic renewals are deployed within minutes; their failures have alerts of their own.

@@ -47,7 +47,7 @@ class Alert:
 
     @property
     def key(self) -> str:
-        """Key that identifies the alert about this object at this step over time."""
+        """Key that stays the same while the same alert about the same object exists at the same step."""
         return f"{self.status} {self.url} {self.step}".rstrip()
 
     @property

@@ -76,8 +76,9 @@ _HOST_ADVICE: dict[str, Text] = {
 def alerts(user: User, most: int = PER_KIND, *, changed: int | None = None) -> list[Alert]:
     """Return the alerts that `user` may see, most severe first; at most `most` of each kind.
 
-    Hosts, stopped web servers, failing sites, failed deployments, drift, certificates, invalid runs, reports, then
-    items that wait for a decision. `changed` is the number of the user's sites with draft changes, if known.
+    The order is: hosts, stopped web servers, failing sites, failed deployments, drift, certificates, invalid runs,
+    reports, then items that wait for a decision. `changed` is the number of the user's sites with draft changes, if
+    known.
     """
     teams_read(user)
     later = (_runs, _reports, _new_hosts, _services, _paused, reboot_alerts, _planned)
@@ -139,7 +140,7 @@ def _of_hosts(rows: QuerySet[Host], most: int) -> list[Alert]:
 
 @found_in(lambda hour: Allowance.objects.filter(needs_review=True))
 def _services(user: User, most: int) -> list[Alert]:
-    """Return alerts about local services that several teams use since before services had to be listed."""
+    """Return alerts about hosts with a local service that several teams share, for administrators to review."""
     if not may(user, Action.ADMINISTER):
         return []
     rows = Allowance.objects.filter(needs_review=True).order_by("host__name").values_list("host__name", flat=True)

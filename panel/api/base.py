@@ -246,7 +246,7 @@ class Resource(ApiMixin, GenericViewSet):  # type: ignore[type-arg]
 
 
 def all_or_none(queryset: QuerySet[Any], field: str, values: list[Any], pointer: str) -> list[Any]:
-    """Return the rows that `values` name, in that order, each once; raise ApiError if any does not exist."""
+    """Return the rows whose `field` is in `values`, in that order, each once; raise ApiError if any is missing."""
     rows = {getattr(row, field): row for row in queryset.filter(**{f"{field}__in": values})}
     errors = [
         {"pointer": f"{pointer}/{index}", "detail": f"“{value}” does not exist, or you do not have access to it."}
@@ -277,7 +277,9 @@ def base64_decoded(text: str, pointer: str) -> bytes:
 
 
 def all_tagged(queryset: QuerySet[Any], tags: list[str], pointer: str) -> list[Any]:
-    """Return the rows that have all of these tags; raise ApiError for none, because a tag may be misspelled."""
+    """Return the rows that have all of these tags.
+    Raises ApiError for none, because a tag may be misspelled, and for more than MAX_NAMED.
+    """
     rows = list(with_tags(queryset, tags)[: MAX_NAMED + 1])
     words = "" if rows else f"No objects that you have access to have all of these tags: {', '.join(tags)}."
     if len(rows) > MAX_NAMED:

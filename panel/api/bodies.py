@@ -76,7 +76,7 @@ def refusal(path: str, kind: str, detail: str) -> HttpResponse:
 
 
 class BodyLimitMiddleware(Middleware):
-    """Reject requests whose Content-Length exceeds the limit, also where a WSGI server runs the panel."""
+    """Rejects requests whose Content-Length exceeds the limit, also where a WSGI server runs the panel."""
 
     @contextmanager
     def around(self, request: HttpRequest) -> Iterator[Finish]:

@@ -69,7 +69,7 @@ def claim(request: Request, user: User) -> IdempotencyRecord | None:
 
 
 def _take_over(record: IdempotencyRecord) -> bool:
-    """Take over a request whose process died before the response; return whether this caller is the one to do so.
+    """Take over a request whose process died before the response; return False if another caller did.
 
     `created_at` identifies the owner of the record: a first request that finishes late finds it changed and leaves the
     record alone.
@@ -83,7 +83,7 @@ def _take_over(record: IdempotencyRecord) -> bool:
 
 
 def _own(record: IdempotencyRecord) -> QuerySet[IdempotencyRecord]:
-    """Query the record, unless a repetition took it over."""
+    """Select the record; nothing if a repetition has taken it over."""
     return IdempotencyRecord.objects.filter(pk=record.pk, created_at=record.created_at)
 
 

@@ -41,10 +41,10 @@ def logs_answer(
     tail: Callable[[Log, int], list[str]],
     search: Callable[[Log, Search], LogPeriod],
 ) -> Response:
-    """Return the response of a view of logs; without the parameter `log`, the list of logs.
+    """Return the response of a view of logs.
 
-    With `log`, it has the last `lines` lines, read by `tail`. With `search` or `day` (UTC, today by default) too, it
-    has the newest matching lines of that day, read by `search`.
+    Without the parameter `log`, it is the list of logs. With `log`, it has the last `lines` lines, read by `tail`. With
+    `search` or `day` (UTC, today by default) too, it has the newest matching lines of that day, read by `search`.
     """
     wanted = request.query_params.get("log")
     if wanted is None:

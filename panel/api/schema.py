@@ -119,8 +119,7 @@ def add_summaries(result: Document, generator: Any, request: Any, public: bool) 
 @cache
 def document() -> Document:
     """Return the OpenAPI document, which is the same for every caller.
-
-    It is generated once per process, in a second.
+    It is generated once per process, which takes a second.
     """
     generator: Any = SchemaGenerator
     found: Document = generator().get_schema(request=None, public=True)

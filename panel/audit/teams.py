@@ -49,7 +49,7 @@ def _team(target: Model, shared: dict[str, dict[int, int | None]]) -> int | None
 
 
 def _of_shared(label: str, rows: list[Model]) -> dict[int, int | None]:
-    """Return the team's primary key by the object's, for objects of this kind; None where there are several teams.
+    """Return {primary key of an object: that of its team} for objects of this kind; None if it has several teams.
     One query reads all of them.
     """
     mine = [row for row in rows if row._meta.label_lower == label]

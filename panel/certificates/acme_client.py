@@ -348,7 +348,7 @@ def _aware(value: dt.datetime) -> dt.datetime:
 
 
 def _words(error: messages.Error) -> str:
-    """Return the text of an ACME error, with those of its subproblems by name."""
+    """Return the text of an ACME error, followed by the texts of its subproblems, each with its name."""
     text = error.detail or error.title or str(error.typ)
     parts = [f"{item.identifier.value}: {item.detail}" for item in error.subproblems or () if item.identifier]
     return " ".join([text, *parts])[:2000]

@@ -31,8 +31,8 @@ class Usage:
 
 
 def usages(account: AcmeAccount, names: Sequence[str], kinds: Iterable[LimitKind]) -> list[Usage]:
-    """Return the use of the limits that apply to an order of the account for these names.
-    Empty if the authority publishes no limits.
+    """Return the use of the rate limits that apply to an order of the account for these names.
+    Empty if the certificate authority publishes no limits.
     """
     found = limits.buckets(account.issuer, account.name, names, kinds)
     rows = RateLimit.objects.filter(issuer=account.issuer, key__in={bucket.key for bucket in found})
@@ -80,7 +80,7 @@ def kinds_of(order: Order) -> set[LimitKind]:
 
 
 def wait_of(account: AcmeAccount, order: Order) -> tuple[str, dt.datetime] | None:
-    """Return reason and end of the longest wait for a limit; None if the order can be placed now."""
+    """Return reason and end of the longest wait for a rate limit; None if the order can be placed now."""
     found = [
         (f"{item.words} This limit is reached.", item.opens_at)
         for item in usages(account, order.names, kinds_of(order))
@@ -103,12 +103,12 @@ def count(account: AcmeAccount, names: Sequence[str], kinds: Iterable[LimitKind]
 
 
 def placed(account: AcmeAccount, order: Order) -> None:
-    """Count an order that the authority accepted under its limits."""
+    """Count an accepted order under the rate limits of the certificate authority."""
     count(account, order.names, kinds_of(order) & {LimitKind.ORDERS})
 
 
 def issued(account: AcmeAccount, order: Order) -> None:
-    """Count a certificate that the authority issued under its limits."""
+    """Count an issued certificate under the rate limits of the certificate authority."""
     count(account, order.names, kinds_of(order) & {LimitKind.DOMAIN, LimitKind.NAMES})
 
 

@@ -38,7 +38,7 @@ class Limit:
         return self.period / self.count
 
     def used(self, full_at: dt.datetime | None, now: dt.datetime) -> int:
-        """Return the number of tokens that are in use now."""
+        """Return how many of the `count` requests are used up at the time `now`."""
         if full_at is None or full_at <= now:
             return 0
         return min(self.count, math.ceil((full_at - now) / self.interval))

@@ -39,7 +39,7 @@ def exact_names(names: tuple[str, ...]) -> list[str]:
 
 def wildcard_names(names: tuple[str, ...]) -> list[str]:
     """Return the wildcard names that a certificate can have with DNS-01, in the form `*.example.com`.
-    `.example.com` is a wildcard name too.
+    `.example.com` counts as `*.example.com`.
     """
     kinds = [(server_names.kind(name), name.lower()) for name in names]
     return [name if kind == "leading" else f"*{name}" for kind, name in kinds if kind in ("leading", "dot")]

@@ -75,7 +75,7 @@ def order_execute(uuid: UUID) -> Attempt:
 
 
 class Course:
-    """Execution of one order while this worker owns it."""
+    """Execution of one order of a certificate while this worker owns it."""
 
     def __init__(self, order: Order, claim: Claim) -> None:
         self.order = order
@@ -196,7 +196,7 @@ class Course:
             self._prepare_twins(kind)
 
     def _await_limit(self) -> None:
-        """Raise Later until the time that the authority named in an error, to any order of the account."""
+        """Raise Later if the order has to wait for a rate limit of the certificate authority."""
         wait = limiting.wait_of(self.account, self.order)
         if wait is not None:
             self.save(started_at=None)  # this wait is not part of the time after which an order is given up

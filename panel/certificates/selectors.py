@@ -29,7 +29,7 @@ def dns_accounts_visible(user: User) -> QuerySet[DnsAccount]:
 
 
 def certificates_on_hosts() -> dict[Host, list[Certificate]]:
-    """Return the certificates that are files of a host, by host."""
+    """Return the certificates that Paddock reads from files on hosts, by host."""
     found: dict[Host, list[Certificate]] = {}
     for row in Certificate.objects.filter(host__isnull=False).select_related(
         "host__authority", "host__bastion__authority"

@@ -1,4 +1,4 @@
-"""Other sites that are affected by a site's certificate: sites with the same names on other hosts (twins), and users.
+"""Other sites that a site's certificate affects: twins (sites with its names on other hosts), and sites that use it.
 
 All hosts of a name serve a challenge, because the authority may connect to any of them (DNS with several addresses, or
 a virtual address). A renewed certificate is deployed first for the site that ordered it; other sites that use it follow

@@ -1,4 +1,4 @@
-"""Deployment of an issued certificate to the listeners of its site, and the way back."""
+"""Deployment of an issued certificate to the listeners of its site, and restoring of the previous certificate."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def names_of(automatic: AutomaticCertificate, live: Revision | None) -> list[str
 
 
 def certificate_name(site: Site) -> str:
-    """Return a name that no certificate has. It is part of the names of the files on the host."""
+    """Return an unused name for the site's certificate. It is part of the names of the files on the host."""
     stem = f"auto-{site.name}"[:60].rstrip("-")
     taken = set(Certificate.objects.filter(name__startswith=stem).values_list("name", flat=True))
     return next(name for name in chain((stem,), (f"{stem}-{n}" for n in count(2))) if name not in taken)
@@ -144,9 +144,8 @@ def is_deployed(order: Order) -> bool:
 
 
 def presented(order: Order) -> list[dict[str, str]]:
-    """Return the results of every listener of the certificate, as handshakes.problems.
-
-    ApplicationError if not deployed.
+    """Return the result of each listener of the certificate, in the form of handshakes.problems.
+    Raises ApplicationError if the site is no longer deployed.
     """
     site, certificate = order.automatic.site, order.automatic.certificate
     live = live_revision(site)

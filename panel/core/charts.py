@@ -104,7 +104,7 @@ class Chart:
 
 
 def svg(spec: Spec, label: str) -> str:
-    """Return the drawing as one <svg> element for a page; cached for a day by its content."""
+    """Draw a Vega-Lite specification as one <svg> element for a page; cached for a day by its content."""
     key = "chart:" + hashlib.sha256(json.dumps([spec, label], sort_keys=True).encode()).hexdigest()
     found: str | None = cache.get(key)
     if found is None:
@@ -126,7 +126,7 @@ def _draw(spec: Spec) -> str:
 
 
 def png(spec: Spec, scale: float) -> bytes:
-    """Return the drawing as a PNG image on white, `scale` times 72 dpi, for documents without SVG support."""
+    """Draw a Vega-Lite specification as PNG on white, `scale` times 72 dpi, for documents without SVG support."""
     config = {**_CONFIG, "background": "white"}
     whole = {"$schema": "https://vega.github.io/schema/vega-lite/v5.json", "config": config, **spec}
     with _drawing:
@@ -146,7 +146,7 @@ def _prepared(drawn: str, label: str, ident: str) -> str:
 
 
 def nominal(names: list[str], title: str | None = None) -> Spec:
-    """Return the encoding of color and dash by series, with one legend."""
+    """Return the Vega-Lite encoding of color and dash by series, with one legend."""
     scale = {"domain": names}
     is_short = len(names) <= 2 and all(len(name) <= _SHORT for name in names)
     legend = {"title": title, "orient": "bottom", "direction": "horizontal" if is_short else "vertical"}
@@ -172,7 +172,7 @@ def shapes(names: list[str]) -> Spec:
 
 
 def date_axis(times: list[datetime]) -> Spec:
-    """Return the encoding of the field `at` as a time axis in UTC.
+    """Return the Vega-Lite encoding of the field `at` as a time axis in UTC.
     Labels are days, or minutes if `times` span at most four days; few labels are printed.
     """
     is_long = max(times) - min(times) > timedelta(days=4)

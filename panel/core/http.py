@@ -20,7 +20,9 @@ class Request(HttpRequest):
 
 
 def is_foreign(request: HttpRequest) -> bool:
-    """Return whether a page of another site sent the request; with EventSource requests, browsers send cookies too."""
+    """Return whether a page of another site sent the request.
+    Needed because browsers send cookies with EventSource requests of other sites too.
+    """
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
         return True
     origin = request.headers.get("Origin")

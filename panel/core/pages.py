@@ -17,10 +17,10 @@ FEW = 1_000
 
 
 def unindexed(field: str) -> Coalesce:
-    """Return the field as an expression to sort by that no index matches.
+    """Return an expression to sort by the field without the help of an index.
 
-    For the first few of rows that may be rare: by the index of the order, the database expects to find them early, but
-    reads the index to its end, with a lookup for each row, if there are few or none.
+    For queries of the first few rows that may be rare. By an index of the order, the database expects to find them
+    early; if there are few or none, it reads the index to its end, with a lookup for each row.
     """
     return Coalesce(field, field)
 
@@ -29,9 +29,9 @@ class LongListPaginator(Paginator):  # type: ignore[type-arg] # not subscriptabl
     """Paginator of a query's rows, or of the first `most` rows.
 
     Counting stops at `most`, and each page first finds the keys of its rows, so that a page of a million rows costs the
-    database little more than a page of a thousand. At most FEW rows of a history are found without their order, because
-    a database that expects more of them reads all other rows along the index of the order. `keys` are the keys of the
-    rows in order, if a search has already found them.
+    database little more than a page of a thousand. If a history has at most FEW rows, they are found first and sorted
+    afterwards: a database that expects more of them reads along the index of the order, past all other rows. `keys` are
+    the keys of the rows in order, if a search has already found them.
     """
 
     def __init__(

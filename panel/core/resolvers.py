@@ -10,7 +10,7 @@ from panel.core.errors import ApplicationError
 
 
 def resolver(lifetime_s: float = 10.0) -> dns.resolver.Resolver:
-    """Return the resolver of the panel's host, or one with the servers in PADDOCK_DNS_RESOLVERS.
+    """Return a DNS resolver with the servers of the panel's host, or with those in PADDOCK_DNS_RESOLVERS.
     A query ends after `lifetime_s` seconds.
     """
     found = dns.resolver.Resolver(configure=not settings.DNS_RESOLVERS)

@@ -80,7 +80,9 @@ async def _made_in_turn(text: Generator[str, None, None]) -> AsyncIterator[str]:
 def region_view(
     is_readable: Callable[[Any, UUID], Awaitable[bool]], events: Callable[[UUID], AsyncIterator[str]]
 ) -> Callable[..., Coroutine[Any, Any, HttpResponse | StreamingHttpResponse]]:
-    """Build the view of a kind of event stream, for the panel's own pages and users with access to the object."""
+    """Build a view that streams events about an object.
+    It serves only the panel's own pages, for users who may read the object.
+    """
 
     @require_GET
     async def view(request: HttpRequest, uuid: UUID) -> HttpResponse | StreamingHttpResponse:

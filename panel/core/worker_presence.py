@@ -1,4 +1,4 @@
-"""Presence of workers in embedded mode, in which workers do not respond to Celery's broadcasts.
+"""Detection of running workers in embedded mode, in which workers do not respond to Celery's broadcasts.
 
 Each worker holds a shared lock of one file until its process ends, for whatever reason.
 """

@@ -116,7 +116,9 @@ def _added(request: HttpRequest, token: str) -> str:
 
 
 def _answered(request: HttpRequest, act: Callable[[], str | None]) -> HttpResponse:
-    """Call `act` and return its result in plain text; errors too, which the script prints."""
+    """Call `act` and return its result as plain text.
+    Errors become plain text with a 4xx status, which the script prints.
+    """
     try:
         return HttpResponse(act() or "", content_type=PLAIN)
     except ApplicationError:

@@ -52,7 +52,7 @@ class Change:
 
     @property
     def spec(self) -> AddressSpec:
-        """Configuration of the address to change; the draft, if hosts that lost the address earlier are cleaned."""
+        """Configuration of the address that this change is about: the new, else the applied, else the saved one."""
         return self.draft or self.former or draft_of(self.row)
 
     @property

@@ -70,7 +70,9 @@ def _is_reserved(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool
 
 
 class VirtualAddressHost(CheckedModel):
-    """A host that can have the virtual address. `address` is the host's own IP address, from which keepalived sends."""
+    """A host that can have the virtual address.
+    `address` is the host's own IP address, from which keepalived sends its messages to the other hosts.
+    """
 
     virtual_address = models.ForeignKey(VirtualAddress, on_delete=models.CASCADE, related_name="members")
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="virtual_addresses")

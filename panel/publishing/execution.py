@@ -76,7 +76,9 @@ class Target:
 
 
 def publication_execute(uuid: UUID) -> Attempt:
-    """Claim and execute one queued publication; errors are recorded, not raised. NOTHING if it could not be claimed."""
+    """Claim and execute one queued publication; errors are recorded, not raised.
+    Returns Attempt.NOTHING if the publication could not be claimed.
+    """
     claim = Claim(Publication)
     if not claim.take([uuid], started_at=timezone.now()):
         return Attempt.NOTHING

@@ -51,7 +51,7 @@ def check_ref(text: str) -> str:
 def fetched(text: str, ref: str, token: str, folder: Path, check: Callable[[], None]) -> tuple[Path, str]:
     """Fetch the revision `ref` of the repository `text` into the empty `folder`; return the tar archive and the commit.
 
-    `check` is called while git runs; an exception of it ends git. Raises ApplicationError with the reason if git fails.
+    `check` is called while git runs; if it raises, git is killed. Raises ApplicationError with the reason if git fails.
     """
     program = shutil.which("git")
     if program is None:

@@ -123,7 +123,7 @@ def again(request: Request, name: str, number: int) -> HttpResponse:
 
 
 def _again_url(request: Request, publication: Publication) -> str:
-    """Return the URL to request an ended publication without success again; "" if that is not possible."""
+    """Return the URL to publish the release of a failed or cancelled publication again; "" if not possible."""
     is_over = publication.is_finished and publication.status != JobStatus.SUCCEEDED
     if not is_over or publication.release is None or not may(request.user, Action.DEPLOY, publication.site.team):
         return ""

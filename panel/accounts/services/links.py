@@ -141,7 +141,7 @@ def _made(actor: User | None, user: User, kind: AccountLink.Kind) -> tuple[Accou
 
 
 def _mailed(link: AccountLink, path: str) -> NewLink:
-    """Mail the link if possible; the result tells an administrator, who has the link as well, why it was not mailed."""
+    """Mail the link if possible. A failure is not raised: the returned NewLink describes it."""
     user = link.user
     if not user.email:
         return NewLink(link, path, _("The account has no mail address, so nothing was sent."), is_sent=False)

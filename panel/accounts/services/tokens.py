@@ -80,8 +80,7 @@ def token_revoke(*, actor: User, token: ApiToken) -> ApiToken:
 
 def address_allowed(token: ApiToken, address: str) -> bool:
     """Return whether `address` may use the token.
-
-    No list permits all addresses; an empty or damaged list permits none.
+    `token.addresses` is None for all addresses; an empty or damaged list permits none.
     """
     if token.addresses is None:
         return True

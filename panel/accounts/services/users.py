@@ -63,7 +63,7 @@ def _assign(user: User, values: dict[str, object]) -> None:
 
 
 def _keep_an_admin(user: User) -> None:
-    """Raise ApplicationError if `user` was the last administrator: without one, nobody could restore access."""
+    """Raise ApplicationError if no active administrator would remain after the change of `user`."""
     others = User.objects.filter(role=Role.ADMIN, is_active=True).exclude(pk=user.pk)
     if (user.role != Role.ADMIN or not user.is_active) and not others.exists():
         raise ApplicationError(

@@ -40,7 +40,7 @@ def admin_required(view: Callable[..., HttpResponse]) -> Callable[..., HttpRespo
 
 
 def submit(form: forms.Form, change: Callable[[dict[str, Any]], R]) -> R | None:
-    """Return `change(cleaned_data)` if the form is valid, otherwise None.
-    Errors of the service are added to the form, also with None; then show the form again.
+    """Return `change(cleaned_data)` if the form is valid and `change` succeeds, otherwise None.
+    Errors of the service are added to the form, so that it can be shown again.
     """
     return attempt(form, lambda: change(form.cleaned_data)) if form.is_valid() else None

@@ -42,7 +42,7 @@ def put(order: Order | None, dns: DnsAccount, values: Mapping[str, Sequence[str]
 
 def unseen(rows: Iterable[ChallengeRecord]) -> list[str]:
     """Wait until every authoritative server responds with the records.
-    Return sentences about the servers that do not within SEEN_TIMEOUT_S.
+    Return sentences about the servers that do not have them after SEEN_TIMEOUT_S.
     """
     by_name: dict[str, list[str]] = {}
     for row in rows:

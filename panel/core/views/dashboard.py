@@ -68,7 +68,7 @@ def _figures(user: User) -> dict[str, int]:
 
 
 class _Step(NamedTuple):
-    """A first step in an empty panel. `figure` is the count of its objects; 0 means that the step is still open."""
+    """A first step in an empty panel. `figure` names the figure that counts its objects; 0 means a step still to do."""
 
     title: Text
     detail: Text

@@ -42,7 +42,7 @@ class Command(BaseCommand):
 
     def reach_database(self) -> None:
         """Raise CommandError with the driver's message if the database is unavailable.
-        Not with the message of the connection pool, which only mentions its timeout.
+        The message of the connection pool would only mention its timeout.
         """
         own = connection.copy()
         own.settings_dict.get("OPTIONS", {}).pop("pool", None)
@@ -58,7 +58,7 @@ class Command(BaseCommand):
 
     def check_keys(self) -> None:
         """Raise CommandError if the encryption keys do not decrypt the stored secrets.
-        For example after a restore without the folder `secrets`; otherwise pages of hosts would fail later.
+        This happens after a restore without the folder `secrets`; pages of hosts would fail later.
         """
         for model, names in encrypted_fields():
             for name in names:
