@@ -34,7 +34,7 @@ def _faulty() -> QuerySet[Certificate]:
 
 
 def _live(**due: dt.datetime) -> QuerySet[SiteState]:
-    """Select the states of deployed sites, filtered by `due`."""
+    """Select the states of deployed sites; `due` are further lookups of the query."""
     return SiteState.objects.filter(status__in=DEPLOYED, **due)
 
 

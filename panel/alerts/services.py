@@ -1,4 +1,4 @@
-"""Services for alert mails: each subscribed user gets one when an alert is new or resolved.
+"""Services for alert mails: each subscribed user gets a mail when an alert is new or resolved.
 
 Sent alerts are recorded after the mail server accepted the mail. If a worker dies in between, they are sent again; none
 is lost.

@@ -56,8 +56,8 @@ def twins_of(site: Site) -> list[tuple[Site, Revision]]:
 
 
 def challenges_serve(site: Site, serves: bool, tls_port: int = 0) -> None:
-    """Set whether the site and its twins serve challenges after their next deployment; with a port, over TLS too.
-    Twins that have automatic HTTPS themselves are not changed.
+    """Set whether the site and its twins (see `twins_of`) serve challenges after their next deployment.
+    With `tls_port`, they also serve challenges over TLS. Twins that have automatic HTTPS themselves are not changed.
     """
     twins = [twin for twin, _revision in twins_of(site)]
     own = set(AutomaticCertificate.objects.filter(site__in=twins).values_list("site", flat=True))
@@ -91,7 +91,7 @@ def has_other_changes(site: Site, revision: Revision) -> bool:
 
 
 def twins_put(site: Site, kind: ChallengeKind, files: Mapping[str, str]) -> list[str]:
-    """Write challenge files on the hosts of the twins; return the problems.
+    """Write challenge files on the hosts of the twins (see `twins_of`); return the problems.
     Problems are not fatal: the authority may reach another host, for example by a virtual address.
     """
     problems = []

@@ -21,7 +21,7 @@ _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?")
 
 
 def _faults(check: Callable[[], None], found: words.Found) -> words.Found:
-    """Return `found` with the errors that `check` raises added."""
+    """Add the errors that `check` raises to `found`, and return the result."""
     try:
         check()
     except ValidationError as error:

@@ -115,7 +115,9 @@ def user_of_session(session_key: str) -> AbstractBaseUser | None:
 
 
 async def _while_allowed(events: AsyncIterator[str], is_allowed: Callable[[], Awaitable[bool]]) -> AsyncIterator[str]:
-    """Yield the events until `is_allowed` returns false; it is called before each event, and every RECHECK_S."""
+    """Yield the events until `is_allowed` returns false.
+    It is called before each event, and every RECHECK_S seconds in between.
+    """
     following = asyncio.ensure_future(anext(events))
     try:
         while True:

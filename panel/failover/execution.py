@@ -133,7 +133,7 @@ def _look(change: Change) -> None:
 
 
 def _former(change: Change, others: list[AddressSpec], host: Host, seen: Observation) -> str | None:
-    """Render the host's file from before this change, also after a killed attempt; None if it cannot be rendered."""
+    """Render the host's keepalived file from before this change, also after a killed attempt; None if not possible."""
     specs = [*others, change.former] if change.former else others
     if any(one not in seen.addresses for one in _own_addresses(specs, host)):
         return None

@@ -18,7 +18,7 @@ TIMEOUT_S = 20.0
 
 
 def host_observed(host: Host, agent: Session) -> None:
-    """Read and store the state of keepalived if the host has a virtual address; an observer of host checks.
+    """Read and store the state of keepalived if the host has a virtual address; called whenever a host is observed.
 
     Raises RemoteError if the host does not respond; an error of the agent's operation is stored.
     """

@@ -115,7 +115,7 @@ def _progress(parts: Sequence[Part], waits: Sequence[Part]) -> str:
 
 
 def left(part: Part) -> str:
-    """Return the reason why the new configuration is still on this host; "" if it is not."""
+    """Return the reason why the host of the part still has the new configuration; "" if it does not."""
     host = part.deployment.host.name
     if part.undo is not None and part.undo.status in _BAD:
         return f"{host}: {part.undo.error or part.undo.status_words}"

@@ -22,7 +22,8 @@ _PLACE = ("host", "port", "username")
 @transaction.atomic
 def mail_server_set(*, actor: User, password: str = "", **values: Any) -> MailServer:
     """Store the mail server; raise ValidationError for invalid values.
-    An empty password keeps the stored one, unless server, port, or user name change: it would be sent elsewhere.
+    An empty password keeps the stored one, unless server, port, or user name change: the stored password must not be
+    sent elsewhere.
     """
     require(actor, Action.ADMINISTER)
     row = MailServer.objects.select_for_update().first() or MailServer()

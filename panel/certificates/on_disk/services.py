@@ -26,8 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 def certificates_observed(host: Host, agent: Session) -> None:
-    """Read the host's certificates if the last attempt was EVERY ago; an observer of host checks.
-
+    """Read the host's certificates if the last attempt was at least EVERY ago; called whenever a host is observed.
     Raises ConnectionLost.
     """
     if not CertificateReading.objects.filter(host=host, tried_at__gt=timezone.now() - EVERY).exists():
