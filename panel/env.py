@@ -88,7 +88,6 @@ def networks(name: str) -> list[str]:
 
 def database(url: str, at_once: int) -> dict[str, object]:
     """Return Django's database settings for `sqlite:///path` or `postgres://user:password@host:port/name`.
-
     `at_once` is the maximum number of connections of one process. PostgreSQL may have several hosts, `a:5432,b:5432`:
     connections go to the host that accepts writes (libpq, "Specifying Multiple Hosts").
     """
