@@ -62,9 +62,8 @@ _ATTRIBUTES = re.compile(rf"(?:\{{%.*?%\}}|\{{\{{.*?\}}\}}|{_VALUE}|[^\s'\"{{]|\
 
 @dataclass(frozen=True)
 class Token:
-    """A part of a template. `kind` tells how it affects line breaks.
-    It is open or close (a block-level element), start, middle or end (a control tag), inline, or space, among others.
-    """
+    """A part of a template. `kind` tells how it affects line breaks: open or close (of a block-level element), start,
+    middle or end (of a control tag), inline, space, and others."""
 
     text: str
     kind: str
@@ -224,9 +223,7 @@ _PIECE = re.compile(
 
 
 def pieces_of(line: str) -> Iterator[tuple[str, str]]:
-    """Yield (break, text) for the parts of a line.
-    `break` is " " or ">" if a line may start before the text, otherwise "" or "_".
-    """
+    """Yield (break, text) for the parts of a line; `break` is " " or ">" if a line may start before the text."""
     gap = ""
     for match in _PIECE.finditer(line):
         text = match.group()
@@ -260,10 +257,8 @@ _CONTROL = re.compile(r"\{% *(end)?(if|for|with|elif|else|empty)\b")
 
 
 def with_soft_breaks(pieces: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Replace the break by "~" where a line may start because browsers drop the whitespace.
-    That is next to other whitespace, at the start and end of block-level elements, and within control tags that start
-    or end there.
-    """
+    """Replace the break by "~" where a line may start because browsers drop the whitespace: next to other whitespace,
+    at the start and end of block-level elements, and within control tags that start or end there."""
     texts = [text for _, text in pieces]
     gaps = [gap for gap, _ in pieces]
     before = whitespace(texts, gaps, is_block_start)
@@ -300,9 +295,7 @@ def whitespace(texts: list[str], gaps: list[str], is_border: Callable[[list[str]
 
 
 def is_block_start(texts: list[str], number: int) -> bool:
-    """Return whether the piece ends the start tag of a block-level element.
-    Cells of tables that may be empty are excluded, because they would no longer be empty.
-    """
+    """Return whether the piece ends the start tag of a block-level element, except of cells that may be empty."""
     opens = next((text for text in reversed(texts[:number]) if text.startswith("<")), "")
     return texts[number] == ">" and drops_whitespace(opens[1:], texts)
 

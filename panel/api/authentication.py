@@ -44,7 +44,7 @@ class BearerAuthentication(BaseAuthentication):
 
 class PanelSessionAuthentication(SessionAuthentication):
     """Authentication with the panel's session cookie.
-    A session exists only after two-factor authentication; unsafe methods need the header X-CSRFToken.
+    Users are signed in only after two-factor authentication; unsafe methods need the header X-CSRFToken.
     """
 
 

@@ -115,7 +115,7 @@ class ApiMixin(APIView):
         return _TRUTH[raw]
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Handle the request; with dry_run=true, in a transaction that is rolled back, with its on-commit actions."""
+        """Handle the request; with dry_run=true, in a transaction that is rolled back, without on-commit actions."""
         name = (request.method or "").lower()
         handler = getattr(self, name, None)
         if handler is not None and "dry_run" in request.GET and request.method not in SAFE:
