@@ -17,10 +17,10 @@ FEW = 1_000
 
 
 def unindexed(field: str) -> Coalesce:
-    """Return an expression to sort by the field without the help of an index.
+    """Return the field as a sort expression that no index matches, so that the database filters first and sorts then.
 
-    For queries of the first few rows that may be rare. By an index of the order, the database expects to find them
-    early; if there are few or none, it reads the index to its end, with a lookup for each row.
+    For queries of the first few rows where few rows match: with an index of the order, the database expects to find
+    them early, and reads the index to its end, with a lookup for each row.
     """
     return Coalesce(field, field)
 
