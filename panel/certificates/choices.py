@@ -29,7 +29,7 @@ class ChallengeKind(models.TextChoices):
 
 
 class LimitKind(models.TextChoices):
-    """Kinds of rate limits of certificate authorities; each kind counts something else."""
+    """Kinds of rate limits of certificate authorities: orders, certificates per domain or names, failures."""
 
     ORDERS = "orders", _("Orders of the account")
     DOMAIN = "domain", _("Certificates for the domain")

@@ -85,7 +85,7 @@ class CheckedModel(models.Model):
         validate_unique: bool = True,
         validate_constraints: bool = True,
     ) -> None:
-        """Validate like Django, but validate each field only once, because that costs a query per foreign key."""
+        """Validate like Django, but each field only once: a second time would cost a query per foreign key."""
         excluded = set(exclude or ())
         try:
             self.clean_fields(exclude=excluded)
