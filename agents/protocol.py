@@ -122,13 +122,14 @@ class EngineControl:
 
 @dataclass(frozen=True)
 class Probe:
-    """A request sent before and after a change, and compared (agents/host/verdict.py).
+    """A request that the agent sends before and after a change; the two responses are compared
+    (agents/host/verdict.py).
 
     `kind`: health | location | address (of the access log) | takeover | other (site). `was`: [address, port] before the
-    change, if different; `fresh`: no server handled it before; `seen`: observation before, from another host. `status`,
-    `text` and `headers` are expected and sent; `intended` are statuses requested by the new configuration, never worse.
-    `new`: the location is new, so its application may not run yet. `required`: trouble undoes the change even without
-    an observation before. `exact`: the status must not change.
+    change, if different; `fresh`: no server handled this request before; `seen`: observation before, from another host.
+    `text` and `headers` are those expected and sent; `intended` are statuses requested by the new configuration, never
+    worse. `new`: the location is new, so its application may not run yet. `required`: trouble undoes the change even
+    without an observation before. `exact`: the status must not change.
     """
 
     address: str  # address to connect to: 127.0.0.1
@@ -156,7 +157,9 @@ class Probe:
 
 @dataclass(frozen=True)
 class ApplyRequest:
-    """A transaction: complete, or nothing. A repeated transaction id returns the first result."""
+    """Request for a transaction: all of its changes are applied, or none. A repeated transaction id returns the first
+    result.
+    """
 
     transaction: str
     roots: list[str]  # every path must be below one of these, with symbolic links resolved
@@ -171,9 +174,11 @@ class ApplyRequest:
 
 @dataclass(frozen=True)
 class StepEvent:
-    """One step, streamed at its start and end, or only at its end, up to a tenth of a second late; the last ones are
-    only in the result, which contains all. `name`: check, lock, journal, stage, test, switch, reload, probe, undo,
-    prove.
+    """One step of a transaction, as the agent reports it.
+
+    `name`: check, lock, journal, stage, test, switch, reload, probe, undo, prove. Events are sent at the start and end
+    of a step, or only at its end, up to a tenth of a second late. The last steps are only in ApplyResult, which
+    contains all.
     """
 
     name: str
@@ -196,7 +201,7 @@ class ApplyResult:
 
 @dataclass(frozen=True)
 class BenchRequest:
-    """Run one load tool once. `target` must be one of `allowed` (the host's own listeners of managed sites)."""
+    """Request to run one load tool once. `target` must be one of `allowed`, the listeners of managed sites."""
 
     argv: list[str]
     target: str  # host:port
@@ -232,7 +237,9 @@ class BenchResult:
 
 @dataclass(frozen=True)
 class TestbedServer:
-    """One private instance; its files are in the folder `name` of the test bed, its configuration in `server.conf`."""
+    """One private server of a test bed; its files are in the test bed's folder `name`, its configuration is
+    `server.conf`.
+    """
 
     name: str
     kind: str  # nginx | native | apache | openlitespeed | php-fpm | lsphp | mariadb
@@ -243,13 +250,13 @@ class TestbedServer:
 
 @dataclass(frozen=True)
 class TestbedRequest:
-    """Start a test bed, keep it until `end` (or until the channel closes), stop it.
+    """Request to start a test bed, keep it until `end` (or until the channel closes), and stop it.
 
     Events: {"state": "files" | "network" | "server" | "up", ...}; "up" has {"folder", "servers": {name: {"pid"}},
-    "network": the link's measurements, "namespaces": the test bed's kernel namespaces, "tick": its time by the host's
-    clock, "boot": the host's boot}. Result: {"left": remaining parts, usually none, "logs": {server: its last output}}.
-    The action `left` reports on a test bed whose agent died: {"namespaces", "tick", "boot"} -> {"left", "boot": the
-    current one, "removed": deleted folders}. `watch` samples {"trees", "hz"} until `watched` is requested.
+    "network": the link's measurements, "namespaces": the test bed's kernel namespaces, "tick": the test bed's start by
+    the host's clock, "boot": the host's boot}. Result: {"left": remaining parts, usually none, "logs": {server: last
+    output}}. The action `left` reports on a test bed whose agent died: {"namespaces", "tick", "boot"} -> {"left",
+    "boot": the current one, "removed": deleted folders}. `watch` samples {"trees", "hz"} until `watched` is requested.
     """
 
     id: str
@@ -269,7 +276,7 @@ class TestbedRequest:
 
 
 def plain(value: Any) -> Any:
-    """A dataclass as JSON values; other values are passed on without the copy that dataclasses.asdict makes."""
+    """Convert a dataclass to JSON values; pass other values on without the copy that dataclasses.asdict makes."""
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     if dataclasses.is_dataclass(value):

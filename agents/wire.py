@@ -1,7 +1,7 @@
-"""JSON lines in both directions: the part of the protocol that the agent needs.
+"""Encode and decode protocol messages as JSON lines; the agent needs no other part of the protocol.
 
-The agent imports this module and not protocol.py, whose dataclasses the panel alone uses. Standard library only,
-Python 3.8.
+The agent imports this module and not protocol.py, whose dataclasses the panel alone uses. Standard library only, Python
+3.8.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ loads = json.loads
 
 
 def encode(message: dict[str, Any]) -> bytes:
-    """One line, including the newline."""
+    """Return the message as one line of JSON, including the newline."""
     return dumps(message).encode("ascii") + b"\n"
 
 
 def decode(line: bytes, limit: int = MAX_LINE_BYTES) -> dict[str, Any]:
-    """The object on one line; ValueError if it is invalid, too long, too deep, or of another version."""
+    """Return the JSON object on one line; raise ValueError if the line is invalid, too long, too deep, or of another
+    version.
+    """
     if len(line) > limit:
         raise ValueError("a line of %d bytes is over the limit of %d" % (len(line), limit))
     try:

@@ -1,5 +1,4 @@
-"""Forbidden destination addresses: metadata services of clouds, and link-local addresses. The panel uses this module
-too.
+"""Forbidden destination addresses: metadata services of clouds, and link-local addresses; shared by agent and panel.
 
 Addresses are checked in every notation of inet_aton(3) (0xa9fea9fe, 2852039166, 0251.0376.43518). For IPv6 addresses
 the embedded IPv4 address is checked too: mapped, compatible, translated (NAT64, RFC 6052 and 8215), 6to4 (RFC 3056),
@@ -39,7 +38,9 @@ _MOST_FORMS = 4
 
 
 def packed(text: str) -> bytes | None:
-    """The 4 or 16 bytes of an address in any notation, ignoring brackets and a zone (%eth0); None: not an address."""
+    """Return the 4 or 16 bytes of an IP address in any notation, without brackets and zone (%eth0); None if not an
+    address.
+    """
     text = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     text = text.split("%", 1)[0]
     if not text or not text.isascii() or not text.isprintable() or " " in text:
@@ -53,12 +54,12 @@ def packed(text: str) -> bytes | None:
 
 
 def written(address: bytes) -> str:
-    """Address in its usual notation."""
+    """Return the usual notation of an IP address of 4 or 16 bytes."""
     return str(socket.inet_ntop(socket.AF_INET if len(address) == 4 else socket.AF_INET6, address))
 
 
 def carried(address: bytes) -> list[bytes]:
-    """IPv4 addresses embedded in an IPv6 address; none for IPv4."""
+    """Return the IPv4 addresses embedded in an IPv6 address, as 4 bytes each; an empty list for an IPv4 address."""
     if len(address) != 16:
         return []
     found: List[bytes] = []
@@ -87,8 +88,8 @@ def _known() -> Dict[bytes, str]:
 
 
 def why_refused(text: str) -> str:
-    """Reason why an address or name is forbidden, to follow the words "it is"; "" if it is allowed
-    or an ordinary name.
+    """Return why an address or name is forbidden, as words that follow "it is"; "" if it is allowed or an ordinary
+    name.
     """
     if text.lower().rstrip(".") in _NAMES:
         return "the name of a cloud's metadata service"
@@ -106,7 +107,9 @@ def why_refused(text: str) -> str:
 
 
 def resolved(name: str, port: int = 0) -> list[Tuple[Any, ...]]:
-    """Result of getaddrinfo(3) for TCP. OSError if the name is unknown or resolves to a forbidden address."""
+    """Resolve a name for TCP by getaddrinfo(3). Raise OSError if the name is unknown or resolves to a forbidden
+    address.
+    """
     host = name.encode("ascii") if name.isascii() else name  # as a str, an empty or long label is a UnicodeError
     found: List[Tuple[Any, ...]] = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)
     for entry in found:
@@ -117,4 +120,4 @@ def resolved(name: str, port: int = 0) -> list[Tuple[Any, ...]]:
 
 
 class Refused(OSError):
-    """A forbidden name or address."""
+    """Error for a name or address that is forbidden as a destination."""

@@ -1,7 +1,7 @@
-"""Current responses of this host's sites: status, body hash, encoding. Used to compare servers.
+"""Request pages of this host's sites and report status, body hash and encoding, to compare web servers.
 
-HTTP/1.1 directly to the listener. Certificates are not verified, because the content is compared and the listener is an
-address of this host.
+Requests are HTTP/1.1, directly to the listener. Certificates are not verified, because the content is compared and the
+listener is an address of this host.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _READ = ("", "identity", "gzip")
 
 
 class _Connection(http.client.HTTPConnection):
-    """Connection to the listener's address, with the site's name in TLS and the Host header."""
+    """HTTP connection to the listener's address, with the site's name in TLS and the Host header."""
 
     def __init__(self, asked: Dict[str, Any]) -> None:
         super().__init__(asked["host"], asked["port"], timeout=_TIMEOUT_S)
@@ -56,10 +56,12 @@ class _Connection(http.client.HTTPConnection):
 
 
 def answer(asked: Dict[str, Any], found_testbed: Optional[List[str]] = None) -> Dict[str, Any]:
-    """{"status", "sha256", "bytes", "encoding", "type", "start", "headers"}, or {"error"} without a response.
+    """Send one request and return {"status", "sha256", "bytes", "encoding", "type", "start", "headers"} of its
+    response.
 
-    Hash, size and `start` (beginning of a text, "" otherwise) are of the decompressed body, because servers compress
-    differently. `headers` are those set by the configuration, with names in lower case.
+    Without a response: {"error"}. Hash, size and `start` (the beginning of a text, "" otherwise) are those of the
+    decompressed body, because servers compress differently. `headers` are those set by the configuration, with names in
+    lower case.
     """
     method = _permitted_method(asked, found_testbed)
     connection = _Connection(asked)
@@ -92,8 +94,8 @@ def answer(asked: Dict[str, Any], found_testbed: Optional[List[str]] = None) -> 
 
 
 def _permitted_method(asked: Dict[str, Any], found_testbed: Optional[List[str]]) -> str:
-    """The method of the request. Refusal if it is another than `METHODS`, or goes to no listener of this host or of the
-    test bed.
+    """Return the method of the request. Raise Refusal if the method is not in `METHODS`, or if the address is not a
+    listener of this host or of the test bed.
     """
     place = ("[%s]:%d" if ":" in asked["address"] else "%s:%d") % (asked["address"], asked["port"])
     if found_testbed is None:
@@ -114,7 +116,7 @@ def _response(connection: _Connection, asked: Dict[str, Any], method: str) -> ht
 
 
 class _Body(NamedTuple):
-    """A decompressed body; reading ends when `size` is above `MAX_BODY`."""
+    """Hash, size and beginning of a decompressed body; reading ends when `size` is above `MAX_BODY`."""
 
     sha256: str
     size: int
@@ -133,7 +135,7 @@ def _body(response: http.client.HTTPResponse, encoding: str) -> _Body:
 
 
 def _content(response: http.client.HTTPResponse, encoding: str) -> Iterator[bytes]:
-    """Decompressed body in pieces; gzip data may have several members (RFC 1952 2.2)."""
+    """Yield the decompressed body in pieces; gzip data may have several members (RFC 1952 2.2)."""
     unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16) if encoding == "gzip" else None
     while True:
         chunk = response.read(_CHUNK)
@@ -163,11 +165,11 @@ def _decided(headers: Any) -> Dict[str, str]:
 
 
 def run(args: Dict[str, Any], emit: Callable[[Dict[str, Any]], None], cancelled: threading.Event) -> Dict[str, Any]:
-    """{"requests": [{"address", "port", "host", "host_header", "path", "tls", "gzip"}]} -> {"answers": [...]}.
+    """Send requests to the host's own web servers and report the responses.
 
-    A request may have a "method" other than GET, without a body.
-
-    With "testbed" the requests run inside that test bed, next to its servers, so a slow link has no effect.
+    {"requests": [{"address", "port", "host", "host_header", "path", "tls", "gzip"}]} -> {"answers": [...]}, each as
+    `answer` returns. A request may have a "method" other than GET, without a body. With "testbed" the requests run
+    inside that test bed, next to its servers, so a slow link has no effect.
     """
     requests = args.get("requests", [])
     if len(requests) > MAX_REQUESTS:

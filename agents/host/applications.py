@@ -1,4 +1,4 @@
-"""Predefined applications of test beds: the packages they need, and their installation on request.
+"""Predefined applications of test beds: required packages, and their installation on request.
 
 Package names are defined only here: the panel requests an application, not a package. The packages are listed first;
 then exactly these are installed.
@@ -32,7 +32,7 @@ OPTIONS: List[str] = []  # additional apt options, for tests with their own dist
 
 
 def version() -> str:
-    """Version of the distribution's WordPress, "" if WordPress or a required package is missing."""
+    """Return the version of the distribution's WordPress; "" if WordPress or a required package is missing."""
     if missing():
         return ""
     with open(os.path.join(SOURCE, "wp-includes", "version.php"), encoding="utf-8", errors="replace") as file:
@@ -41,7 +41,7 @@ def version() -> str:
 
 
 def missing() -> List[str]:
-    """Missing requirements of a test bed with WordPress, in words."""
+    """Return, in words, what a test bed with WordPress needs and this host lacks."""
     found = [] if os.path.isfile(os.path.join(SOURCE, "wp-load.php")) else ["WordPress"]
     if not glob.glob(SOURCE + "/wp-content/themes/*/style.css"):
         found.append("a theme of WordPress")
@@ -55,7 +55,7 @@ def missing() -> List[str]:
 
 
 def database() -> str:
-    """Path of MariaDB's server program."""
+    """Return the path of MariaDB's server program; "" if there is none."""
     return commands.find("mariadbd") or commands.find("mysqld")
 
 
@@ -64,11 +64,12 @@ def tables() -> str:
 
 
 def run(args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[str, Any]:
-    """{"name", "action": plan | install, "plan": result of a plan} -> {"packages": [{"name", "version", "was"}] to
-    install or upgrade, or already done, "removed": [names] to remove, "bytes": download size, "command": the command}.
-    Empty "packages": everything is installed.
+    """List or install the packages of an application.
 
-    `install` takes `plan` as {"packages", "removed"}, and refuses (`drift`) if the plan would now be different.
+    {"name", "action": plan | install, "plan": result of a plan} -> {"packages": [{"name", "version", "was"}] to install
+    or upgrade, or already done, "removed": [names] to remove, "bytes": download size, "command": the command}. Empty
+    "packages": everything is installed. `install` takes `plan` as {"packages", "removed"}, and refuses (`drift`) if the
+    plan would now be different.
     """
     wanted = PACKAGES.get(str(args.get("name")))
     if wanted is None:
@@ -120,7 +121,7 @@ def _argv(words: List[str]) -> List[str]:
 
 
 def _apt(words: List[str], seconds: float) -> str:
-    """Output of apt-get; Refusal with its message if it failed."""
+    """Run apt-get and return its output; raise Refusal with that output if it failed."""
     # Packages' questions get their default answer; needrestart neither asks nor restarts services.
     quiet = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "1", "LC_ALL": "C"}
     done = commands.run(_argv(words), quiet, timeout_s=seconds)
@@ -130,20 +131,22 @@ def _apt(words: List[str], seconds: float) -> str:
 
 
 def _version(package: str) -> str:
-    """Installed version, "" if the package is not completely installed."""
+    """Return the installed version of a Debian package; "" if the package is not completely installed."""
     query = ["dpkg-query", *_admin(), "--show", "--showformat=${db:Status-Status} ${Version}", package]
     status, _, version = commands.run(query).output.partition(" ")
     return version if status == "installed" else ""
 
 
 def _admin() -> List[str]:
-    """Option for dpkg's database if apt uses another folder."""
+    """Return dpkg's option for the folder of its database if OPTIONS make apt use another folder; otherwise an empty
+    list.
+    """
     prefix = "Dir::State::status="
     return ["--admindir=" + os.path.dirname(text[len(prefix) :]) for text in OPTIONS if text.startswith(prefix)]
 
 
 def _theme(packages: Any) -> List[str]:
-    """The first theme that WordPress recommends, unless one of them is installed."""
+    """Return the first theme that the WordPress package recommends; an empty list if such a theme is installed."""
     if "wordpress" not in packages:
         return []
     shown = commands.run(["apt-cache", *OPTIONS, "depends", "wordpress"]).output

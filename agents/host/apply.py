@@ -1,4 +1,4 @@
-"""Apply a set of file changes as one transaction; see transaction.py."""
+"""Operation `apply`: carry out a set of file changes as one transaction (transaction.py)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from agents.host.transaction import Transaction
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """ApplyRequest -> ApplyResult. A repeated transaction returns its first result and does nothing."""
+    """Carry out an ApplyRequest and return an ApplyResult. A repeated transaction returns its first result and does
+    nothing.
+    """
     request = Request(args)
     return run_request(request, emit, cancelled)
 

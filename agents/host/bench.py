@@ -1,4 +1,4 @@
-"""Run one load tool once, against this host's own sites only, and record its costs.
+"""Run one load tool once, against this host's own sites only, and record its output and CPU use.
 
 The panel sends an argv list; no shell is involved. `{workdir}` in an argument is replaced by a private folder that
 exists during the run, for input and output files.
@@ -67,7 +67,9 @@ end
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """BenchRequest -> BenchResult (agents/protocol.py); Refusal before the start if the request is not allowed."""
+    """Run the load tool of a BenchRequest; return a BenchResult (agents/protocol.py). Raise Refusal before the start if
+    the request is not allowed.
+    """
     request = Request(args)
     found_testbed = testbed.find(request.testbed) if request.testbed else None
     address, port = (
@@ -99,8 +101,8 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 
 
 def _program(request: Request, found_testbed: testbed.Testbed | None, workdir: str) -> str:
-    """Path of the load tool: the host's own, that of the test bed, or the uploaded one, copied to a folder where nobody
-    else can replace it. Refusal if there is none.
+    """Return the path of the load tool: the host's own, that of the test bed, or the uploaded one, copied to a folder
+    where nobody else can replace it. Raise Refusal if the tool is missing.
     """
     name = request.argv[0]
     if found_testbed is not None and name == load_tools.BUNDLED:
@@ -150,7 +152,7 @@ def raise_file_limit() -> int:
 
 
 class _Tool:
-    """The load tool as a process group, with its output in files, because a full pipe would slow it down."""
+    """Running load tool as a process group. Its output goes to files, because a full pipe would slow the tool down."""
 
     def __init__(self, request: Request, binary: str, workdir: str, address: str, port: int) -> None:
         self.workdir = workdir
@@ -169,7 +171,7 @@ class _Tool:
         self.stopped = ""
 
     def start(self) -> int:
-        """Start the tool. It dies with the agent if the host has setpriv(1), and always at its time limit."""
+        """Start the tool and return its process id. The tool dies with the agent if the host has setpriv(1)."""
         setpriv = shutil.which("setpriv")
         prefix = [setpriv, "--pdeathsig=KILL", "--"] if setpriv else []
         with open(self._path("stdout"), "wb") as out, open(self._path("stderr"), "wb") as err:
@@ -185,7 +187,7 @@ class _Tool:
         return self.process.pid
 
     def poll(self) -> bool:
-        """Return whether the tool has ended. wait4 also reports its CPU time, including its children."""
+        """Return whether the tool has ended; if so, record its exit code and its CPU time, including its children."""
         assert self.process is not None
         if self.exit_code is not None:
             return True
@@ -198,7 +200,9 @@ class _Tool:
         return True
 
     def stop(self, why: str) -> None:
-        """Send TERM to the whole group, KILL after a moment; return when the tool has ended."""
+        """Send SIGTERM to the tool's process group, then SIGKILL after _GRACE_S seconds; return when the tool has
+        ended.
+        """
         assert self.process is not None
         self.stopped = why
         self._signal(signal.SIGTERM)
@@ -210,7 +214,7 @@ class _Tool:
             time.sleep(0.02)
 
     def sweep(self) -> None:
-        """Kill remaining processes of the group."""
+        """Kill the processes that remain in the tool's process group."""
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: int) -> None:
@@ -226,7 +230,9 @@ class _Tool:
 
 
 def read_text(path: str) -> str:
-    """Content of a file, "" if the tool did not write it; longer files are cut with a note."""
+    """Return the content of a file, "" if the tool did not write the file; cut longer content at MAX_OUTPUT_BYTES with
+    a note.
+    """
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_OUTPUT_BYTES + 1)
@@ -271,7 +277,7 @@ def _load(
     emit: Emit,
     cancelled: threading.Event,
 ) -> tuple[float, float]:
-    """Run the load tool, add the phase, and return the times of its start and end."""
+    """Run the load tool, add the phase "load", and return the Unix times of the tool's start and end."""
     if _counts_whole_seconds(tool.argv):
         # siege adds its -t to a clock in whole seconds (timer.c): started late in a second, a one-second load would
         # last a few milliseconds.
@@ -297,13 +303,13 @@ def _counts_whole_seconds(argv: list[str]) -> bool:
 
 
 def _is_full(folder: str) -> bool:
-    """Return whether the file system is full; root may also use reserved blocks."""
+    """Return whether the file system of a folder is full for this process; root may also use reserved blocks."""
     found = os.statvfs(folder)
     return (found.f_bfree if os.geteuid() == 0 else found.f_bavail) == 0
 
 
 def _idle(sampler: Sampler, seconds: float, phases: list[list[Any]], cancelled: threading.Event) -> None:
-    """Sample without load, so that charts show where the load begins and ends."""
+    """Sample CPU and memory without load, so that charts show where the load begins and ends."""
     begin = sampler.now()
     while True:
         wait = sampler.tick()

@@ -1,7 +1,8 @@
-"""The most requested URLs of a site, from the end of its access log.
+"""Find the most requested URLs of a site at the end of its access log.
 
-Visitors influence that log, so the result is only a hint: a path counts if its response was successful, without its
-query, and not if a part looks like a secret, such as a link to reset a password. Only GET and HEAD requests count.
+Visitors influence that log, so the result is only a hint. Only GET and HEAD requests with a successful response count,
+by their path without the query. A path with a part that looks like a secret, such as a link to reset a password, does
+not count.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ _FILES = (".css", ".js", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".ico
 
 
 def addresses(path: str, roots: list[str], most: int) -> list[str]:
-    """Most requested paths first; empty for an unreadable log."""
+    """Return the most requested paths in the access log at `path`, the most frequent first; empty for an unreadable
+    log.
+    """
     try:
         descriptor = paths.open_file(paths.resolve(path, paths.resolve_roots(roots)))
     except (OSError, Refusal):
@@ -41,7 +44,7 @@ def addresses(path: str, roots: list[str], most: int) -> list[str]:
 
 
 def address_of(line: bytes) -> str:
-    """The path of a successful request, "" for any other line.
+    """Return the path of a successful request from one line of an access log; "" for any other line.
 
     Supports combined, common and JSON lines: `"GET /path HTTP/1.1" 200`, or the same request and status as fields of an
     object.
@@ -63,7 +66,7 @@ def address_of(line: bytes) -> str:
 
 
 def _is_well(rest: bytes, line: bytes) -> bool:
-    """Return whether the status after the request is 2xx or 3xx."""
+    """Return whether the logged status is 2xx or 3xx. `rest` is the part of the line after the request."""
     status = rest.strip().split(b" ", 1)[0]
     marker = b'"status":'
     if not status.isdigit() and marker in line:
@@ -78,6 +81,6 @@ def may_be_asked(path: str) -> bool:
 
 
 def _is_secret(part: str) -> bool:
-    """Return whether the part is long and mixes letters and digits: a token, not a word."""
+    """Return whether a part of a path is long and mixes letters and digits, like a token."""
     digits = sum(letter.isdigit() for letter in part)
     return (len(part) >= 16 and digits >= 3 and "-" not in part.strip("-")[:8]) or len(part) >= 40

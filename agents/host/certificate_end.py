@@ -1,4 +1,4 @@
-"""End of validity of an X.509 certificate, read from its DER (RFC 5280, 4.1.2.5).
+"""Read the expiry date of an X.509 certificate from its DER encoding (RFC 5280, 4.1.2.5).
 
 Python decodes only certificates that it verified. The probes verify none, because a site may have a self-signed one.
 """
@@ -13,7 +13,9 @@ _SEQUENCE, _VERSION, _UTC_TIME, _GENERALIZED_TIME = 0x30, 0xA0, 0x17, 0x18
 
 
 def end_of(der: bytes) -> Optional[int]:
-    """Unix time at which the certificate expires; None if the bytes are not such a certificate."""
+    """Return the Unix time at which a certificate in DER encoding expires; None if the bytes are not an X.509
+    certificate.
+    """
     try:
         fields = _contents(_contents(der, _SEQUENCE)[0], _SEQUENCE)[0]
         if fields[0] == _VERSION:
@@ -27,7 +29,9 @@ def end_of(der: bytes) -> Optional[int]:
 
 
 def _element(data: bytes) -> Tuple[int, int, int]:
-    """Tag, start and end of the contents of the first element; ValueError if it is longer than the data."""
+    """Return tag, start and end of the contents of the first DER element; raise ValueError if it is longer than the
+    data.
+    """
     length, start = data[1], 2
     if length & 0x80:
         count = length & 0x7F
@@ -48,7 +52,7 @@ def _contents(data: bytes, wanted: int) -> Tuple[bytes, bytes]:
 
 
 def _after(data: bytes) -> bytes:
-    """The data behind the first element."""
+    """Return the data behind the first DER element."""
     return data[_element(data)[2] :]
 
 

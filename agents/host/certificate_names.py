@@ -1,5 +1,4 @@
-"""Certificate files that configurations of web servers name, found as the servers read their files: from the main file
-through every include.
+"""Find the certificate files that configurations of web servers name, from the main file through every include.
 
 Conditions such as `<IfModule>` are not evaluated, so a result is what a configuration names, not what a server loaded.
 """
@@ -36,7 +35,9 @@ _EXPORT = re.compile(r"^export (APACHE_\w+)=(\S+)", re.MULTILINE)
 
 
 class Files:
-    """Reads configuration files, each once, up to the limits of one request; `is_complete` tells if they sufficed."""
+    """Reader of configuration files, each once, up to the limits of one request; `is_complete` is False if a limit was
+    reached.
+    """
 
     def __init__(self, text: Text, go_on: Callable[[], None]) -> None:
         """`go_on` is called before each file; it raises Refusal to end the reading."""
@@ -46,11 +47,11 @@ class Files:
         self.is_complete = True
 
     def begin(self) -> None:
-        """Read every file again: another web server may include the same ones."""
+        """Allow every file to be read again, because another web server may include the same files."""
         self._seen = set()
 
     def new_text(self, path: str) -> str:
-        """Content of a file that this server did not read yet; "" otherwise."""
+        """Return the content of a configuration file; "" if the current web server's search read the file before."""
         if path in self._seen or not self._may_go_on():
             return ""
         self._seen.add(path)
@@ -60,7 +61,7 @@ class Files:
         return text
 
     def find(self, pattern: str) -> Iterator[str]:
-        """Files that a pattern matches, or the one that it names, sorted."""
+        """Yield the files that a glob pattern matches, sorted, or the path itself if it contains no wildcard."""
         if not any(sign in pattern for sign in "*?["):
             yield pattern
             return
@@ -88,7 +89,7 @@ def named(engine: str, main_config: str, prefix: str, files: Files) -> Iterator[
 
 
 def _nginx(path: str, base: str, files: Files, depth: int) -> Iterator[Named]:
-    """Names in one file and those that it includes. Relative names start at the folder of the main file."""
+    """Yield the certificates named in one file and in the files that it includes. Relative names start at `base`."""
     for directive, value in _nginx_directives(files.new_text(path)):
         if directive != "include":
             if value and not value.startswith("data:"):
@@ -99,7 +100,7 @@ def _nginx(path: str, base: str, files: Files, depth: int) -> Iterator[Named]:
 
 
 def _nginx_directives(text: str) -> Iterator[Tuple[str, str]]:
-    """Includes and names of certificates, with their value."""
+    """Yield the directives of _NGINX_NAMES (includes and certificates), with their value."""
     words: List[str] = []
     for match in _NGINX_WORD.finditer(text):
         group = match.lastgroup
@@ -115,7 +116,10 @@ def _nginx_directives(text: str) -> Iterator[Tuple[str, str]]:
 
 
 class _Apache:
-    """One server. ServerRoot, and variables of `Define` and Debian's envvars, hold from their line on."""
+    """Finder of certificate names in one Apache configuration.
+
+    ServerRoot, and variables of `Define` and Debian's envvars, hold from their line on.
+    """
 
     def __init__(self, main_config: str, prefix: str, files: Files) -> None:
         self._main, self._root, self._files = main_config, prefix, files
@@ -160,7 +164,7 @@ def _litespeed(main_config: str, prefix: str, files: Files) -> Iterator[Named]:
 
 
 def _litespeed_file(path: str, names: Dict[str, str], files: Files, depth: int) -> Iterator[Named]:
-    """Names in one file, those that it includes, and the files of its virtual hosts and templates."""
+    """Yield the certificates named in one file, in included files, and in the files of virtual hosts and templates."""
     blocks: List[Tuple[str, str, Dict[str, str]]] = []  # kind, name and settings of the blocks around a line
     base = names["SERVER_ROOT"]
     for line in files.new_text(path).splitlines():
@@ -197,7 +201,7 @@ def _litespeed_host(
 
 
 def _expanded(value: str, names: Dict[str, str]) -> str:
-    """`value` with `$NAME` replaced in any case."""
+    """Return `value` with each `$NAME` replaced, in any case, and without surrounding quotes."""
     for name, real in names.items():
         value = re.sub(re.escape("$" + name), lambda _match, real=real: real, value, flags=re.IGNORECASE)  # type: ignore[misc]
     return value.strip("\"'")

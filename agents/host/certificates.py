@@ -1,5 +1,4 @@
-"""Certificates in files of this host: those that configurations of its web servers name, and those in the usual
-folders.
+"""Report the certificates in files of this host: those that web server configurations name, and those in usual folders.
 
 Only the first certificate of a file leaves the host. Private keys in the same file or folder do not.
 """
@@ -42,11 +41,12 @@ _PEM = re.compile(rb"-----BEGIN CERTIFICATE-----\s([A-Za-z0-9+/=\s]+)-----END CE
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"engines": [{"engine", "main_config", "prefix"}]} -> {"certificates": [{"path", "der": base64, "named_in":
-    [[engine, configuration file]]}], "skipped": [{"path", "why"}], "is_complete"}.
+    """Find certificates on this host.
 
-    A certificate that no configuration names has an empty "named_in". "is_complete" is false if a limit of number or
-    size was reached. Refusal if it takes longer than LONGEST_S, because unread certificates would look removed.
+    {"engines": [{"engine", "main_config", "prefix"}]} -> {"certificates": [{"path", "der": base64, "named_in":
+    [[engine, configuration file]]}], "skipped": [{"path", "why"}], "is_complete"}. A certificate that no configuration
+    names has an empty "named_in". "is_complete" is false if a limit of number or size was reached. Refusal if it takes
+    longer than LONGEST_S, because unread certificates would look removed.
     """
     engines = args.get("engines")
     if not isinstance(engines, list) or len(engines) > MOST_ENGINES:
@@ -76,7 +76,7 @@ def _text(engine: Any, name: str) -> str:
 
 
 class _Found:
-    """Result of one request."""
+    """Certificates found for one request: names in configurations, rows of the result, and skipped files."""
 
     def __init__(self, cancelled: threading.Event) -> None:
         self._until = time.monotonic() + LONGEST_S
@@ -89,7 +89,7 @@ class _Found:
         self.files = certificate_names.Files(self._configuration, self.go_on)
 
     def go_on(self) -> None:
-        """Raise Refusal if the time is over."""
+        """Raise Refusal if the request was cancelled or took longer than LONGEST_S."""
         if self._cancelled.is_set():
             raise Refusal("cancelled", "the reading of the certificates was cancelled")
         if time.monotonic() > self._until:
@@ -106,8 +106,8 @@ class _Found:
                 namers.append((engine, config))
 
     def add(self, path: str) -> None:
-        """Add the certificate of a file; one that is only in a usual folder is added once, and silently left out if it
-        cannot be read.
+        """Add the first certificate of a file to the rows. A file that no configuration names is left out without a
+        note if it cannot be read, or if its certificate is there already.
         """
         if any(row["path"] == path for row in self.rows):
             return
@@ -141,9 +141,9 @@ class _Found:
 
 
 def _content(path: str, most: int) -> bytes:
-    """Content of a regular file. Links are followed if those who could have made them may read the file itself.
+    """Return the content of a regular file of at most `most` bytes; raise Refusal or OSError otherwise.
 
-    Refusal, OSError.
+    A symbolic link is followed only if every account that could have made it may read the file itself.
     """
     if not stat.S_ISREG(os.stat(path).st_mode):  # opening a device can have effects
         raise Refusal("refused", "This is not a regular file.", path=path)
@@ -161,7 +161,7 @@ def _content(path: str, most: int) -> bytes:
 
 
 def _leaf(data: bytes) -> Optional[str]:
-    """Base64 of the first certificate's DER; None if there is none."""
+    """Return the first certificate of PEM data as base64 of its DER encoding; None if there is no valid certificate."""
     match = _PEM.search(data)
     if match is None:
         return None

@@ -23,7 +23,9 @@ _SIGNS = {ord(sign): None for sign in "-_"}
 
 
 def put(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"folder", "roots", "files": {name: content}} -> {"files"}: number of written files. Names are base64url."""
+    """Write files of ACME challenges: {"folder", "roots", "files": {name: content}} -> {"files": number of written
+    files}. Names are base64url.
+    """
     files = args.get("files")
     if not isinstance(files, dict) or not 0 < len(files) <= MOST:
         raise Refusal("invalid", "files is an object of 1 to %d files" % MOST)
@@ -47,7 +49,7 @@ def put(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 
 
 def remove(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"folder", "roots", "names": [names]} -> {"files"}: number of deleted files."""
+    """Delete files of ACME challenges: {"folder", "roots", "names": [names]} -> {"files": number of deleted files}."""
     names = args.get("names")
     if not isinstance(names, list) or not 0 < len(names) <= MOST:
         raise Refusal("invalid", "names is a list of 1 to %d names" % MOST)
@@ -81,7 +83,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _opened(args: dict[str, Any]) -> tuple[int, str]:
-    """Descriptor and path of the folder, created with its parents below the root if missing."""
+    """Return descriptor and path of the challenge folder, created with its parents below the root if missing."""
     path = paths.resolve(args.get("folder"), paths.resolve_roots(args.get("roots")))
     missing, above = [], path
     while True:
@@ -104,7 +106,7 @@ def _opened(args: dict[str, Any]) -> tuple[int, str]:
 
 
 def _forget(folder: int) -> None:
-    """Delete files that were not removed in time."""
+    """Delete files older than FORGOTTEN_AFTER_S, which a killed panel did not remove."""
     before = time.time() - FORGOTTEN_AFTER_S
     for name in os.listdir(folder):
         try:

@@ -1,4 +1,4 @@
-"""Operation that writes files of ACME challenges (challenge.py)."""
+"""Operation `challenge_put`: write files of ACME challenges (challenge.py)."""
 
 from agents.host.challenge import put as run
 

@@ -1,4 +1,4 @@
-"""Operation that deletes files of ACME challenges (challenge.py)."""
+"""Operation `challenge_remove`: delete files of ACME challenges (challenge.py)."""
 
 from agents.host.challenge import remove as run
 

@@ -25,10 +25,13 @@ MAX_READ = 64 * 1024 * 1024
 
 
 class Found:
-    """Current state of a path: `kind` absent | file | link | directory | other; `mark` changes with the file."""
+    """Current state of a path on the host.
+
+    `kind`: absent | file | link | directory | other. `mark` (device, inode, mtime, size) changes with the file.
+    """
 
     def __init__(self, path: str, folder: int | None = None) -> None:
-        """Read the state. `folder`: descriptor of the containing folder, if open."""
+        """Read the state of `path`. `folder`: descriptor of the containing folder, if open."""
         self.path = path
         self.digest = self.target = ""
         self.mode = 0
@@ -66,14 +69,14 @@ class Found:
             self.kind = "directory" if stat.S_ISDIR(info.st_mode) else "other"
 
     def read(self) -> bytes:
-        """Content of the file; also sets `digest`."""
+        """Return the content of the file and set `digest` to its SHA-256."""
         data = read_file(self.path)
         self.digest = hashlib.sha256(data).hexdigest()
         return data
 
     @property
     def signature(self) -> str:
-        """State for comparison with `expect`: a digest, "link:TARGET", or "" for nothing."""
+        """State for comparison with FileChange.expect: a SHA-256 digest, "link:TARGET", or "" for nothing."""
         if self.kind == "file":
             return self.digest
         return {"absent": "", "link": "link:" + self.target}.get(self.kind, self.kind)
@@ -91,7 +94,7 @@ def read_file(path: str) -> bytes:
 
 
 class Change:
-    """One file that differs from the wanted state."""
+    """Planned change of one file that differs from the wanted state."""
 
     def __init__(self, wanted: Wanted, found: Found, number: int, ident: str) -> None:
         self.wanted = wanted
@@ -141,7 +144,7 @@ class Plan:
         return not self.folders and not self.changes
 
     def entries(self) -> list[dict[str, Any]]:
-        """Undo data, in the order of the changes."""
+        """Return the undo entries of all changes, in the order of the changes."""
         made = [{"path": path, "was": "absent", "is": "directory", "number": -1} for path, _ in self.folders]
         return [*made, *(change.entry() for change in self.changes)]
 
@@ -183,7 +186,9 @@ class Plan:
             self.folders.append(item)
 
     def _found(self, path: str) -> Found:
-        """State of a path. Its folder stays open for the next path, which is usually in the same one."""
+        """Return the state of a path. The path's folder stays open, because the next path is usually in the same
+        folder.
+        """
         folder = os.path.dirname(path)
         if self._open[0] != folder:
             self._leave()
@@ -199,7 +204,7 @@ class Plan:
         self._open = ("", -1)
 
     def _require_own(self, path: str) -> None:
-        """Require a folder that no other account can write to, because a server started by root reads its files."""
+        """Raise Refusal if another account can write to the folder; servers started by root read its files."""
         if path in self._own:
             return
         folder = paths.open_folder(path, os.O_PATH)
@@ -211,7 +216,7 @@ class Plan:
 
 
 def drift(wanted: Wanted, found: Found) -> Refusal:
-    """Refusal that names a file edited on the host, never its content."""
+    """Return a Refusal for a file that was edited on the host. It names the file and contains none of its content."""
     what = {"absent": "is gone", "link": "is a symbolic link now"}.get(found.kind, "was changed on the host")
     if wanted.expect == "":
         what = "is already there"

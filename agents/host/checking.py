@@ -1,7 +1,7 @@
-"""The two rounds of requests around a change: before, after, and the verdicts.
+"""Send the requests around a change twice, before and after, and judge each response against the earlier one.
 
 Health pages and other sites are always requested. The busiest addresses and one address of each location are requested
-until the time limit, and only those of the first round again in the second.
+until the time limit; the round after the change repeats only those of the round before.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ _ALWAYS = ("health", "other")
 
 
 def before(asked: Request) -> list[dict[str, Any]]:
-    """[{"probe": check, "seen": observation or None if nothing was served}]; checks beyond the time
-    limit are left out.
+    """Send the requests before a change; return [{"probe": check, "seen": observation or None if nothing was served}].
+
+    Checks beyond the time limit are left out.
     """
     checks = _unique([*(_of_others(check) for check in asked.guards), *asked.probes])
     always = [check for check in checks if check["kind"] in _ALWAYS]
@@ -36,7 +37,7 @@ def _of_others(guard: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unique(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Drop the earlier of two equal requests, because a site's own expectations follow those of guards."""
+    """Drop the earlier of two equal requests: guards come first, and a site's own expectations replace them."""
     return list({(probe.describe(check), check["kind"] == "takeover"): check for check in checks}.values())
 
 
@@ -67,7 +68,7 @@ def _hurried(check: dict[str, Any], began: float) -> dict[str, Any]:
 
 
 def observed(asked: Request) -> list[dict[str, Any]]:
-    """Current responses of the sites as rows of a result, for a request that changes nothing."""
+    """Request the health pages of the sites and return rows of a result, for a request that changes nothing."""
     rows = []
     for check in asked.probes:
         if check["kind"] == "health":
@@ -77,8 +78,11 @@ def observed(asked: Request) -> list[dict[str, Any]]:
 
 
 def after(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of a result: {"site", "kind", "url", "at", "verdict", "words", "before", "after"}. Requests with a worse
-    response are repeated for a moment, because a server may still be starting."""
+    """Repeat the requests after a change and return the rows of a result.
+
+    A row is {"site", "kind", "url", "at", "verdict", "words", "before", "after"}. A request with a worse response is
+    repeated for up to RETRY_FOR_S seconds, because a server may still be starting.
+    """
     patience = [RETRY_ALL_S]
     began = time.monotonic()
     rows = []
@@ -118,7 +122,9 @@ def _row(check: dict[str, Any], seen: dict[str, Any] | None, now: dict[str, Any]
 
 
 def problems(rows: list[dict[str, Any]], *, anyway: bool) -> list[str]:
-    """Reasons to roll the change back. `anyway`: the change's own sites may respond worse, other sites may not."""
+    """Return the reasons to roll the change back. `anyway`: the change's own sites may respond worse, other sites may
+    not.
+    """
     found = []
     for row in rows:
         if row["verdict"] != verdict.WORSE:
@@ -136,8 +142,9 @@ def sentence(row: dict[str, Any]) -> str:
 
 
 def told(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of a result: all health pages and all problems, and the first of the rest. Other sites, which may belong to
-    another team, are not included.
+    """Select the rows for the result: all health pages, all problems and changes, and the first MOST_TOLD others.
+
+    Rows of other sites, which may belong to another team, are not included.
     """
     known = [row for row in rows if row["kind"] != "other"]
     kept, left = [], MOST_TOLD
@@ -151,7 +158,10 @@ def told(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def proven(answers: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
-    """After an undo: (sites that differ from before, sites as before), in words. Silent sites are skipped."""
+    """Repeat the requests after an undo; return (sites that respond worse than before, sites as before), in words.
+
+    Sites that did not respond before are skipped.
+    """
     wrong: list[str] = []
     right: list[str] = []
     patience = [RETRY_ALL_S]
@@ -166,7 +176,7 @@ def proven(answers: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
 
 
 def remembered(item: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """A check and its observation from a journal; those of an earlier agent have only a status."""
+    """Return a check and its observation from a journal entry; entries of earlier agent versions have only a status."""
     check = request.check_probe(item["probe"])
     if "seen" in item:
         return check, item["seen"]
@@ -174,5 +184,5 @@ def remembered(item: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | N
 
 
 def worst(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows with problems or changes, health pages first."""
+    """Return the rows with problems or changes, health pages first."""
     return sorted((row for row in rows if row["verdict"] != verdict.RIGHT), key=lambda row: row["kind"] != "health")

@@ -1,6 +1,6 @@
-"""Run a server's own program: an argument list, never a shell, nothing on its standard input.
+"""Run a program of the host: an argument list, no shell, empty standard input.
 
-The agent's folder is / (main.py), and with it every program's.
+Programs run in the folder /, like the agent (main.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Done:
-    """Result of a program: its exit code and its output, both streams merged."""
+    """Result of a program: argv, exit code, and output with both streams merged."""
 
     def __init__(self, argv: list[str], exit_code: int, output: str) -> None:
         self.argv = argv
@@ -28,8 +28,8 @@ class Done:
 
 
 def environment(extra: dict[str, str] | None = None) -> dict[str, str]:
-    """Environment for all programs, independent of the account and the panel, so that servers always start in the same
-    way.
+    """Return the environment for all programs, independent of the account and the panel, so that servers always start
+    in the same way.
     """
     kept = {name: os.environ[name] for name in ("HOME", "TMPDIR") if name in os.environ}
     return dict({"PATH": PATH, "LANG": "C"}, **kept, **(extra or {}))
@@ -42,7 +42,7 @@ def start(
     prepare: Callable[[], None] | None = None,
     session: bool = False,
 ) -> subprocess.Popen[bytes]:
-    """A started program whose output and errors go to the descriptor `output`.
+    """Start a program whose output and errors go to the descriptor `output`.
 
     `prepare` runs in the child before the program. With `session` the program survives the agent's channel. OSError if
     the program cannot start; Refusal if an account other than root and the agent's could replace the file.
@@ -82,9 +82,10 @@ def run(
     prepare: Callable[[], None] | None = None,
     timeout_s: float = TIMEOUT_S,
 ) -> Done:
-    """Run a program to its end. `prepare` runs in the child before the program.
+    """Run a program to its end and return its exit code and output.
 
-    A missing program, or one that exceeds the time limit, is reported like a failed one.
+    `prepare` runs in the child before the program. A missing program has exit code 127; a program that exceeds the time
+    limit is killed and has exit code -1.
     """
     reading, writing = os.pipe()
     try:
@@ -107,7 +108,7 @@ def run(
 
 
 def _read(descriptor: int, said: bytearray, timeout_s: float) -> bool:
-    """Append output to `said` until its end; return whether it ended in time."""
+    """Append output to `said`, keeping the last MAX_OUTPUT bytes; return whether the output ended in time."""
     waiting = select.poll()
     waiting.register(descriptor, select.POLLIN)
     deadline = time.monotonic() + timeout_s
@@ -126,7 +127,7 @@ def _words(said: bytearray) -> str:
 
 
 def find(name: str) -> str:
-    """Path of a program, "" if the host lacks it."""
+    """Return the path of a program in PATH; "" if the host does not have the program."""
     for folder in PATH.split(":"):
         path = os.path.join(folder, name)
         if os.path.isfile(path) and os.access(path, os.X_OK):

@@ -1,12 +1,12 @@
-"""Publish the files of a site: a whole new folder is prepared beside the old one, and the two are exchanged.
+"""Publish the files of a site: prepare a new folder beside the old one, then exchange the two.
 
     P/public                        the site's folder, which web servers open
     P/.paddock-content.public/r12   the folder of release 12, while it waits or after it was replaced
     P/.paddock-content.public/r12.json   its files, to recognize it and to notice later changes
     P/.paddock-content.public/found-1764  a folder that was there before the first release
 
-Only the agent's account can enter the store. The folder P must be one that no other account can change (safe.py);
-published files belong to the owner of the folder that they replace.
+Only the agent's account can enter `.paddock-content.public` (the store). The folder P must be one that no other account
+can change (safe.py); published files belong to the owner of the folder that they replace.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _UPLOAD = re.compile(r"content-[0-9a-f]{64}")
 
 
 class _Site:
-    """The open folders of one site: its parent, and the store."""
+    """One site's content: the descriptors of the parent folder (`above`) and of the store of releases (`store`)."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -64,7 +64,7 @@ class _Site:
         os.close(self.above)
 
     def opened(self) -> int | None:
-        """Descriptor of the site's folder; None if it is missing."""
+        """Return a descriptor of the site's folder; None if the folder is missing."""
         try:
             return os.open(self.name, safe.FOLDER, dir_fd=self.above)
         except FileNotFoundError:
@@ -73,7 +73,7 @@ class _Site:
             raise Refusal("refused", "%s is not a folder, or is a link" % self.path, path=self.path) from None
 
     def stored(self, name: str) -> bytes:
-        """Content of a file of the store; empty if it is missing."""
+        """Return the content of a file in the store; empty if the file is missing."""
         try:
             descriptor = os.open(name, safe.READ, dir_fd=self.store)
         except FileNotFoundError:
@@ -90,21 +90,21 @@ class _Site:
         return self.name in os.listdir(self.above)
 
     def releases(self) -> List[str]:
-        """Names of the releases with a record."""
+        """Return the names of the releases that have a record in the store."""
         names = [name[:-5] for name in os.listdir(self.store) if name.endswith(".json")]
         return sorted(name for name in names if _NAME.fullmatch(name))
 
     def current(self) -> str:
-        """The release that is in the site's folder now; "" for files that were not published."""
+        """Return the release that is in the site's folder now; "" for files that were not published."""
         tree = self.opened()
         return "" if tree is None else self._named(tree)
 
     def identified(self, entry: str) -> str:
-        """Name for a folder of the store: its release, else found- and the time."""
+        """Return a name for a folder of the store: its release, else "found-" and the Unix time."""
         return self._named(os.open(entry, safe.FOLDER, dir_fd=self.store)) or "found-%d" % time.time()
 
     def _named(self, tree: int) -> str:
-        """The release in an open folder, which is closed; "" if there is none."""
+        """Return the release in an open folder, "" if there is none, and close the folder."""
         try:
             here = content_tree.identity(tree)
         finally:
@@ -113,7 +113,7 @@ class _Site:
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"action", "folder", "roots"} and, by action:
+    """Carry out an action of publishing: {"action", "folder", "roots"} and further arguments.
 
     stage: {"release", "source", "sha256", "bytes"} -> {"files"}: unpack an uploaded archive beside the folder. The
         upload is removed, also when that fails.
@@ -176,7 +176,7 @@ def _staged(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _unpacked(site: _Site, release: str, args: Dict[str, Any]) -> None:
-    """Unpack a copy of the upload, which the login could replace, and record the tree."""
+    """Unpack a verified copy of the upload, which the login could replace, and record the unpacked tree."""
     owner, mode = _owner(site)
     with Place(os.path.join(os.path.dirname(site.path), PREFIX + site.name, release)) as place:
         archive = place.checked_copy(str(args.get("source")), str(args.get("sha256")))
@@ -195,7 +195,7 @@ def _unpacked(site: _Site, release: str, args: Dict[str, Any]) -> None:
 
 
 def _forget_upload(source: str) -> None:
-    """Remove the upload, which is in the login's folder; only a file with an upload's name is removed."""
+    """Remove the uploaded archive from the login's folder; only a file with an upload's name is removed."""
     folder, name = os.path.split(source)
     if not _UPLOAD.fullmatch(name):
         return
@@ -208,7 +208,9 @@ def _forget_upload(source: str) -> None:
 
 
 def _owner(site: _Site) -> Tuple[Tuple[int, int] | None, int]:
-    """Owner and mode of the current folder; without an owner if the agent cannot give files to another account."""
+    """Return owner (uid, gid) and mode of the current folder. The owner is None if the agent is not root, or without a
+    folder.
+    """
     tree = site.opened()
     if tree is None:
         return None, 0o755
@@ -244,7 +246,7 @@ def _is_own(tree: int, path: str, own: Dict[str, Any]) -> bool:
 
 
 def _switch(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
-    """Exchange the folders. Continue an interrupted switch, even that of the release before this one."""
+    """Exchange the site's folder with the release's. First complete an interrupted switch to the current release."""
     release, keep, atomic = _release(args), _keep(args), True
     current = site.current()
     if current != release:
@@ -261,7 +263,7 @@ def _switch(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _finish(site: _Site, release: str, keep: List[str]) -> None:
-    """Complete an exchange: until then, the former folder has the name of the current release in the store."""
+    """Complete an exchange: move the kept paths, and rename the former folder, which still has the release's name."""
     if release not in os.listdir(site.store):
         return
     former = site.identified(release)
@@ -274,12 +276,12 @@ def _finish(site: _Site, release: str, keep: List[str]) -> None:
 
 
 def _number(name: str) -> int:
-    """Number of a release, which grows with each publication; 0 for a folder that was found."""
+    """Return the number of a release, which grows with each publication; 0 for a folder that was found."""
     return int(name[1:]) if _NAME.fullmatch(name) else 0
 
 
 def _before(site: _Site, release: str) -> str:
-    """Name of the folder that the release replaced; "" if there was none."""
+    """Return the name of the folder that the release replaced; "" if there was no folder before."""
     if release in os.listdir(site.store):
         return release  # the switch was interrupted
     return site.stored(release + ".before").decode()
@@ -311,8 +313,9 @@ def _carry_back(site: _Site, former: str, path: str) -> None:
 
 
 def _return(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
-    """Restore the former folder. Kept paths move first, so that an interrupted return can be repeated until the
-    exchange.
+    """Restore the folder that the release replaced.
+
+    Kept paths move first, so that an interrupted return can be repeated until the exchange.
     """
     release, keep = _release(args), _keep(args)
     if site.current() != release:

@@ -1,4 +1,4 @@
-"""Trees of published files: written from an archive, and compared with their records.
+"""Trees of published files: unpack them from an archive, list them, and compare them with their records.
 
 Folders are walked by descriptor, without following links, because a site's account may own their content.
 """
@@ -24,8 +24,10 @@ Files = Dict[str, List[int]]  # relative path -> [size, mtime in ns]; of a link,
 
 
 def unpack(archive: IO[bytes], tree: int, owner: Tuple[int, int] | None) -> None:
-    """Write the files, folders and links of a tar archive below an open, empty folder. Refusal for everything else, for
-    names that lead outside, and for too much. OSError.
+    """Unpack files, folders and links of a tar.gz archive into an open, empty folder; with an `owner` they belong to
+    it.
+
+    Raises Refusal for other entries, for names that lead outside, and above MOST_FILES or MOST_BYTES; OSError.
     """
     count = size = 0
     with tarfile.open(fileobj=archive, mode="r:gz") as members:
@@ -77,7 +79,9 @@ def _copy(source: IO[bytes], name: str, folder: int, mode: int, owner: Tuple[int
 
 
 def _parts(name: str, link: str | None = None) -> List[str]:
-    """The parts of an entry's name; with `link`, after a check that the link's target stays in the tree."""
+    """Return the parts of an archive entry's name. Raise Refusal if the name, or the target `link`, leads outside the
+    tree.
+    """
     parts = [part for part in name.split("/") if part not in ("", ".")]
     target = parts[:-1] + link.split("/") if link is not None else parts
     depth = 0
@@ -91,7 +95,7 @@ def _parts(name: str, link: str | None = None) -> List[str]:
 
 
 def _made(folder: int, parts: List[str], owner: Tuple[int, int] | None) -> int:
-    """Descriptor of a folder below the open one, created where it is missing."""
+    """Return a descriptor of a folder below the open one; create missing folders."""
     at = os.dup(folder)
     for part in parts:
         try:
@@ -104,7 +108,9 @@ def _made(folder: int, parts: List[str], owner: Tuple[int, int] | None) -> int:
 
 
 def listed(tree: int, without: Collection[str] = ()) -> Files:
-    """The files and links below an open folder, `without` these paths. Refusal for more than MOST_FILES."""
+    """Return the files and links below an open folder, except the paths in `without`. Raise Refusal for more than
+    MOST_FILES.
+    """
     found: Files = {}
     _list(tree, "", found, MAX_DEPTH, without)
     return found
@@ -132,7 +138,7 @@ def _list(folder: int, before: str, found: Files, depth: int, without: Collectio
 
 
 def digest(tree: int, path: str) -> str:
-    """SHA-256 of a file below an open folder; "" for anything but a regular file."""
+    """Return the SHA-256 of a file below an open folder; "" for anything but a regular file."""
     folder = _opened(tree, path.split("/")[:-1])
     try:
         descriptor = os.open(path.rpartition("/")[2], safe.READ, dir_fd=folder)
@@ -149,8 +155,9 @@ def digest(tree: int, path: str) -> str:
 
 
 def move(path: str, source: int, target: int) -> None:
-    """Move a file or folder from one open tree to the same place of another, where it replaces an existing one. A
-    missing one is left out. Refusal if its folder cannot be made. OSError.
+    """Move a file or folder from one open tree to the same path in another, replacing an existing one there.
+
+    A missing file is ignored. OSError if its folder cannot be created.
     """
     parts = path.split("/")
     try:
@@ -199,18 +206,18 @@ def _opened(tree: int, parts: List[str]) -> int:
 
 
 def identity(tree: int) -> List[int]:
-    """Device and inode of an open folder, which it keeps when it is renamed."""
+    """Return device and inode of an open folder, which stay the same when the folder is renamed."""
     info = os.fstat(tree)
     return [info.st_dev, info.st_ino]
 
 
 def manifest(tree: int) -> bytes:
-    """Record of a published tree, by which it is found again and compared later."""
+    """Return the JSON record of a published tree: its identity and its files."""
     return json.dumps({"identity": identity(tree), "files": listed(tree)}).encode()
 
 
 def recorded(record: bytes) -> Dict[str, Any]:
-    """The record that `manifest` returned; {} if it is missing or damaged."""
+    """Parse a record that `manifest` returned; {} if the record is missing or damaged."""
     try:
         found = json.loads(record)
     except ValueError:

@@ -1,8 +1,8 @@
-"""Default servers in a host's own files: nginx rejects a second one for a port, and Apache uses the first virtual host
-that it reads, such as Debian's 000-default.conf.
+"""Find default servers in a host's own nginx and Apache files, which compete with a default site of the panel.
 
-Only the usual files are read (the main file, conf.d, sites-enabled), not every include, because the result is only a
-hint and `nginx -T` would be slow for many sites.
+nginx rejects a second default server for a port. Apache uses the first virtual host that it reads, such as Debian's
+000-default.conf. Only the usual files are read (the main file, conf.d, sites-enabled), not every include, because the
+result is only a hint and `nginx -T` would be slow for many sites.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ _LISTEN = re.compile(r"(?:^|[;{}\s])listen\s+([^\s;]+)\s([^;{}]*);")
 
 
 def default_servers(engines: list[dict[str, Any]]) -> list[dict[str, str]]:
-    """[{"main_config", "path", "listen": 80, [::]:80, 192.0.2.7:80}] for nginx and Apache; nginx's
-    listens as written.
+    """Return the default servers of nginx and Apache as [{"main_config", "path", "listen"}].
+
+    "listen" is 80, [::]:80 or 192.0.2.7:80 for Apache, and as written for nginx.
     """
     readers = {"nginx": _listens, "apache": _hosts}
     return [
@@ -43,15 +44,17 @@ def _own(read: Callable[[str], list[str]], text: str) -> list[str]:
 
 
 def _is_read_first(path: str) -> bool:
-    """Return whether Apache reads the file before the panel's non-default sites (rendering.apache), in order of names.
-    The main file includes them last.
+    """Return whether Apache reads the file before the panel's non-default sites (rendering.apache).
+
+    Apache reads the files of a folder in order of their names, and the main file includes the folders last.
     """
     return os.path.basename(os.path.dirname(path)) not in _FOLDERS or os.path.basename(path) < "50-"
 
 
 def _hosts(text: str) -> list[str]:
-    """Addresses of virtual hosts; a * stands for both families. Those without a port, or with a variable, are left out,
-    because the result is only a hint.
+    """Return the addresses of virtual hosts in Apache's syntax; a * stands for IPv4 and IPv6.
+
+    Addresses without a port, or with a variable, are left out, because the result is only a hint.
     """
     places = [place for words in _VIRTUAL_HOST.findall(text) for place in words.split()]
     found = []

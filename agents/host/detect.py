@@ -1,4 +1,4 @@
-"""Web servers of this host: the distribution's, and other running instances of this account.
+"""Detect the web servers of this host: the distribution's, and other running instances of this account.
 
 An engine is {"engine", "label", "version", "modules", "paths": {"binary", "prefix", "main_config", "config_root",
 "log_dir", "pid_file"}, "layout", "control", "unit", "running", "private"}. `private` marks an instance started next to
@@ -24,7 +24,7 @@ LITESPEED = ("/usr/local/lsws", "/opt/lsws")  # choices of its installer
 
 
 def engines() -> list[dict[str, Any]]:
-    """All servers found. Labels may repeat; the panel makes them unique."""
+    """Return all web servers of this host. Labels may repeat; the panel makes them unique."""
     return [*_nginx(), *_apache(), *_openlitespeed()]
 
 
@@ -34,7 +34,7 @@ def has_systemd() -> bool:
 
 
 def unit_of(*names: str) -> str:
-    """The first of these systemd units that the host has, "" without one or without systemd."""
+    """Return the first of the named systemd units that the host has; "" if it has none, or no systemd."""
     if has_systemd():
         for name in names:
             if any(os.path.exists(os.path.join(folder, name)) for folder in UNIT_FOLDERS):
@@ -43,20 +43,20 @@ def unit_of(*names: str) -> str:
 
 
 def _directive(path: str, name: str) -> str:
-    """First argument of a directive at the start of a line, "" if there is none."""
+    """Return the first argument of a directive at the start of a line in the file `path`; "" if there is none."""
     text = processes.read(path).decode("utf-8", "replace")
     match = re.search(r"^[ \t]*%s[ \t]+\"?([^\s;\"]+)" % name, text, re.MULTILINE)
     return match.group(1) if match else ""
 
 
 def _label(main_config: str) -> str:
-    """Name for an instance other than the distribution's: that of its folder."""
+    """Return a label for an instance other than the distribution's: the name of its configuration folder."""
     folder = os.path.basename(os.path.dirname(main_config))
     return re.sub(r"[^a-z0-9]+", "-", folder.lower()).strip("-")[:50] or "other"
 
 
 def _mains(program: str) -> Iterator[tuple[int, list[str]]]:
-    """(pid, argv) of running main processes of a program, except those in containers, which have other paths."""
+    """Yield (pid, argv) of a program's running main processes, except those in containers, which have other paths."""
     own = _mount_namespace("self")
     for name in sorted(os.listdir("/proc")):
         if not name.isdigit() or processes.program(int(name)) != program:
@@ -84,7 +84,7 @@ def _is_ours(pid: int, *places: str) -> bool:
 
 
 def _is_own(path: str) -> bool:
-    """Return whether the path belongs to this account and only it and root can change the path."""
+    """Return whether the path belongs to the agent's account, and only that account and root can change the path."""
     try:
         return os.stat(safe.true_path(path)).st_uid == os.geteuid()
     except (OSError, Refusal):
@@ -153,7 +153,7 @@ def _nginx() -> list[dict[str, Any]]:
 
 
 def _loaded(config: str) -> set[str]:
-    """Modules that a main file loads, itself or through includes such as Debian's modules-enabled."""
+    """Return the modules that nginx's main file loads, itself or through includes such as Debian's modules-enabled."""
     texts = [processes.read(config).decode("utf-8", "replace")]
     for pattern in re.findall(r"^[ \t]*include[ \t]+([^\s;\"]*modules[^\s;\"]*)[ \t]*;", texts[0], re.MULTILINE):
         names = sorted(glob.glob(os.path.join(os.path.dirname(config), pattern)))
@@ -206,8 +206,9 @@ def _apache() -> list[dict[str, Any]]:
 
 
 def _apache_modules(binary: str, root: str, config: str) -> list[str]:
-    """Loaded modules without the suffix: rewrite, ssl, http2, mpm_event. None if others can change the configuration,
-    because the server runs these modules as root.
+    """Return Apache's loaded modules without the suffix: rewrite, ssl, http2, mpm_event.
+
+    Empty if another account can change the configuration, because the server loads these modules as root.
     """
     if not _is_own(config):
         return []
@@ -241,8 +242,10 @@ def _apache_paths(binary: str, root: str, config: str, built: dict[str, str]) ->
 
 
 def lsphp(found: list[dict[str, Any]]) -> str:
-    """Newest PHP with LSAPI, "" if there is none: below the folder of one of these servers, as in the server's packages
-    (lsphp83/bin/lsphp), else in the PATH.
+    """Return the path of the newest PHP with LSAPI; "" if there is none.
+
+    It is below the folder of one of the servers in `found`, as in OpenLiteSpeed's packages (lsphp83/bin/lsphp), else in
+    PATH.
     """
     roots = [item["paths"]["prefix"] for item in found if item["engine"] == "openlitespeed"]
     paths = [path for root in roots for path in glob.glob(glob.escape(root) + "/lsphp*/bin/lsphp")]
@@ -251,8 +254,9 @@ def lsphp(found: list[dict[str, Any]]) -> str:
 
 
 def _openlitespeed() -> list[dict[str, Any]]:
-    """Instances of OpenLiteSpeed. The server root is the folder above the program's own; unusual ones are found by
-    their processes.
+    """Return the instances of OpenLiteSpeed.
+
+    The server root is the folder above the program's own; roots other than LITESPEED are found by their processes.
     """
     found: list[dict[str, Any]] = []
     for root in LITESPEED:
@@ -297,7 +301,7 @@ def _program_path(pid: int) -> str:
 
 
 def _variable(pid: int, name: str) -> str:
-    """A variable in a process's initial environment, "" if it is unset or not accessible."""
+    """Return a variable of a process's initial environment; "" if it is unset or not accessible."""
     for item in processes.read("/proc/%d/environ" % pid).split(b"\0"):
         key, _, value = item.decode("utf-8", "replace").partition("=")
         if key == name:

@@ -1,4 +1,4 @@
-"""Managed files whose content differs from the deployed one."""
+"""Operation `drift`: report managed files whose content differs from the deployed one."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ MAX_SHOWN_TOTAL = 4 * 1024 * 1024  # beyond this total, content is left out
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"files": [{"path", "sha256", "secret"}], "roots"} -> {"files": [{"path", "sha256", "content"}]}: files that
-    differ, with `sha256` as in FileChange.expect. Content of secret and binary files is left out.
+    """Compare files with their expected digests.
+
+    {"files": [{"path", "sha256", "secret"}], "roots"} -> {"files": [{"path", "sha256", "content"}]}: files that differ,
+    with `sha256` as in FileChange.expect. Content of secret, binary and large files is left out.
     """
     files = args.get("files")
     if not isinstance(files, list) or len(files) > MAX_FILES:
@@ -41,7 +43,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 
 
 def _settle() -> None:
-    """Finish or undo an interrupted transaction first, because half a change is not an edit by a person."""
+    """Finish or undo an interrupted transaction, because half a change is not an edit by a person."""
     if not os.path.lexists(state.folder() + "/open"):
         return
 

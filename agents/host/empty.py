@@ -1,6 +1,6 @@
 """Purge caches of web servers: delete the files below folders, but neither folders nor link targets.
 
-The servers keep running: a missing file is a cache miss.
+The servers keep running and treat a deleted file as a cache miss.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ MAX_DEPTH = 8
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"folders", "roots"} -> {"files", "bytes"} that were deleted. A missing folder counts as empty."""
+    """Delete the cached files: {"folders", "roots"} -> {"files": number, "bytes": size}. A missing folder counts as
+    empty.
+    """
     wanted = args.get("folders")
     if not isinstance(wanted, list) or not wanted:
         raise Refusal("invalid", "folders is a list of at least one folder")

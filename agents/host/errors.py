@@ -1,4 +1,4 @@
-"""The exception for errors that the panel can act on."""
+"""Exceptions for errors that the panel can act on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Refusal(Exception):
-    """A refused operation. `code` is one of those in agents/protocol.py; `detail` has further data.
+    """Exception for a refused operation. `code` is one of those in agents/protocol.py; `detail` has further data.
 
     The message names the object, the problem and the solution, and never contains a file's content.
     """
@@ -21,7 +21,7 @@ class Refusal(Exception):
 
 
 class Cancelled(Refusal):
-    """The panel cancelled the request; nothing was changed."""
+    """Exception for a request that the panel cancelled before anything was changed."""
 
     def __init__(self, message: str = "cancelled before anything was changed") -> None:
         super().__init__("cancelled", message)
@@ -31,7 +31,7 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 class NoSpace(OSError):
-    """A full disk, with the path and the number of bytes needed."""
+    """Error for a full disk, with the path and the number of bytes needed."""
 
     def __init__(self, code: int, path: str, needed: int) -> None:
         super().__init__(code, os.strerror(code), path)
@@ -51,14 +51,14 @@ class NoSpace(OSError):
 
 
 def named(error: OSError, path: str, needed: int) -> OSError:
-    """Error with path and size for a full disk; any other error unchanged."""
+    """Return NoSpace with path and size if the error is a full disk or quota; any other error unchanged."""
     if error.errno in NO_SPACE and not isinstance(error, NoSpace):
         return NoSpace(error.errno, path, needed)
     return error
 
 
 def no_space(error: OSError, place: str) -> Exception:
-    """Error in words for a full disk; any other error unchanged."""
+    """Return a Refusal that names the place if the error is a full disk or quota; any other error unchanged."""
     if error.errno not in NO_SPACE:
         return error
     return Refusal("failed", "the disk with %s is full; free some space, then run again" % place)

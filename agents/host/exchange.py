@@ -1,4 +1,4 @@
-"""Exchange of two folders' names in one step, so that no request finds neither (renameat2(2), Linux 3.15)."""
+"""Exchange the names of two folders in one step, so that every request finds a folder (renameat2(2), Linux 3.15)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _UNSUPPORTED = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP})
 
 
 def exchange(one: str, one_folder: int, two: str, two_folder: int) -> bool:
-    """Exchange the entries of two open folders; both must exist. Return whether it was one step.
+    """Exchange two existing entries, each named within an open folder; return whether one step was enough.
 
-    Where the file system cannot do that, three renames take its place: for a moment, `two` has no entry. OSError.
+    On a file system without such an exchange, three renames take its place: for a moment, `two` has no entry. OSError.
     """
     number = _renameat2(one, one_folder, two, two_folder)
     if not number:
@@ -29,7 +29,7 @@ def exchange(one: str, one_folder: int, two: str, two_folder: int) -> bool:
 
 
 def _renameat2(one: str, one_folder: int, two: str, two_folder: int) -> int:
-    """Number of the error, 0 for success."""
+    """Call renameat2(2) with RENAME_EXCHANGE; return the error number, 0 for success."""
     try:
         call = ctypes.CDLL(None, use_errno=True).renameat2
     except AttributeError:

@@ -1,4 +1,4 @@
-"""Facts about this host, and its web servers and load tools."""
+"""Operation `facts`: report this host's system, web servers and load tools."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ from agents.host.operations import Emit
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"hostname", "addresses", "kernel", "machine", "os": {"id", "version", "name"}, "cpus", "cpu_model",
-    "memory_bytes", "python", "uid", "home", "gallop_base", "systemd", "namespaces", "netem", "tools": {name: path},
-    "php_sockets": [paths], "lsphp": path, "applications": {name: version, "" if a part is missing},
-    "default_servers": [...], "engines": [...]}.
+    """Collect the facts.
+
+    {"hostname", "addresses", "kernel", "machine", "os": {"id", "version", "name"}, "cpus", "cpu_model", "memory_bytes",
+    "python", "uid", "home", "gallop_base", "systemd", "namespaces", "netem", "tools": {name: path}, "php_sockets":
+    [paths], "lsphp": path, "applications": {name: version, "" if a part is missing}, "default_servers": [...],
+    "engines": [...]}.
 
     "engines" is the result of detect.engines, "default_servers" of defaults.default_servers. "netem" is {"can", "why"}:
     whether the kernel supports `tc netem`, and why not. "gallop_base" is the folder for gallop, "" for the default: the
@@ -67,7 +69,7 @@ def _netem() -> dict[str, Any]:
 
 
 def distribution() -> dict[str, str]:
-    """Content of /etc/os-release (os-release(5)); empty strings for missing values."""
+    """Return id, version and name of the distribution from /etc/os-release (os-release(5)); "" for missing values."""
     values = {}
     for line in processes.read("/etc/os-release").decode("utf-8", "replace").splitlines():
         name, _, value = line.partition("=")

@@ -1,4 +1,4 @@
-"""One FastCGI request to a pool's socket (FastCGI specification 1.0)."""
+"""Send one FastCGI request to a pool's socket (FastCGI specification 1.0)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ _BEGIN, _PARAMS, _STDIN, _STDOUT, _END = 1, 4, 5, 6, 3
 
 
 def get(path: str, script: str, timeout_s: float = TIMEOUT_S) -> bytes:
-    """Body of the pool's response at the socket `path` to a GET request for `script`. OSError without a response."""
+    """Return the body of the response to a GET request for `script` at the pool's socket `path`; OSError without a
+    response.
+    """
     params = {"REQUEST_METHOD": "GET", "SCRIPT_NAME": script, "SCRIPT_FILENAME": script, "QUERY_STRING": ""}
     content = b"".join(_pair(name.encode("ascii"), value.encode("utf-8")) for name, value in params.items())
     request = _record(_BEGIN, struct.pack(">HB5x", 1, 0)) + _record(_PARAMS, content)
@@ -32,7 +34,7 @@ def _record(kind: int, content: bytes) -> bytes:
 
 
 def _answer(stream: socket.socket) -> bytes:
-    """Standard output of the request, headers included."""
+    """Return the FastCGI standard output of the response, headers included."""
     found = b""
     while len(found) < MAX_ANSWER:
         _version, kind, _request, length, padding = _HEADER.unpack(_exactly(stream, _HEADER.size))

@@ -48,7 +48,7 @@ def is_missing(name: str) -> bool:
 
 
 def point(name: str) -> None:
-    """Inject the fault that the test requested at this point."""
+    """Inject the requested fault if the test chose the point `name`."""
     if not _FAULT:
         return
     action, _, where = _FAULT.partition(":")

@@ -1,4 +1,4 @@
-"""Conditions of a measurement on this host; two measurements are comparable only if these are equal."""
+"""Report the conditions of measurements on this host; two measurements are comparable only if these are equal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _read(path: str) -> str:
 
 
 def cpu_model(cpuinfo: str) -> str:
-    """Name of the first CPU in /proc/cpuinfo; "" if missing."""
+    """Return the name of the first CPU in the text of /proc/cpuinfo; "" if missing."""
     for key in ("model name", "Model", "Hardware"):
         for line in cpuinfo.splitlines():
             name, _, value = line.partition(":")
@@ -59,7 +59,9 @@ def _output(argv: List[str]) -> str:
 
 
 def version(binary: str, name: str) -> str:
-    """Version that the tool prints, or that of its Debian package if the tool has no such option; "" if unknown."""
+    """Return the version that the tool prints, or that of its Debian package if the tool has no such option; "" if
+    unknown.
+    """
     known = LOAD_TOOLS[name].version
     if known is None:
         return _package_version(os.path.realpath(binary))
@@ -69,7 +71,7 @@ def version(binary: str, name: str) -> str:
 
 
 def _package_version(path: str) -> str:
-    """Version of the Debian package that installed a file; "" if none did."""
+    """Return the version of the Debian package that installed a file; "" if no package did."""
     owner = re.fullmatch(r"([a-z0-9.+:-]+): %s\s*" % re.escape(path), _output(["dpkg-query", "-S", path]))
     if not owner:
         return ""
@@ -83,7 +85,7 @@ def _speaks_h3(binary: str) -> bool:
 
 
 def tools() -> Dict[str, Dict[str, Any]]:
-    """Installed tools: {"ab": {"version": "2.3", "h3": false}, ...}."""
+    """Return the installed load tools: {"ab": {"version": "2.3", "h3": false}, ...}."""
     found = {}
     for name in LOAD_TOOLS:
         binary = shutil.which(name)

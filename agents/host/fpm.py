@@ -1,8 +1,8 @@
-"""PHP-FPM pools that Paddock creates for sites, in the layout of Debian and Ubuntu: each has a file of its own in
-/etc/php/VERSION/fpm/pool.d.
+"""Manage the PHP-FPM pools that Paddock creates for sites, in the layout of Debian and Ubuntu.
 
-Other files there are never changed. A pool's file is tested together with all others before it is used, and the former
-state comes back if php-fpm does not serve the pool afterwards.
+Each pool has a file of its own in /etc/php/VERSION/fpm/pool.d. Other files there are never changed. A pool's file is
+tested together with all others before it is used, and the former state is restored if php-fpm does not serve the pool
+afterwards.
 """
 
 from __future__ import annotations
@@ -44,13 +44,14 @@ _LISTENS = 0x10000  # __SO_ACCEPTCON in /proc/net/unix
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"action": "look", "pools": [{"version", "name"}], "pid_file", "accounts": bool} -> {"versions": [{"version",
+    """Look at, test, write or remove PHP-FPM pools.
+
+    {"action": "look", "pools": [{"version", "name"}], "pid_file", "accounts": bool} -> {"versions": [{"version",
     "running"}], "accounts": [names that a pool can run as], "server": {"user", "group"} of the web server with this pid
     file, {} if it does not run, "pools": {name: {"digest": SHA-256 of its file, "" for none, "listens"}}}.
-
-    {"action": "test" | "put" | "remove", "version", "name", "account", "text", "expected": [digests]}: test the pool's
-    file; test it and use it; remove it. Refusal (`drift`) if the existing file has none of the digests; without
-    "expected" any file is replaced. These return {"output", "digest"}.
+    {"action": "test" | "put" | "remove", "version", "name", "account", "text", "expected": [digests]} -> {"output",
+    "digest"}: test the pool's file; test it and use it; remove it. Refusal (`drift`) if the existing file has none of
+    the digests; without "expected" any file is replaced.
     """
     action = args.get("action")
     if action == "look":
@@ -77,7 +78,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 
 
 class Pool:
-    """Places of one pool, and of the php-fpm that runs it."""
+    """Paths of one PHP-FPM pool, and of the php-fpm that runs the pool."""
 
     def __init__(self, version: object, name: object) -> None:
         if not isinstance(version, str) or not _VERSION.fullmatch(version):
@@ -93,7 +94,7 @@ class Pool:
         self.socket = os.path.join(SOCKETS, name + ".sock")
 
     def content(self) -> Optional[bytes]:
-        """Content of the pool's file, None without one. Refusal if it is not a regular file."""
+        """Return the content of the pool's file; None without a file. Raise Refusal if it is not a regular file."""
         try:
             folder = os.open(safe.true_path(self.folder), safe.FOLDER)
         except FileNotFoundError:
@@ -112,9 +113,9 @@ class Pool:
             os.close(descriptor)
 
     def master(self) -> int:
-        """Main process of this php-fpm, 0 if it does not run.
+        """Return the pid of this php-fpm's main process; 0 if it does not run.
 
-        Its pid file may be in a folder of another account, so the process itself must be root's, run this program, and
+        The pid file may be in a folder of another account, so the process itself must be root's, run this program, and
         use this main file.
         """
         found = re.search(r"^\s*pid\s*=\s*(/\S+)", _text(self.main), re.MULTILINE)
@@ -158,7 +159,7 @@ def _look(args: dict[str, Any]) -> dict[str, Any]:
 
 
 def _versions() -> List[Dict[str, Any]]:
-    """Installed versions of PHP-FPM, the newest first."""
+    """Return the installed versions of PHP-FPM, newest first, each with whether it runs."""
     names = [path.split("/")[-3] for path in glob.glob(os.path.join(FOLDER, "*", "fpm", "pool.d"))]
     names = [name for name in names if _VERSION.fullmatch(name) and commands.find("php-fpm" + name)]
     names.sort(key=lambda name: [int(part) for part in name.split(".")], reverse=True)
@@ -176,7 +177,7 @@ def _server_account(pid_file: str) -> Dict[str, str]:
 
 
 def _listening() -> "set[str]":
-    """Paths of Unix sockets that a process listens on. A connection would make php-fpm start a process."""
+    """Return the paths of Unix sockets that a process listens on. Connecting would make php-fpm start a process."""
     found = set()
     for line in _text("/proc/net/unix").splitlines()[1:]:
         fields = line.split(None, 7)
@@ -186,7 +187,9 @@ def _listening() -> "set[str]":
 
 
 def _text_of(args: dict[str, Any], pool: Pool) -> bytes:
-    """The pool's file. Refusal unless it is one pool of this name, account and socket, with known directives only."""
+    """Return the pool's file from the request. Raise Refusal unless the text is one pool of the requested name, account
+    and socket, with known directives only.
+    """
     text, account = args.get("text"), args.get("account")
     if not isinstance(text, str) or len(text) > _MAX_TEXT or not isinstance(account, str):
         raise Refusal("invalid", "test and put take the text of the pool's file, and its account")
@@ -216,7 +219,7 @@ def _require_unchanged(pool: Pool, former: Optional[bytes], text: bytes, expecte
 
 
 def _tested(pool: Pool, text: bytes) -> str:
-    """Output of php-fpm's own test of all pools as they would be, on private files. Refusal if it finds an error."""
+    """Test all pools with the new file by php-fpm, on private copies; return the output. Raise Refusal for an error."""
     if not commands.find(pool.program):
         if text:
             raise Refusal("missing", "%s is not installed. On Debian: apt-get install php-fpm" % pool.program)
@@ -253,7 +256,7 @@ def _tested(pool: Pool, text: bytes) -> str:
 
 
 def _used(pool: Pool, text: bytes, former: Optional[bytes]) -> None:
-    """Use the file and its folder for temporary files, or remove both without a text. A Refusal leaves the former."""
+    """Write the pool's file and its folder for temporary files, or remove both if `text` is empty; undo on Refusal."""
     if text:
         _provide_temporary(pool, text)
     try:
@@ -274,7 +277,9 @@ def _provide_temporary(pool: Pool, content: Optional[bytes]) -> None:
 
 
 def _changed(pool: Pool, text: bytes, former: Optional[bytes]) -> None:
-    """Use the file, or remove it without a text; the former state comes back if php-fpm does not follow."""
+    """Write the pool's file, or remove it if `text` is empty, and reload php-fpm. Restore the former file if that
+    fails.
+    """
     master = pool.master()
     if text and not master:
         words = "%s does not run. Start it, then apply the pool again: systemctl start %s"
@@ -307,7 +312,7 @@ def _write(folder: int, pool: Pool, content: Optional[bytes]) -> None:
 
 
 def _reload(pool: Pool, content: Optional[bytes]) -> None:
-    """Reload php-fpm and wait until it serves the pool as in its file, or no longer has it. Refusal if it does not."""
+    """Reload php-fpm and wait until the pool has the settings of its file, or is gone. Refusal if that fails."""
     master = pool.master()
     if not master:
         raise Refusal("failed", "%s ended." % pool.program)
@@ -340,7 +345,7 @@ def _problem(pool: Pool, content: Optional[bytes]) -> str:
 
 
 def _undone(pool: Pool, former: Optional[bytes]) -> str:
-    """Reload php-fpm with the restored file, and start it if it ended. Returns a sentence about the result."""
+    """Reload php-fpm with the restored file, or start it if it ended. Return a sentence about the result."""
     try:
         if not pool.master():
             unit = detect.unit_of(_unit(pool) + ".service")

@@ -1,4 +1,4 @@
-"""Accounts that a PHP-FPM pool may run as: those of people and sites, never root or one that can become root."""
+"""Accounts that a PHP-FPM pool may run as: never root, system accounts, or accounts that can become root."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _PRIVILEGED = frozenset(
 
 
 def usable() -> List[str]:
-    """Names of the accounts, sorted."""
+    """Return the names of all accounts that a pool may run as, sorted."""
     members = _privileged_members()
     names = {entry.pw_name for entry in pwd.getpwall() if not _reason(entry, members)}
     return sorted(names)[:MOST]
 
 
 def require_usable(name: str) -> None:
-    """Raise Refusal unless a pool may run as this account."""
+    """Raise Refusal unless a pool may run as the account `name`."""
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
@@ -59,7 +59,7 @@ def _privileged_members() -> Set[str]:
 
 
 def _reason(entry: pwd.struct_passwd, privileged: Set[str]) -> str:
-    """The reason why the account is refused, "" if it is not."""
+    """Return why a pool must not run as an account; "" if it may."""
     if not FIRST_UID <= entry.pw_uid < NOBODY:
         return "it is an account of the system; choose one with a user id from %d to %d" % (FIRST_UID, NOBODY - 1)
     if entry.pw_name in privileged:

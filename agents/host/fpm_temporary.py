@@ -1,4 +1,4 @@
-"""Folders for temporary files of PHP-FPM pools. Each belongs to the account of its pool; no other account reads it."""
+"""Folders for temporary files of PHP-FPM pools; each belongs to its pool's account and is closed to other accounts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ ABOVE, FOLDER = "/var/lib/php", "paddock"  # Debian's folder for PHP, and ours i
 
 
 def provide(name: str, account: str) -> None:
-    """Create the folder of the pool `name`, empty if it belonged to another account. Refusal."""
+    """Create the temporary folder of the pool `name`; empty it first if it belonged to another account. May raise
+    Refusal.
+    """
     entry = pwd.getpwnam(account)
     folder = _ours()
     try:
@@ -33,7 +35,7 @@ def provide(name: str, account: str) -> None:
 
 
 def remove(name: str) -> None:
-    """Remove the folder of the pool `name` with its files, if there is one."""
+    """Remove the temporary folder of the pool `name` with its files, if there is one."""
     folder = _ours()
     try:
         safe.remove_tree(name, folder)
@@ -42,7 +44,7 @@ def remove(name: str) -> None:
 
 
 def _ours() -> int:
-    """Descriptor of the folder of all pools, which other accounts can enter but not list."""
+    """Return a descriptor of the folder that contains all pools' folders; other accounts can enter but not list it."""
     try:
         above = os.open(safe.true_path(ABOVE), safe.FOLDER)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Identity of this agent."""
+"""Operation `hello`: report the identity of this agent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agents.host.operations import Emit
 
 
 def identity() -> dict[str, Any]:
-    """Agent (name of its content-addressed file), Python version, process and account."""
+    """Return the agent's file name (with its content hash), Python version, process id and user id."""
     return {
         "agent": os.path.basename(sys.argv[0]),
         "python": "%d.%d.%d" % sys.version_info[:3],

@@ -17,12 +17,13 @@ PART = 1 << 20
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"source", "sha256", "path", "engine": its EngineControl or nothing} -> {"path", "installed": whether anything
-    was changed, "version": output of -v, "modules": optional features of gallop}.
+    """Install or update one program.
 
-    A server that runs from `path` runs the new program afterwards, or the restored old one if the new one rejects its
-    configuration or does not start. `source` is a file uploaded by the login; it is copied once to its final folder,
-    and the copy is compared with `sha256`, so nobody can replace it in between.
+    {"source", "sha256", "path", "engine": its EngineControl or nothing} -> {"path", "installed": whether anything was
+    changed, "version": output of -v, "modules": optional features of gallop}. A server that runs from `path` runs the
+    new program afterwards, or the restored old one if the new one rejects its configuration or does not start. `source`
+    is a file uploaded by the login; it is copied once to its final folder, and the copy is compared with `sha256`, so
+    nobody can replace it in between.
     """
     wanted = args.get("sha256")
     path = _place(paths.check_shape(args.get("path")))
@@ -48,7 +49,7 @@ _NEWER = (
 
 
 def modules(path: str) -> list[str]:
-    """Names of `_NEWER` that the program accepts, tested with minimal configurations."""
+    """Return the names of `_NEWER` features that a gallop program supports, tested with minimal configurations."""
     found = []
     with tempfile.TemporaryDirectory(prefix="paddock-asked-") as folder:
         config = os.path.join(folder, "asked.conf")
@@ -61,8 +62,8 @@ def modules(path: str) -> list[str]:
 
 
 def _place(path: str) -> str:
-    """Path with its folders, created if missing. Refusal if another account can replace files there, because the
-    agent's account runs the program.
+    """Return `path` with its folder resolved and created if missing. Raise Refusal if another account can replace files
+    there, because the agent's account runs the program.
     """
     folder, name = os.path.split(path)
     missing = []
@@ -97,7 +98,9 @@ def _digest(path: str) -> str:
 
 
 class Place:
-    """Final place of a program: its folder, changeable only by the agent's account and root, held open."""
+    """Final place of an installed program. Its folder is held open and must be changeable only by the agent's account
+    and root.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -116,7 +119,7 @@ class Place:
         os.close(self._descriptor)
 
     def checked_copy(self, source: str, wanted: str) -> str:
-        """Name of a verified copy of `source` next to the program. Refusal if its digest is not `wanted`.
+        """Copy `source` next to the program and return the copy's name; raise Refusal if its SHA-256 is not `wanted`.
 
         The source is in the login's upload folder, where that account can replace it.
         """
@@ -145,19 +148,19 @@ class Place:
         return draft
 
     def take(self, draft: str) -> None:
-        """Rename the draft to the program."""
+        """Rename the verified copy `draft` to the program's name."""
         os.rename(draft, self.name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
         os.fsync(self._descriptor)
 
     def keep(self, former: str) -> None:
-        """Give the existing program a second name."""
+        """Give the existing program a second name, `former`, by a hard link."""
         os.link(self.name, former, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor, follow_symlinks=False)
 
     def unlink(self, name: str) -> None:
         os.unlink(name, dir_fd=self._descriptor)
 
     def sweep(self) -> None:
-        """Delete drafts and old programs left by a killed agent. Requires the host's lock."""
+        """Delete drafts and old programs left by a killed agent. The caller must hold the host's lock."""
         for entry in os.listdir(self._descriptor):
             rest = entry[len(self.name) + 2 :] if entry.startswith(".%s." % self.name) else ""
             if rest.partition(".")[0].isdigit():

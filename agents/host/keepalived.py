@@ -1,4 +1,4 @@
-"""Virtual addresses that keepalived moves between hosts: the state of this host, and its configuration.
+"""Virtual addresses that keepalived moves between hosts: report this host's state, test and write its configuration.
 
 Paddock writes only `paddock.conf` and the program of its checks. The main file of keepalived is created if it is
 missing; one of the host's own stays as it is, and must include `paddock.conf`.
@@ -46,14 +46,15 @@ _DISCARD_PORT = 9
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"action": "look", "checks": [URLs], "unused": [addresses]} -> {"version", "running", "main": missing | ours |
-    includes | other | elsewhere (keepalived runs with another file), "digest": SHA-256 of paddock.conf, "" for none or
-    an empty one, "addresses": {address: interface}, "checks": {URL: problem, "" if it passes}, "neighbours":
-    {address: hardware address of the machine that has it}}.
+    """Look at keepalived's state, or test or use its configuration.
 
-    {"action": "test" | "put", "text", "expected": [digests]}: test paddock.conf, or test and use it; "" removes it.
-    Refusal (`drift`) if the existing file has none of the digests; without "expected" any file is replaced. Both return
-    {"output", "digest"}.
+    {"action": "look", "checks": [URLs], "unused": [addresses]} -> {"version", "running", "main": missing | ours |
+    includes | other | elsewhere (keepalived runs with another file), "digest": SHA-256 of paddock.conf, "" for none or
+    an empty one, "addresses": {address: interface}, "checks": {URL: problem, "" if it passes}, "neighbours": {address:
+    hardware address of the machine that has it}}.
+    {"action": "test" | "put", "text", "expected": [digests]} -> {"output", "digest"}: test paddock.conf, or test and
+    use it; "" removes it. Refusal (`drift`) if the existing file has none of the digests; without "expected" any file
+    is replaced.
     """
     action = args.get("action")
     if action == "look":
@@ -119,7 +120,7 @@ def _main_state() -> str:
 
 
 def _used_file() -> str:
-    """The file with which keepalived was started, "" for its default or if it does not run."""
+    """Return the main file that keepalived was started with; "" for its default or if it does not run."""
     words = processes.read("/proc/%d/cmdline" % _pid()).decode("utf-8", "replace").split("\0")
     for number, word in enumerate(words[:-1]):
         if word in ("-f", "--use-file"):
@@ -135,14 +136,14 @@ def _digest() -> str:
 
 
 def _addresses() -> dict[str, str]:
-    """Addresses of this host with their interfaces, from ip(8)."""
+    """Return the addresses of this host with their interfaces, from ip(8)."""
     said = commands.run(["ip", "-o", "address", "show"], timeout_s=10.0)
     lines = (_INTERFACE.match(line) for line in said.output.splitlines())
     return {found.group(2): found.group(1) for found in lines if found}
 
 
 def _neighbour(address: str, own: dict[str, str]) -> str:
-    """Hardware address of another machine in the network that has this address, "" if there is none."""
+    """Return the hardware address of another machine in the network that has `address`; "" if there is none."""
     if address in own:
         return ""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -181,7 +182,7 @@ def _require_unchanged(text: str, expected: list[str] | None) -> None:
 
 
 def _tested(text: str) -> str:
-    """Output of keepalived's own test of the files as they would be. Refusal if it finds an error."""
+    """Test the new configuration with keepalived's own test; return the output. Raise Refusal for an error."""
     folder = os.open(safe.true_path(FOLDER), safe.FOLDER)
     try:
         main = processes.read(_path(MAIN)).decode("utf-8") if _main_state() == "includes" else MAIN_TEXT
@@ -211,7 +212,9 @@ def _check_program() -> bytes:
 
 
 def _put(text: str) -> None:
-    """Use `text`; the former files come back if keepalived does not run with it."""
+    """Write `text` to paddock.conf and let keepalived use it; restore the former file if keepalived does not run with
+    it.
+    """
     folder = os.open(safe.true_path(FOLDER), safe.FOLDER)
     try:
         main, former = _main_state(), processes.read(_path(OURS))
@@ -253,7 +256,7 @@ def _remove(folder: int, name: str) -> None:
 
 
 def _follow(needed: bool) -> None:
-    """Let keepalived run with its files, or stop it if nothing needs it."""
+    """Reload or start keepalived, or stop it if no virtual address needs it."""
     pid = _pid()
     if not needed:
         _stop(pid)
@@ -280,7 +283,7 @@ def _stop(pid: int) -> None:
 
 
 def _await_running() -> None:
-    """Wait until keepalived runs, and goes on running for a moment. Refusal if it does not."""
+    """Wait until keepalived has run for 0.5 s. Raise Refusal if it does not within _START_S seconds."""
     deadline, since = time.monotonic() + _START_S, 0.0
     while time.monotonic() < deadline:
         if not _pid():

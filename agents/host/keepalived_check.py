@@ -1,4 +1,4 @@
-"""One HTTP request to this host's own web server: keepalived runs this file every second as a program of its own.
+"""Check this host's own web server with one HTTP request; keepalived runs this file every second as a program.
 
 A host keeps its virtual addresses as long as the response has a status from 200 to 399.
 """
@@ -16,8 +16,9 @@ _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})")
 
 
 def problem(url: str) -> str:
-    """Error in the response of this host to `url`, "" if there is none. The host in the URL is only the name that is
-    sent; the connection goes to the loopback address.
+    """Request `url` from this host; return the error, or "" if the status is from 200 to 399.
+
+    The host in the URL is only the name that is sent; the connection goes to the loopback address.
     """
     parts = URL.match(url)
     if parts is None:
@@ -54,7 +55,9 @@ def _first_line(scheme: str, name: str, port: int, path: str) -> bytes:
 
 
 def _connected(port: int) -> socket.socket:
-    """Connection to the first loopback address that accepts one. OSError of the IPv4 address if none does."""
+    """Connect to the first loopback address that accepts a connection; raise the OSError of the IPv4 address if none
+    does.
+    """
     failures = []
     for address in LOCAL:
         try:

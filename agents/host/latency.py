@@ -1,4 +1,4 @@
-"""h2load's per-request log as a histogram: compact, and precise enough for any percentile.
+"""Convert h2load's per-request log to a histogram: compact, and precise enough for any percentile.
 
 Each latency keeps its nine leading binary digits (like HDR histograms), so a percentile is off by less than 0.2 %. Very
 long logs are sampled in evenly spaced blocks that include beginning and end; "sampled" is the fraction that was read.
@@ -15,7 +15,7 @@ MAX_READ_BYTES = 96 * 1024 * 1024  # about three million requests
 
 
 def bucket(value_us: int) -> int:
-    """Middle of the range of values that share the leading digits of `value_us`; short values stay exact."""
+    """Return the middle of the range of values that share the leading digits of `value_us`; small values stay exact."""
     shift = value_us.bit_length() - _KEPT_BITS
     if shift <= 0:
         return value_us
@@ -23,11 +23,12 @@ def bucket(value_us: int) -> int:
 
 
 def from_h2load_log(path: str, limit: int = MAX_READ_BYTES) -> dict[str, Any]:
-    r"""Rows `start (us since epoch) \t status \t duration in us` -> counts of completed requests.
+    r"""Count the completed requests in h2load's log, whose rows are `start (us since epoch) \t status \t duration in
+    us`.
 
-    {"counts": [[us, n], ...], "statuses": {"200": n}, "max_us", "mean_us", "active_s", "sampled"}; {} without a log.
-    `active_s` is the time from the start of the first request to the last response, which is shorter than planned if
-    connections ended early. `limit`: bytes to read.
+    Returns {"counts": [[us, n], ...], "statuses": {"200": n}, "max_us", "mean_us", "active_s", "sampled"}; {} without a
+    log. `active_s` is the time from the start of the first request to the last response, which is shorter than planned
+    if connections ended early. `limit`: bytes to read.
     """
     if not os.path.exists(path):
         return {}

@@ -1,8 +1,8 @@
-"""A link between two network namespaces: `near` with the load generator, `far` with the servers.
+"""Create a link between two network namespaces: `near` with the load generator, `far` with the servers.
 
-For a given bandwidth, delay and queue it uses `tc netem` if the host's kernel supports it (netem.py), else the bundled
-emulator: one process with a tun interface in each namespace. When that process or the namespaces' keepers end, the
-kernel removes the interfaces.
+A given bandwidth, delay and queue is shaped by `tc netem` if the host's kernel supports it (netem.py), else by the
+bundled emulator: one process with a tun interface in each namespace. When that process or the namespaces' keepers end,
+the kernel removes the interfaces.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BY_KERNEL, BY_EMULATOR = "tc netem", "emulator"
 
 
 def made(profile: Dict[str, Any], binary: str, by: str = "") -> Link:
-    """Create a link with this profile; an empty profile is as fast as the kernel, but still isolated.
+    """Create a link with this profile; a link with an empty profile is as fast as the kernel, but still isolated.
 
     `by` is BY_EMULATOR, BY_KERNEL or "": the kernel if possible, else the emulator. `binary` is the emulator, which
     also measures the kernel's links.
@@ -56,7 +56,7 @@ def made(profile: Dict[str, Any], binary: str, by: str = "") -> Link:
 
 
 class Link:
-    """Two namespaces and their connection."""
+    """Base class of links: two namespaces, `near` and `far`, and their connection."""
 
     def __init__(self) -> None:
         self._keepers: List[netns.Keeper] = []
@@ -77,11 +77,11 @@ class Link:
         raise NotImplementedError
 
     def measure(self) -> Dict[str, Any]:
-        """Measured precision of the link; {} without a profile."""
+        """Return the measured properties of the link; {} for a link without a profile."""
         return {}
 
     def lead(self, address: str, mtu: int) -> None:
-        """Route packets for that address over the link and onward from `far`."""
+        """Route packets for `address` over the link and onward from `far`."""
         netem.batch(self.near, "ip", ["route add %s via %s dev %s0 mtu %d" % (address, FAR, PREFIX, mtu)])
 
     def namespaces(self) -> Set[str]:
@@ -93,7 +93,7 @@ class Link:
 
 
 class Direct(Link):
-    """A pair of virtual Ethernet devices, created by ip(8)."""
+    """Link without a profile: a pair of virtual Ethernet devices, created by ip(8)."""
 
     def connect(self) -> None:
         near, far = str(self.near.process.pid), str(self.far.process.pid)
@@ -106,7 +106,7 @@ class Direct(Link):
 
 
 def ip(arguments: List[str], inside: Optional[List[str]] = None) -> None:
-    """Run ip(8) in the host's own network or, with `nsenter` and its arguments in `inside`, in another."""
+    """Run ip(8) in the host's own network namespace, or in another one if `inside` is `nsenter` with its arguments."""
     program = commands.find("ip")
     if not program:
         raise Refusal("missing", "ip(8) is not installed on this host (package iproute2); install it, then run again")
@@ -116,7 +116,7 @@ def ip(arguments: List[str], inside: Optional[List[str]] = None) -> None:
 
 
 class Shaped(Link):
-    """A link with a profile; the emulator's program measures all implementations."""
+    """Base class of links with a profile. The emulator's program measures every kind of link."""
 
     by = ""
 
@@ -128,8 +128,9 @@ class Shaped(Link):
         return ["--near=%s,%s0,%s" % (self.near.path, PREFIX, NEAR), "--far=%s,%s1,%s" % (self.far.path, PREFIX, FAR)]
 
     def measure(self) -> Dict[str, Any]:
-        """Measured precision of the link: {"rtt_us", "rate_kbit", ...} from the emulator's `check`; "by" is the
-        implementation, "why" the reason if `tc netem` was tried and failed.
+        """Return the measured properties of the link: {"rtt_us", "rate_kbit", ...} from the emulator's `check`.
+
+        "by" is the implementation, "why" the reason if `tc netem` was tried and failed.
         """
         argv = [self.binary, "check", *self._places(), *self._argv]
         try:
@@ -144,7 +145,7 @@ class Shaped(Link):
 
 
 class Netem(Shaped):
-    """Link shaped by the kernel between two virtual Ethernet devices."""
+    """Link that the kernel shapes between two virtual Ethernet devices."""
 
     by = BY_KERNEL
 
@@ -165,7 +166,7 @@ class Netem(Shaped):
 
 
 class Emulated(Shaped):
-    """Link of the bundled emulator: exact rate, delay and drop-tail queue on every kernel."""
+    """Link that the bundled emulator shapes: exact rate, delay and drop-tail queue on every kernel."""
 
     by = BY_EMULATOR
     process: Optional[subprocess.Popen[bytes]] = None

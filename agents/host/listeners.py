@@ -1,4 +1,4 @@
-"""Programs that listen on TCP ports which a plan needs; reads only."""
+"""Find programs that listen on TCP ports which a plan needs, without any change on the host."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ MAX_PARENTS = 32
 
 
 def taken(ports: Iterable[Tuple[str, int]], servers: Iterable[str]) -> List[Dict[str, str]]:
-    """Answers of kind "port" (prerequisites.py) for the (address, port) that another program than the servers' (pid
-    files) holds.
+    """Return an answer of kind "port" (prerequisites.py) for each (address, port) that another program holds.
+
+    `servers` are the pid files of the web servers whose own listeners do not count.
     """
     wanted = [(address or ANY[0], port) for address, port in ports]
     listening = listening_sockets.listening()
@@ -35,8 +36,9 @@ def taken(ports: Iterable[Tuple[str, int]], servers: Iterable[str]) -> List[Dict
 
 
 def _conflicts(wanted: str, held: str) -> bool:
-    """Return whether a socket on `held` may keep `wanted` from being bound. One on all IPv6 addresses counts for IPv4
-    too: most programs leave it open for both.
+    """Return whether a socket on `held` may keep `wanted` from being bound.
+
+    A socket on all IPv6 addresses counts for IPv4 too, because most programs leave it open for both.
     """
     if held == wanted or held == "::":
         return True
@@ -45,7 +47,7 @@ def _conflicts(wanted: str, held: str) -> bool:
 
 
 def _can_bind(address: str, port: int) -> bool:
-    """Try to bind, without listening: /proc does not tell whether an IPv6 socket is open for IPv4 too."""
+    """Try to bind to the port without listening: /proc does not tell if an IPv6 socket also takes IPv4."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family) as stream:
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
@@ -59,7 +61,7 @@ def _can_bind(address: str, port: int) -> bool:
 
 
 def _holders(inodes: Iterable[str]) -> Iterator[int]:
-    """Processes that have one of these sockets open."""
+    """Yield the ids of processes that have one of the sockets with these inodes open."""
     return (int(name) for name in os.listdir("/proc") if name.isdigit() and processes.listens(int(name), inodes))
 
 

@@ -1,7 +1,7 @@
-"""Listening TCP sockets of the host.
+"""List the listening TCP sockets of the host.
 
 They are read by netlink (sock_diag(7)): the kernel then looks at listening sockets only. Reading /proc/net/tcp costs
-time for each connection of the host and each place for one, 15 ms with 5,000 connections.
+time for each connection of the host and each slot of its table, 15 ms with 5,000 connections.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Listening(NamedTuple):
 
 
 def listening() -> List[Listening]:
-    """All listening TCP sockets in the agent's network namespace."""
+    """Return all listening TCP sockets in the agent's network namespace."""
     try:
         return [found for family in FAMILIES.values() for found in _from_netlink(family)]
     except (OSError, struct.error):  # not in this kernel, or forbidden in this container
@@ -38,7 +38,7 @@ def listening() -> List[Listening]:
 
 
 def inodes() -> FrozenSet[str]:
-    """Inodes of all listening TCP sockets."""
+    """Return the inodes of all listening TCP sockets in the agent's network namespace."""
     return frozenset(found.inode for found in listening())
 
 
@@ -77,7 +77,7 @@ def _from_proc(name: str, family: int) -> Iterator[Listening]:
 
 
 def _address(digits: str, family: int) -> str:
-    """An address as /proc writes it: 32-bit words, each in the byte order of the machine."""
+    """Convert an address in /proc's notation (32-bit words in the byte order of the machine) to the usual notation."""
     words = bytes.fromhex(digits)
     packed = b"".join(_word(words[at : at + 4]) for at in range(0, len(words), 4))
     return str(socket.inet_ntop(family, packed))

@@ -1,4 +1,4 @@
-"""Load tools as the agent starts them: how each reports its version, and the only options that it accepts.
+"""Load tools as the agent starts them: options that report a version, and all options that the agent accepts.
 
 An option that is not listed is refused. Never list one that names a proxy, a script or another destination.
 """
@@ -14,9 +14,11 @@ SWITCH, VALUE, FILE = "switch", "value", "file"
 
 @dataclass(frozen=True)
 class LoadTool:
-    """Properties of a load tool. `version`: the option that prints the version, and a pattern with the version as its
-    group; None: ask the package manager. `connects_to_url`: the tool connects to the address in its URLs; otherwise an
-    option or the agent's script names the listener. `reads_urls`: the tool reads URLs from the run's file `urls`.
+    """Properties of a load tool.
+
+    `version`: the option that prints the version, and a pattern with the version as its group; None: ask the package
+    manager. `connects_to_url`: the tool connects to the address in its URLs; otherwise an option or the agent's script
+    names the listener. `reads_urls`: the tool reads URLs from the run's file `urls`.
     """
 
     options: Dict[str, str]

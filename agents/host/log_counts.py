@@ -1,7 +1,7 @@
-"""Counts of a site's responses before and after a time, from the end of its access log.
+"""Count a site's responses before and after a point in time, from the end of its access log.
 
-Gates of a rollout compare both parts. Visitors write these lines, so a visitor can influence the counts.
-Paddock's own requests do not count.
+Gates of a rollout compare both parts. Visitors write these lines, so a visitor can influence the counts. Paddock's own
+requests do not count.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ _MILLISECONDS = re.compile(rb'" (\d+)$|"milliseconds":(\d+)')
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"logs": [{"path", "roots"}], "ago_s"} -> {"counts": [{"before", "after"} for each log]}, split at that many
-    seconds ago by this host's own clock; each part is {"requests", "errors", "p99_ms"}, where p99_ms is None if the log
-    has no response times.
+    """Count the responses in access logs.
+
+    {"logs": [{"path", "roots"}], "ago_s"} -> {"counts": [{"before", "after"} for each log]}, split at `ago_s` seconds
+    ago by this host's own clock. Each part is {"requests", "errors", "p99_ms"}, where p99_ms is None if the log has no
+    response times.
     """
     logs, ago_s = args.get("logs"), args.get("ago_s")
     if not isinstance(logs, list) or len(logs) > MAX_LOGS or not isinstance(ago_s, (int, float)):
@@ -40,7 +42,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 
 
 def counts(path: str, roots: list[str], since: float) -> dict[str, Any]:
-    """Both parts for one log; zeros for an unreadable log."""
+    """Return {"before", "after"} for the log at `path`, split at the Unix time `since`; zeros for an unreadable log."""
     before, after = _Part(), _Part()
     for line in _lines(path, roots):
         status, at = _status(line), _time(line)

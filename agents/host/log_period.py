@@ -1,4 +1,4 @@
-"""The lines of a log during some time that contain a text, and its requests of each hour. Rotated files are read too.
+"""Search a log, including its rotated files, for a text during a period, and count its requests by hour.
 
 Visitors write these lines, so a visitor can influence the results. Time, bytes, and lines are limited: of a log that is
 too large for the limits only the newest part is read, and the result is marked as incomplete.
@@ -35,11 +35,12 @@ Hours = Dict[int, Dict[str, Any]]
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"path", "roots", "begin", "end", "text", "most"} -> {"lines", "matching", "hours", "is_complete"}.
+    """Search one log.
 
-    `begin` and `end` are seconds since the epoch. "lines" are the newest `most` lines of that time with `text`, in
-    upper or lower case, oldest first; "matching" counts all of them. "hours" are
-    [{"begin", "requests", "statuses", "bytes"}] with "statuses" by their first digit.
+    {"path", "roots", "begin", "end", "text", "most"} -> {"lines", "matching", "hours", "is_complete"}. `begin` and
+    `end` are seconds since the epoch. "lines" are the newest `most` lines of that time with `text`, in upper or lower
+    case, oldest first; "matching" counts all of them. "hours" are [{"begin", "requests", "statuses", "bytes"}] with
+    "statuses" by their first digit.
     """
     path = paths.resolve(args.get("path"), paths.resolve_roots(args.get("roots")))
     search = _Search(*_checked(args), until=time.monotonic() + MAX_S, cancelled=cancelled)
@@ -66,7 +67,7 @@ def _checked(args: dict[str, Any]) -> tuple[float, float, str, int]:
 
 
 def _files(path: str, begin: float) -> list[str]:
-    """Names of the log and its rotated files that were changed after `begin`, the newest first."""
+    """Return the names of the log and of its rotated files that were changed after `begin`, newest first."""
     folder, name = os.path.split(path)
     try:
         descriptor = paths.open_folder(folder)
@@ -87,7 +88,7 @@ def _files(path: str, begin: float) -> list[str]:
 
 
 class _Search:
-    """The lines and counts found so far, and what remains of each limit."""
+    """State of one search: lines and counts found so far, and the rest of each limit."""
 
     def __init__(
         self, begin: float, end: float, text: str, most: int, *, until: float, cancelled: threading.Event
@@ -102,7 +103,7 @@ class _Search:
         self.hours: Hours = {}
 
     def read(self, path: str) -> None:
-        """Read one file, from its end if it is larger than what may still be read."""
+        """Read one file of the log; only its end if the file is larger than the remaining limit."""
         try:
             descriptor = paths.open_file(path)
         except FileNotFoundError:
@@ -165,7 +166,7 @@ class _Search:
 
 
 def _last(lines: list[bytes], most: int) -> list[bytes]:
-    """At most `most` lines from the end, and not more bytes than a result should have."""
+    """Return at most `most` lines from the end, and at most MAX_RESULT bytes."""
     found: Deque[bytes] = deque()
     size = 0
     for line in reversed(lines[max(0, len(lines) - most) :]):
@@ -177,7 +178,7 @@ def _last(lines: list[bytes], most: int) -> list[bytes]:
 
 
 def _inflated(descriptor: int) -> Iterator[bytes]:
-    """Content of a file of gzip members, in pieces of limited size; it ends where the file is damaged."""
+    """Yield the decompressed content of a gzip file in pieces of at most _PIECE bytes; stop at damaged data."""
     unpack = zlib.decompressobj(wbits=31)
     packed = b""
     while True:
@@ -207,7 +208,7 @@ def _without_first_line(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Lines; of one longer than MAX_LINE only its start."""
+    """Yield the lines of the joined pieces, each cut at MAX_LINE bytes."""
     rest, is_skipping = b"", False
     for piece in pieces:
         *whole, rest = (rest + piece).split(b"\n")

@@ -1,4 +1,4 @@
-"""Times in the lines of web servers' logs."""
+"""Read the time of a line in a web server's access or error log."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _FORMATS = {
 
 
 def time_of(line: bytes) -> float | None:
-    """Seconds since the epoch at which the line was written; None without a known time.
+    """Return the seconds since the epoch at which a log line was written; None without a known time.
 
-    Times without a zone, in error logs, are in this host's.
+    Times without a zone, in error logs, are in this host's time zone.
     """
     found = _TIME.search(line[:_LONGEST_START])
     if found is None:

@@ -1,4 +1,4 @@
-"""The agent's process: reads requests from standard input, writes responses to standard output.
+"""Run the agent's process: read requests from standard input, write responses to standard output.
 
 Every request has its own thread. The end of the input means that the panel has disconnected: cancellable requests are
 cancelled, transactions run to their end, then the process exits.
@@ -19,7 +19,7 @@ from agents.host.hello import identity
 
 
 class Channel:
-    """The agent's side of the channel: requests in, events and results out."""
+    """Agent's side of the channel: requests in, events and results out."""
 
     def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
         self._source = source
@@ -99,8 +99,9 @@ class Channel:
         self._send(ident, "error", {"code": error.code, "message": error.message, "detail": error.detail})
 
     def _send(self, ident: str, kind: str, data: dict[str, Any]) -> None:
-        """Send one message; drop it if nobody reads, because the journal has everything important. A result that
-        exceeds the panel's limits is sent as an error.
+        """Send one message; drop it if the panel has disconnected, because the journal has everything important.
+
+        A result that exceeds the panel's limits is sent as an error.
         """
         line = wire.encode({"v": wire.VERSION, "id": ident, "type": kind, "data": data})
         if len(line) > wire.MAX_ANSWER_BYTES:
@@ -117,7 +118,7 @@ class Channel:
 
 
 def unexpected(operation: str, error: Exception) -> Refusal:
-    """Refusal for an unexpected exception, with its place in the code but without values."""
+    """Return a Refusal for an unexpected exception, with its place in the code but without values."""
     if isinstance(error, OSError):
         return Refusal("failed", "%s: %s" % (operation, error))
     places = []
@@ -131,7 +132,7 @@ def unexpected(operation: str, error: Exception) -> Refusal:
 
 
 def main() -> None:
-    """Serve the process's own input and output, separated from all other output."""
+    """Serve requests from standard input. Other output of this process goes to standard error, not to the panel."""
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     for number in (signal.SIGPIPE, signal.SIGHUP):

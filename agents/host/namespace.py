@@ -1,4 +1,4 @@
-"""A private mount namespace that shows different files to one child process.
+"""Show different files to one child process by a private mount namespace.
 
 The server's test then reads the staged files under their real names, including absolute paths, while the running server
 is not affected. This needs root, or a kernel that permits user namespaces. unshare(2) and mount(2) are called through
@@ -26,7 +26,7 @@ _supported: bool | None = None
 
 
 def is_supported() -> bool:
-    """Return whether this process may create a namespace; tested once."""
+    """Return whether this process may create a mount namespace; tested once."""
     global _supported
     if faults.is_missing("namespaces"):
         return False
@@ -36,11 +36,11 @@ def is_supported() -> bool:
 
 
 def within(binds: list[tuple[str, str]], run: Callable[[Prepare | None], T]) -> T:
-    """Result of `run(prepare)`, which starts a program with `prepare` called in the child before.
+    """Return the result of `run(prepare)`, which starts a program inside a namespace with these bind mounts.
 
     A namespace belongs to a thread. For root, `run` is called in a temporary thread inside the namespace, so the child
-    needs no preparation and the agent's page tables are not copied. A single thread of several cannot enter a user
-    namespace (EINVAL), so in that case the child does.
+    needs no preparation, `prepare` is None, and the agent's page tables are not copied. A single thread of several
+    cannot enter a user namespace (EINVAL); without root the child itself must call `prepare`.
     """
     enter = entering(binds)
     return _in_thread(enter, run) if os.geteuid() == 0 else run(enter)
@@ -86,10 +86,10 @@ def _try_child() -> bool:
 
 
 def entering(binds: list[tuple[str, str]]) -> Prepare:
-    """Function for a thread, or for a child before it becomes the server: create a namespace with each (source, target)
-    bind-mounted, in that order.
+    """Return a function that creates a mount namespace with each (source, target) bind-mounted, in that order.
 
-    All data is prepared in advance, so the child only makes system calls; it fails with OSError.
+    A thread calls it, or a child before it becomes the server. All data is prepared in advance, so the child only makes
+    system calls; the function fails with OSError.
     """
     unshare, mount, failure = _load()
     steps = [(source.encode(), target.encode()) for source, target in binds]

@@ -1,6 +1,6 @@
-"""A link shaped by the kernel with `tc netem`, if the host's kernel supports it.
+"""Shape a link with the kernel's `tc netem`, if the host's kernel supports it.
 
-near --pdklink0==pdklink2-- wire --pdklink3==pdklink1-- far
+    near --pdklink0==pdklink2-- wire --pdklink3==pdklink1-- far
 
 The wire is a separate namespace that routes between two virtual Ethernet devices. It shapes outgoing packets on both
 sides, so both directions are equal: first the bottleneck, with the link's rate and queue, then the delay. A single
@@ -26,8 +26,9 @@ _PROBED = {"bandwidth_kbit": 1000, "rtt_us": 1000, "jitter_us": 100, "loss_ppm":
 
 
 def probe() -> str:
-    """Reason, in the kernel's words, why this host does not support `tc netem`; "" if it does. Tested in a temporary
-    network namespace.
+    """Return why this host does not support `tc netem`, in the kernel's words; "" if it does.
+
+    The test uses a temporary network namespace.
     """
     try:
         keeper = netns.Keeper()
@@ -44,9 +45,7 @@ def probe() -> str:
 
 
 def qdiscs(interface: str, profile: Dict[str, Any]) -> List[str]:
-    """tc(8) commands that shape packets leaving through `interface` like one direction of `profile`
-    (agents/host/link.py).
-    """
+    """Return tc(8) commands that shape packets leaving through `interface` like one direction of `profile`."""
     kbit, rtt_us = profile.get("bandwidth_kbit") or 0, profile.get("rtt_us") or 0
     jitter_us, loss_ppm = profile.get("jitter_us") or 0, profile.get("loss_ppm") or 0
     # One packet is being sent while the others wait.
@@ -71,8 +70,10 @@ def hardware(number: int) -> str:
 
 
 def end(number: int, address: str, router: int, gateway: str, other: str) -> List[str]:
-    """ip(8) commands for interface `number` of an end: its `address`, and the route to `other` through `gateway`, the
-    wire's interface `router`. The neighbor is static, because ARP requests would be shaped too.
+    """Return ip(8) commands for interface `number` at one end of the link: its `address`, and the route to `other`.
+
+    `gateway` is the address of the wire's interface `router`. The neighbor is static, because ARP requests would be
+    shaped too.
     """
     name = "pdklink%d" % number
     return [
@@ -86,7 +87,7 @@ def end(number: int, address: str, router: int, gateway: str, other: str) -> Lis
 
 
 def middle(number: int, address: str, beyond: int, other: str) -> List[str]:
-    """ip(8) commands for the wire's interface `number`, whose neighbor `other` has the interface `beyond`."""
+    """Return ip(8) commands for the wire's interface `number`, whose neighbor `other` has the interface `beyond`."""
     name = "pdklink%d" % number
     return [
         "link set dev %s gso_max_segs 1" % name,
@@ -97,7 +98,7 @@ def middle(number: int, address: str, beyond: int, other: str) -> List[str]:
 
 
 def pair(first: int, here: netns.Keeper, second: int, there: netns.Keeper) -> List[str]:
-    """Arguments of ip(8) for a virtual Ethernet pair with one end in each namespace."""
+    """Return the arguments of ip(8) for a virtual Ethernet pair with one end in each namespace."""
     argv = ["link", "add"]
     for number, keeper, words in ((first, here, ["type", "veth", "peer"]), (second, there, [])):
         argv += ["name", "pdklink%d" % number, "address", hardware(number), "netns", "%d" % keeper.process.pid, *words]
@@ -105,7 +106,7 @@ def pair(first: int, here: netns.Keeper, second: int, there: netns.Keeper) -> Li
 
 
 def forward(keeper: netns.Keeper) -> None:
-    """Enable routing in the namespace, through /proc/sys as seen by a thread inside."""
+    """Enable IPv4 routing in the namespace, through /proc/sys as seen by a thread inside."""
     failed: List[OSError] = []
 
     def work() -> None:
@@ -129,7 +130,7 @@ def inside(work: Callable[[], None]) -> None:
 
 
 def batch(keeper: netns.Keeper, program: str, lines: List[str]) -> None:
-    """Run several commands of ip(8) or tc(8) in a namespace; Refusal with the message of the first that fails."""
+    """Run several commands of ip(8) or tc(8) in a namespace; raise Refusal with the output if one fails."""
     path = commands.find(program)
     if not path:
         raise Refusal(

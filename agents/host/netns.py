@@ -1,5 +1,4 @@
-"""Network namespaces that live exactly as long as one of the agent's processes: none has a name, so none can be left
-behind.
+"""Network namespaces that end with one of the agent's processes; without names, they cannot be left behind.
 
 A keeper is a sleeping process in a new network namespace. Threads of the agent enter it with setns(2); children of such
 a thread start inside. When the last process inside ends, the kernel removes the namespace and all of its interfaces,
@@ -22,18 +21,22 @@ _START_S = 10.0
 
 
 def mine() -> str:
-    """This thread's network namespace in the kernel's notation: `net:[4026531840]`."""
+    """Return this thread's network namespace in the kernel's notation: `net:[4026531840]`."""
     return os.readlink("/proc/thread-self/ns/net")
 
 
 def die_with_us(argv: List[str]) -> List[str]:
-    """`argv` as a process that is killed when its starting thread ends, if the host has setpriv(1)."""
+    """Return `argv` extended by setpriv(1), which kills the process when its starting thread ends; unchanged without
+    setpriv.
+    """
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig=KILL", "--", *argv] if setpriv else argv
 
 
 class Keeper:
-    """A private network namespace. Needs root; Refusal if the kernel or the account does not permit it."""
+    """Private network namespace, kept by a sleeping process. Needs root; Refusal if the kernel or the account forbids
+    it.
+    """
 
     def __init__(self) -> None:
         unshare = shutil.which("unshare")
@@ -85,7 +88,7 @@ class Keeper:
 
 
 def enter(path: str) -> None:
-    """Call setns(2) for the calling thread; Python 3.8 has no function for it."""
+    """Move the calling thread into a network namespace by setns(2), for which Python 3.8 has no function."""
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -1,4 +1,4 @@
-"""Current responses of sites on this host, as before a transaction, without any change."""
+"""Operation `observe`: request sites of this host as before a transaction, without any change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOR_S = 60.0
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"probes": [Probe]} -> {"rows": [observation]} in the same order; fewer if the time limit was reached."""
+    """Send the requests: {"probes": [Probe]} -> {"rows": [observation]} in the same order, fewer at the time limit."""
     probes = args.get("probes", [])
     if not isinstance(probes, list) or len(probes) > MOST:
         raise Refusal("invalid", "probes is a list of at most %d" % MOST)

@@ -1,6 +1,6 @@
-"""Operations by name, with the module whose `run` implements each, imported on first use.
+"""Table of the agent's operations: names, and the modules that implement them, imported on first use.
 
-run(args: dict, emit: Callable[[dict], None], cancelled: threading.Event) -> dict
+    run(args: dict, emit: Callable[[dict], None], cancelled: threading.Event) -> dict
 
 `args` is the unchecked request. `emit` sends one event and never raises, even if nobody listens. `cancelled` is set
 when the panel cancels the request or its channel closes. `run` returns the result, or raises `errors.Refusal`. Every
@@ -58,7 +58,7 @@ UNINTERRUPTED = frozenset(
 
 
 def find(name: str) -> Run | None:
-    """Function of an operation, or None for an unknown name."""
+    """Return the function of an operation; None for an unknown name."""
     module = MODULES.get(name)
     if module is None:
         return None

@@ -1,4 +1,4 @@
-"""IP addresses of this host's own network interfaces, from /proc (proc(5)), without starting a program."""
+"""Read the IP addresses of this host's network interfaces from /proc (proc(5)), without starting a program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LOCAL = re.compile(r"\|-- ([0-9.]+)\n\s*/32 host LOCAL")
 
 
 def own() -> List[str]:
-    """IPv4, then IPv6 addresses, unique, in their usual notation, including loopback."""
+    """Return the host's IPv4, then its IPv6 addresses, unique, in their usual notation, including loopback."""
     text = processes.read("/proc/net/fib_trie").decode("ascii", "replace")
     found = dict.fromkeys(_LOCAL.findall(text))
     for line in processes.read("/proc/net/if_inet6").decode("ascii", "replace").splitlines():

@@ -1,4 +1,4 @@
-"""Files that the agent may access: those below the allowed roots, without symbolic links on the way.
+"""Check and open the files that the agent may access: below the allowed roots, without symbolic links on the way.
 
 A path is checked twice: here by resolving it, so that an error can name the problem; and on use, by asking the kernel
 for the name of the opened folder, so that changes in between have no effect.
@@ -17,7 +17,7 @@ TESTBED_PREFIX = "paddock-testbed-"  # prefix of the folders of test beds
 
 
 def check_shape(path: object) -> str:
-    """Return `path` if it is absolute and normalized; Refusal otherwise."""
+    """Return `path` if it is absolute and normalized; raise Refusal otherwise."""
     if not isinstance(path, str) or not path.startswith("/") or len(path) > MAX_PATH:
         raise Refusal("invalid", "%r is not an absolute path of at most %d characters" % (path, MAX_PATH))
     if not path.isprintable() and any(ord(character) < 32 or ord(character) == 127 for character in path):
@@ -28,7 +28,7 @@ def check_shape(path: object) -> str:
 
 
 def resolve_roots(roots: object) -> list[str]:
-    """Allowed roots with symbolic links resolved. An empty list permits nothing, and "/" is never allowed."""
+    """Return the allowed roots with symbolic links resolved. Raise Refusal for an empty list, and for the root "/"."""
     if not isinstance(roots, list) or not roots:
         raise Refusal("refused", "no folder is allowed: name at least one root")
     resolved = [true_folder(check_shape(root)) for root in roots]
@@ -42,8 +42,10 @@ def is_below(path: str, root: str) -> bool:
 
 
 def resolve(path: object, roots: list[str]) -> str:
-    """Real name of `path`: its folder resolved, its last part unchanged. Refusal if that is outside `roots`. The folder
-    may be missing.
+    """Return the real name of `path`: its folder resolved, its last part unchanged. Raise Refusal if that is outside
+    `roots`.
+
+    The folder may be missing.
     """
     plain = check_shape(path)
     folder, name = os.path.split(plain)
@@ -55,8 +57,9 @@ def resolve(path: object, roots: list[str]) -> str:
 
 
 def true_folder(path: str) -> str:
-    """`path` with symbolic links resolved, even if it does not exist. Refusal for a link that accounts other than root
-    and the agent's could have created.
+    """Return `path` with symbolic links resolved, even if it does not exist.
+
+    Raises Refusal for a link that accounts other than root and the agent's could have created.
     """
     try:
         descriptor = os.open(path, os.O_PATH | os.O_DIRECTORY)
@@ -71,7 +74,7 @@ def true_folder(path: str) -> str:
 
 
 def _walked(path: str) -> str:
-    """`path` with its links resolved part by part; a missing part and those after it stay as they are."""
+    """Return `path` with its links resolved part by part; a missing part and the parts after it stay as they are."""
     descriptor, true, parts, links = os.open("/", os.O_PATH | os.O_DIRECTORY), "", path.split("/")[::-1], 0
     try:
         while parts:
@@ -103,7 +106,7 @@ def _walked(path: str) -> str:
 
 
 def _followed(link: int, folder: int, path: str, name: str) -> str:
-    """Target of a symbolic link in the open folder. Refusal if others could have created the link."""
+    """Return the target of a symbolic link in the open folder. Raise Refusal if others could have created the link."""
     found = safe.writers(folder, path or "/")
     if found:
         raise Refusal(
@@ -116,7 +119,7 @@ def _followed(link: int, folder: int, path: str, name: str) -> str:
 
 
 def _name_of(descriptor: int) -> str:
-    """Real path of an open folder, "" if it was deleted or /proc is missing."""
+    """Return the real path of an open folder; "" if it was deleted or /proc is missing."""
     try:
         name = os.readlink("/proc/self/fd/%d" % descriptor)
     except OSError:
@@ -125,8 +128,9 @@ def _name_of(descriptor: int) -> str:
 
 
 def open_folder(path: str, access: int = os.O_RDONLY) -> int:
-    """Descriptor of the folder `path`, without symbolic links in any part. With O_PATH as `access`, only for names in
-    it, the folder need not be readable.
+    """Return a descriptor of the folder `path`; raise Refusal if a part is a symbolic link.
+
+    With O_PATH as `access` the folder need not be readable, but can only be used for names in it.
     """
     try:
         descriptor = os.open(path, access | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -139,7 +143,7 @@ def open_folder(path: str, access: int = os.O_RDONLY) -> int:
 
 
 def _entered(path: str, access: int) -> int:
-    """Open part by part, to find the invalid one."""
+    """Open a folder part by part, to find the part that is a symbolic link or cannot be entered."""
     parts = [part for part in path.split("/") if part]
     descriptor = os.open("/", os.O_PATH | os.O_DIRECTORY if parts else access | os.O_DIRECTORY)
     try:
@@ -157,7 +161,7 @@ def _entered(path: str, access: int) -> int:
 
 
 def open_file(path: str) -> int:
-    """Descriptor of the regular file `path` for reading; Refusal for other types."""
+    """Return a descriptor of the regular file `path` for reading; raise Refusal for other types."""
     folder = open_folder(os.path.dirname(path), os.O_PATH)
     try:
         return safe.open_regular(os.path.basename(path), folder, path)

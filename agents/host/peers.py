@@ -1,7 +1,7 @@
-"""A link between two hosts: the load and the shaping are on one, the servers of a test bed on the other.
+"""Connect two hosts by a link: the load and the shaping are on one, the servers of a test bed on the other.
 
-load host:     near ==link== gate --pdklink9--+
-                                                  | VXLAN (RFC 7348), over the hosts' own network
+    load host:     near ==link== gate --pdklink9--+
+                                              | VXLAN (RFC 7348), over the hosts' own network
     server host:   servers --pdklink9-------------+
 
 The gate replaces `far` of a link on one host. Its tunnel leads only to the servers' namespace, so processes in `near`
@@ -34,8 +34,10 @@ _PINGS = 20
 
 
 class Peer:
-    """Data of the other host. `role` is "load" or "servers"; `address` is the other host's; `word`, `vni` and `port` of
-    the tunnel are shared by both test beds of one run.
+    """The other host of a run on two hosts, from a checked request.
+
+    `role` of this host is "load" or "servers"; `address` is the other host's; `word`, and `vni` and `port` of the
+    tunnel, are shared by both test beds of one run.
     """
 
     def __init__(self, args: Dict[str, Any]) -> None:
@@ -50,7 +52,9 @@ class Peer:
         self.port = _number(args, "port", 1024, 65535)
 
     def tunnel(self, keeper: netns.Keeper) -> List[str]:
-        """Arguments of ip(8): the tunnel's device in the namespace, with its packets in the host's own network."""
+        """Return the arguments of ip(8) for the tunnel's device in the namespace; its packets use the host's own
+        network.
+        """
         place = ["name", _TUNNEL, "netns", "%d" % keeper.process.pid, "mtu", "%d" % MTU]
         kind = ["type", "vxlan", "id", "%d" % self.vni, "remote", self.address, "dstport", "%d" % self.port]
         return ["link", "add", *place, *kind]
@@ -64,7 +68,7 @@ def _number(args: Dict[str, Any], name: str, low: int, high: int) -> int:
 
 
 class Servers(link.Link):
-    """The servers' side of the tunnel: one namespace that sends the peer's word to the load generator."""
+    """Servers' side of the tunnel: one namespace that sends the peer's word to the load generator."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
@@ -98,7 +102,7 @@ def _tell(listening: socket.socket, word: str) -> None:
 
 
 def join(made: link.Link, peer: Peer) -> Dict[str, Any]:
-    """Connect the link's `far` side to the other host's servers. Refusal unless they send the word.
+    """Connect the link's `far` side to the other host's servers. Raise Refusal unless they send the expected word.
 
     Returns {"whole_rtt_us": {"min", "p50"}}: round trips from `near` to the servers, including the hosts' own network.
     """
@@ -117,7 +121,7 @@ def join(made: link.Link, peer: Peer) -> Dict[str, Any]:
 
 
 def check_listeners(listeners: List[str]) -> None:
-    """Check that the load between two hosts goes only through the tunnel."""
+    """Raise Refusal unless all listeners are at the tunnel's servers, so that the load goes only through the tunnel."""
     for listener in listeners:
         if listener.rpartition(":")[0] != SERVERS:
             raise Refusal("refused", "%s is not where the servers of the other host's test bed are; refused" % listener)
@@ -140,14 +144,14 @@ def _heard(peer: Peer) -> str:
 
 
 def _round_trip_us() -> int:
-    """Time of connecting, which takes exactly one round trip."""
+    """Return the time of one TCP connect in microseconds, which takes exactly one round trip."""
     began = time.monotonic()
     with socket.create_connection((SERVERS, _WORD_PORT), timeout=10.0):
         return int((time.monotonic() - began) * 1e6)
 
 
 def _within(keeper: netns.Keeper, work: Callable[[], Any]) -> Any:
-    """Result or exception of `work` in a thread inside the namespace."""
+    """Call `work` in a thread inside the namespace; return its result or raise its exception."""
     found: List[Any] = []
     failed: List[BaseException] = []
 

@@ -1,4 +1,4 @@
-"""Sockets of running PHP-FPM pools, where distributions put them."""
+"""Find the sockets of running PHP-FPM pools in the folders that distributions use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PLACES = ("/run/php/*.sock", "/run/php-fpm/*.sock", "/var/opt/remi/php*/run/php
 
 
 def found() -> List[str]:
-    """Paths of sockets, sorted; symbolic links, such as Debian's `php-fpm.sock`, are left out."""
+    """Return the paths of the sockets, sorted; symbolic links, such as Debian's `php-fpm.sock`, are left out."""
     paths = sorted(path for place in _PLACES for path in glob.glob(place))
     return [path for path in paths if _is_socket(path)][:MOST]
 

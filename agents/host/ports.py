@@ -1,4 +1,4 @@
-"""Free TCP ports on loopback, for temporary servers next to others."""
+"""Operation `ports`: find free TCP ports for temporary servers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ MOST = 64
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"count"} -> {"ports": [numbers]} that neither TCP nor UDP (HTTP/3) currently uses on any address."""
+    """Find free ports: {"count"} -> {"ports": [numbers]}, at present used by neither TCP nor UDP (HTTP/3) on any
+    address.
+    """
     count = args.get("count")
     if not isinstance(count, int) or not 0 < count <= MOST:
         raise Refusal("invalid", "count is a number from 1 to %d" % MOST)

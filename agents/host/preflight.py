@@ -1,4 +1,4 @@
-"""Facts of the host for a plan, before any change; reads only."""
+"""Operation `preflight`: collect facts of the host for a plan, without any change."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ MAX_LOGS = 100
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"logs": [{"path", "roots", "most"}], "needs": of prerequisites.look, or None} -> {"busiest": [[address, ...] for
-    each log], "missing": [what is not as needed]}.
+    """Collect the facts.
+
+    {"logs": [{"path", "roots", "most"}], "needs": of prerequisites.look, or None} -> {"busiest": [[address, ...] for
+    each log], "missing": [prerequisites.Missing]}.
     """
     logs, needs = args.get("logs", []), args.get("needs")
     if not isinstance(logs, list) or len(logs) > MAX_LOGS:

@@ -1,13 +1,13 @@
-"""Folders, sockets, services and ports that sites of a plan need, as the host has them now; reads only.
+"""Check the folders, sockets, services and ports that sites of a plan need, without any change on the host.
 
 Each answer is {"kind", "name", "state", "detail"} and names something that is not as needed. A thing that is as needed,
 or whose state the host does not tell, has no answer. Kinds and states:
 
-folder   missing (`detail`: "own" if no other account can change where it would be) | not_folder | empty | unreadable
-         (`detail`: the account of the web server)
-socket   missing | refused | unreadable
-service  refused | silent | unknown (`detail`: the system's message)
-port     taken (`detail`: the program that listens, with its process id)
+    folder   missing (`detail`: "own" if no other account can change where it would be) | not_folder | empty |
+             unreadable (`detail`: the account of the web server)
+    socket   missing | refused | unreadable
+    service  refused | silent | unknown (`detail`: the system's message)
+    port     taken (`detail`: the program that listens, with its process id)
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ Missing = Dict[str, str]
 
 
 def look(needs: dict[str, Any]) -> list[Missing]:
-    """{"servers": [pid file], "folders" and "sockets": [{"path", "server": pid file}], "services": ["host:port"],
-    "ports": [{"address", "port"}]}: a server of `servers` may itself hold a port, and changes hands within a plan.
+    """Return an answer for everything that a plan needs and the host lacks.
+
+    `needs` is {"servers": [pid file], "folders" and "sockets": [{"path", "server": pid file}], "services":
+    ["host:port"], "ports": [{"address", "port"}]}. A port that a server of `servers` holds is free for the plan.
     """
     for kind in ("servers", "folders", "sockets", "services", "ports"):
         if not isinstance(needs.get(kind), list) or len(needs[kind]) > MOST:
@@ -104,7 +106,7 @@ def _socket(path: str, until: float) -> Optional[Missing]:
 
 
 def _service(name: str, until: float) -> Optional[Missing]:
-    """A TCP connection without a request. Names are resolved like those of probes."""
+    """Check a service by a TCP connection without a request. Names are resolved like those of probes."""
     if time.monotonic() > until:
         return None
     host, _, port = name.rpartition(":")
@@ -129,7 +131,7 @@ def _service(name: str, until: float) -> Optional[Missing]:
 
 
 def account_of(pid_file: str) -> Optional[Dict[str, str]]:
-    """Account of the processes that handle requests: {"uid", "gid", "groups", "name"}; None if none is running."""
+    """Return the account of a server's worker processes, {"uid", "gid", "groups", "name"}; None if no process runs."""
     master = processes.pid_in(pid_file)
     if not master or not processes.exists(master):
         return None
@@ -157,7 +159,7 @@ def _name_of(uid: int) -> str:
 def _unreadable(
     items: Iterable[dict[str, str]], accounts: Dict[str, Optional[Dict[str, str]]], sockets: set[str]
 ) -> List[Missing]:
-    """Folders that an account cannot list or enter, and sockets that it cannot write to.
+    """Return an answer for each folder that an account cannot list or enter, and each socket that it cannot write to.
 
     find(1) asks the kernel as that account, so access lists and security modules count too.
     """
@@ -181,7 +183,7 @@ def _unreadable(
 
 
 def _allowed(wanted: List[str], test: Iterable[str], account: Dict[str, str]) -> Optional[set[str]]:
-    """The paths that pass a test of find(1) as this account; None if that cannot be asked."""
+    """Return the paths that pass a test of find(1) as this account; None if the test is not possible."""
     setpriv, find = commands.find("setpriv"), commands.find("find")
     if os.geteuid() != 0 or not setpriv or not find:
         return None

@@ -1,8 +1,8 @@
-"""Requests to a server on this host over a plain socket.
+"""Send requests to a server on this host over a plain socket, and return observations of the responses.
 
 An observation is {"status": 0 without a response, "error": why, "connected", "to": target of a redirect, without query,
 "certificate": SHA-256 of the one presented, "certificate_ends": Unix time of its end, "protocol": of TLS, "alpn",
-"found": whether the expected text is there, "at": Unix time}. Keys that say nothing are left out.
+"found": whether the expected text is there, "at": Unix time}. Keys without information are left out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _contexts: dict[bool, ssl.SSLContext] = {}  # made once each: that costs more th
 
 
 def url(probe: dict[str, Any]) -> str:
-    """URL as a person would type it."""
+    """Return the probe's URL as a person would type it, without the default port."""
     scheme = "https" if probe["tls"] else "http"
     usual = 443 if probe["tls"] else 80
     port = "" if probe["port"] == usual else ":%d" % probe["port"]
@@ -31,12 +31,14 @@ def url(probe: dict[str, Any]) -> str:
 
 
 def describe(probe: dict[str, Any]) -> str:
-    """The URL, with the address that received the request."""
+    """Return the probe's URL, and the address that receives the request."""
     return "%s at %s" % (url(probe), probe["address"])
 
 
 def observe(probe: dict[str, Any]) -> dict[str, Any]:
-    """Send one request. Certificates are not verified, because a site may have a self-signed one."""
+    """Send one request and return the observation. Certificates are not verified, because a site may have a self-signed
+    one.
+    """
     seen: dict[str, Any] = {"status": 0, "connected": False, "at": time.time()}
     stream: Any = None
     try:
@@ -58,12 +60,12 @@ def observe(probe: dict[str, Any]) -> dict[str, Any]:
 
 
 def before_of(probe: dict[str, Any]) -> dict[str, Any]:
-    """The same request, sent to the site's address before the change."""
+    """Return the same request for the address that the site had before the change."""
     return dict(probe, address=probe["was"][0], port=probe["was"][1]) if probe.get("was") else probe
 
 
 def _refuse(address: str) -> None:
-    """Raise OSError for a cloud's metadata service. The address of a listen is always literal."""
+    """Raise OSError for the address of a cloud's metadata service. Probes have literal addresses, never names."""
     reason = addresses.why_refused(address)
     if reason:
         raise addresses.Refused("%s is %s" % (address, reason))
@@ -100,7 +102,7 @@ def _request(probe: dict[str, Any]) -> bytes:
 
 
 def _read(stream: Any, deadline: float, begun: bytes, until: bytes, most: int) -> bytes:
-    """Read until `until` is in the data, or the end, the deadline or `most` bytes."""
+    """Read until `until` is in the data, or the end, the deadline or `most` bytes; return `begun` with the data."""
     while until not in begun and len(begun) < most:
         left = deadline - time.monotonic()
         if left <= 0:
@@ -119,7 +121,7 @@ def _read(stream: Any, deadline: float, begun: bytes, until: bytes, most: int) -
 
 
 def _redirect(head: bytes) -> str:
-    """Target of the `Location` header without its query, which may contain a secret."""
+    """Return the target of the `Location` header without its query, which may contain a secret; "" if there is none."""
     for line in head.split(b"\r\n"):
         name, _, value = line.partition(b":")
         if name.strip().lower() == b"location":
@@ -139,7 +141,7 @@ def _note_tls(seen: dict[str, Any], stream: ssl.SSLSocket) -> None:
 
 
 def _alpn(probe: dict[str, Any]) -> str:
-    """Protocol negotiated with a client that offers HTTP/2, by a handshake of its own."""
+    """Return the protocol negotiated with a client that offers HTTP/2, in a separate TLS handshake."""
     plain = socket.create_connection((probe["address"], probe["port"]), probe["timeout_s"])
     stream = _secured(plain, probe, with_h2=True)
     try:
@@ -149,7 +151,7 @@ def _alpn(probe: dict[str, Any]) -> str:
 
 
 def _secured(plain: socket.socket, probe: dict[str, Any], *, with_h2: bool) -> ssl.SSLSocket:
-    """TLS on a connection, closed together with it."""
+    """Start TLS on an open connection; closing the returned socket closes the connection."""
     return _tls_context(with_h2).wrap_socket(plain, server_hostname=probe["host"].strip("[]") or None)
 
 

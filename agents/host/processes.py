@@ -1,4 +1,4 @@
-"""Data about servers from /proc: their processes, children, and listening sockets."""
+"""Read data about servers from /proc: their processes, children, and error logs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ _MAX_LINE = 4096
 
 
 def read(path: str) -> bytes:
-    """A file of /proc, or a server's configuration, cut at 16 MiB; b"" if its process is gone. Without Python's
-    buffering, which needs five more system calls.
+    """Read a file of /proc, or a server's configuration, cut at 16 MiB; b"" if it cannot be read.
+
+    This avoids Python's buffering, which needs five more system calls.
     """
     parts: list[bytes] = []
     size = 0
@@ -49,32 +50,35 @@ def exists(pid: int) -> bool:
 
 
 def is_zombie(pid: int) -> bool:
-    """Return whether the process has ended and is not collected by its parent yet."""
+    """Return whether the process has ended and its parent has not collected it yet."""
     state = read("/proc/%d/stat" % pid).rpartition(b")")[2].split()
     return bool(state) and state[0] in (b"Z", b"X")
 
 
 def started(pid: int) -> int:
-    """Start time of the process, in ticks as returned by `now`; 0 if it is gone."""
+    """Return the start time of the process, in ticks as returned by `now`; 0 if it is gone."""
     fields = read("/proc/%d/stat" % pid).rpartition(b")")[2].split()
     return int(fields[19]) if len(fields) > 19 else 0
 
 
 def now() -> int:
-    """Ticks since the boot of the host."""
+    """Return the ticks since the boot of the host."""
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
 
 def boot() -> str:
-    """Identifier of the current boot of the host and container: the kernel's boot id, and the start time of the first
-    process.
+    """Return an identifier of the current boot of the host and container.
+
+    It consists of the kernel's boot id and the start time of the first process.
     """
     ident = read("/proc/sys/kernel/random/boot_id").decode("ascii", "replace").strip()
     return "%s/%d" % (ident, started(1))
 
 
 def program(pid: int) -> str:
-    """File name of the process's program, "" if not accessible; a replaced binary keeps its name."""
+    """Return the file name of the process's program; a replaced binary keeps its name. Fall back to the kernel's short
+    name.
+    """
     try:
         path = os.readlink("/proc/%d/exe" % pid)
     except OSError:
@@ -85,7 +89,7 @@ def program(pid: int) -> str:
 
 
 def title(pid: int) -> str:
-    """Command line, in which nginx shows its state."""
+    """Return the process's command line, in which nginx shows its state."""
     return read("/proc/%d/cmdline" % pid).replace(b"\0", b" ").decode("utf-8", "replace").strip()
 
 
@@ -95,7 +99,7 @@ def parent(pid: int) -> int:
 
 
 def children(pid: int, living: bool = True) -> frozenset[int]:
-    """Child processes; without zombies if `living`."""
+    """Return the ids of the child processes; without zombies if `living`."""
     known = read("/proc/%d/task/%d/children" % (pid, pid))
     if known:
         return frozenset(child for child in map(int, known.split()) if not living or exists(child))
@@ -106,7 +110,7 @@ def children(pid: int, living: bool = True) -> frozenset[int]:
 
 
 def listens(pid: int, inodes: Iterable[str]) -> bool:
-    """Return whether the process still holds one of the listening sockets."""
+    """Return whether the process still has one of the listening sockets with these inodes open."""
     wanted = {"socket:[%s]" % inode for inode in inodes}
     folder = "/proc/%d/fd" % pid
     try:
@@ -123,7 +127,9 @@ def listens(pid: int, inodes: Iterable[str]) -> bool:
 
 
 def wait_ended(pids: Iterable[int], timeout_s: float) -> None:
-    """Wait until all of these have ended, at most `timeout_s`; woken by the kernel in Python 3.9 or newer."""
+    """Wait until all processes have ended, at most `timeout_s`. Python 3.8 lacks pidfd_open and sleeps for all that
+    time.
+    """
     open_pid = getattr(os, "pidfd_open", None)
     if open_pid is None:
         time.sleep(timeout_s)
@@ -143,7 +149,7 @@ def wait_ended(pids: Iterable[int], timeout_s: float) -> None:
 
 
 def pid_in(path: str, believed: bool = True) -> int:
-    """Process named by a pid file, 0 if there is none.
+    """Return the process id in a pid file; 0 if there is none.
 
     Unless `believed` is False, files that another account could have written are ignored, because that account would
     choose the process that receives a signal.
@@ -170,7 +176,7 @@ def is_idle(pid: int) -> tuple[bool, bytes]:
 
 
 class Log:
-    """Error log of a running process, from its end at creation of this object.
+    """Error log of a running process, from the log's end at the creation of this object.
 
     Reads the file that the process itself holds open, whatever its name refers to now, because its folder may belong to
     a site.
@@ -185,12 +191,12 @@ class Log:
         os.close(self._descriptor)
 
     def lines(self) -> list[str]:
-        """Complete lines written since."""
+        """Return the complete lines written since the creation of this object."""
         text = os.pread(self._descriptor, _MAX_ADDED, self._from) + self._successors()
         return [line[:_MAX_LINE].decode("utf-8", "replace") for line in text.split(b"\n")[:-1]]
 
     def _successors(self) -> bytes:
-        """Beginning of the file that now has the log's name, after a rotation."""
+        """Return the beginning of the file that has the log's name after a rotation; b"" without a rotation."""
         try:
             folder = os.open(os.path.dirname(self.path), os.O_PATH | os.O_DIRECTORY)
         except OSError:
@@ -209,7 +215,7 @@ class Log:
 
 
 def error_logs(pid: int) -> list[Log]:
-    """Error logs that a process holds open."""
+    """Return the error logs that a process holds open."""
     found: dict[str, Log] = {}
     folder = "/proc/%d/fd" % pid
     try:
@@ -229,5 +235,7 @@ def error_logs(pid: int) -> list[Log]:
 
 
 def added(logs: Iterable[Log], wanted: Callable[[str], bool]) -> str:
-    """Lines written to these logs since `error_logs` that match `wanted`."""
+    """Return the lines that match `wanted`, joined by newlines, of those written to `logs` since `error_logs` opened
+    them.
+    """
     return "\n".join(line for log in logs for line in log.lines() if wanted(line))

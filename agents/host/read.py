@@ -1,4 +1,4 @@
-"""Configuration files of the host, read-only and with limits.
+"""Operation `read`: read configuration files of the host, within limits.
 
 A pattern names a file, contains wildcards (sorted like glob(3)), or names a folder (everything below it). Links are
 followed within the roots; the result has both names.
@@ -26,7 +26,9 @@ MAX_DEPTH = 6
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"patterns": [...], "roots": [...]} -> {"files": [{"path", "real", "link", "mode", "sha256", "text"}], "skipped":
+    """Read the files.
+
+    {"patterns": [...], "roots": [...]} -> {"files": [{"path", "real", "link", "mode", "sha256", "text"}], "skipped":
     [{"path", "why"}]}. `link` is the target of a symbolic link; `text` has U+FFFD for bytes that are not UTF-8.
     """
     patterns = args.get("patterns")
@@ -62,12 +64,12 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 
 
 def _sent(text: str) -> int:
-    r"""Approximate size on the channel; non-ASCII characters are sent as \uXXXX."""
+    r"""Return the approximate size of a text on the channel, where non-ASCII characters are sent as \uXXXX."""
     return 6 * len(text) - 5 * len(text.encode("ascii", "ignore"))
 
 
 def _entered(pattern: str) -> str:
-    """The pattern, after a check that no other account can redirect its folders by a link."""
+    """Return the pattern; raise Refusal if another account could redirect its folders by a link."""
     plain = list(itertools.takewhile(lambda part: not any(sign in part for sign in "*?["), pattern.split("/")))
     paths.true_folder("/".join(plain[:-1] if len(plain) == pattern.count("/") + 1 else plain) or "/")
     return pattern
@@ -83,7 +85,7 @@ def _named(pattern: str) -> Iterator[str]:
 
 
 def _closed(pattern: str) -> Iterator[str]:
-    """Folders of a pattern that this account cannot read; their contents are unknown, not empty."""
+    """Yield the folders of a pattern that this account cannot read; their contents are unknown, not empty."""
     parts = [] if os.geteuid() == 0 else pattern.split("/")
     for number, part in enumerate(parts):
         if number and any(character in part for character in "*?["):

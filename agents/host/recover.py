@@ -1,4 +1,4 @@
-"""Recovery after a kill: undo an unfinished transaction, and clean up after a finished one."""
+"""Operation `recover`: after a kill, undo an unfinished transaction, or clean up after a finished one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agents.host.undo import Undo, clean_all
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"transactions": [{"transaction", "outcome", "error"}]}: repaired ones, usually none.
+    """Repair the host and return {"transactions": [{"transaction", "outcome", "error"}]}: repaired ones, usually none.
 
     Waits for a running transaction; afterwards `status` knows every result.
     """
@@ -21,7 +21,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 
 
 def repair(emit: Emit | None = None) -> list[dict[str, Any]]:
-    """End the transaction that may be open. The caller holds the host's lock."""
+    """Undo or complete the open transaction, if there is one. The caller must hold the host's lock."""
     state.clear_torn()
     ident = state.open_transaction()
     if not ident:

@@ -1,4 +1,4 @@
-"""A checked ApplyRequest. Anything unexpected is refused by name."""
+"""Check the data of an ApplyRequest; raise Refusal that names the first unexpected value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_FILES = 100_000
 
 
 class Wanted:
-    """Wanted state of one file; `path` is its real name (folders resolved), `named` the requested one."""
+    """Wanted state of one file. `path` is its real name (folders resolved), `named` the requested one."""
 
     def __init__(self, data: Any, roots: list[str]) -> None:
         _object(data, "file")
@@ -52,7 +52,7 @@ class Wanted:
 
 
 class Request:
-    """The complete checked transaction; lists keep their order."""
+    """Complete, checked ApplyRequest; lists keep their order."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.ident = state.check_id(data.get("transaction"))
@@ -77,7 +77,7 @@ class Request:
 
 
 def check_port(data: Any) -> tuple[str, int]:
-    """(address, port) of a listening socket; the address "" means all IPv4 addresses."""
+    """Return the checked (address, port) of a listening socket; the address "" means all IPv4 addresses."""
     if not isinstance(data, (list, tuple)) or len(data) != 2:
         raise Refusal("invalid", "a port is a list of an address and a number")
     address, port = data
@@ -87,7 +87,7 @@ def check_port(data: Any) -> tuple[str, int]:
 
 
 def check_engine(data: Any) -> dict[str, str]:
-    """EngineControl as plain strings: absolute paths, a known engine and a known way of control."""
+    """Return a checked EngineControl as plain strings: absolute paths, a known engine and a known way of control."""
     _object(data, "engine")
     control = {
         "engine": _one_of(data, "engine", ENGINES),
@@ -105,8 +105,10 @@ def check_engine(data: Any) -> dict[str, str]:
 
 
 def administrators(engines: list[dict[str, str]]) -> frozenset[int]:
-    """Accounts besides root that may write a server's configuration by design: OpenLiteSpeed's `lsadm`, the account of
-    its WebAdmin, which can already control the server's root process.
+    """Return the user ids besides root that may write a server's configuration by design.
+
+    These are only OpenLiteSpeed's `lsadm`, the account of its WebAdmin, which can already control the server's root
+    process.
     """
     if not any(engine["engine"] == "openlitespeed" for engine in engines):
         return frozenset()
@@ -117,7 +119,7 @@ def administrators(engines: list[dict[str, str]]) -> frozenset[int]:
 
 
 def check_probe(data: Any) -> dict[str, Any]:
-    """A checked Probe: no value can break the request line or a header."""
+    """Return the checked data of a Probe, in which no value can break the request line or a header."""
     _object(data, "probe")
     probe: dict[str, Any] = {name: _text(data, name, "") for name in ("address", "host")}
     probe["path"] = _text(data, "path", "/")
@@ -142,7 +144,7 @@ def check_probe(data: Any) -> dict[str, Any]:
 
 
 def check_seen(data: Any) -> dict[str, Any] | None:
-    """Check an observation (probe.py) that another agent made; None if there is none. Raises Refusal."""
+    """Return the checked observation (probe.py) that another agent made; None without data. Raise Refusal otherwise."""
     if data is None:
         return None
     _object(data, "observation")
@@ -167,7 +169,7 @@ def _port(value: Any) -> int:
 
 
 def _place(value: Any) -> list[Any]:
-    """[address, port] or nothing."""
+    """Return a checked [address, port], or an empty list."""
     if value == []:
         return []
     if not isinstance(value, list) or len(value) != 2:
@@ -176,7 +178,7 @@ def _place(value: Any) -> list[Any]:
 
 
 def _line(value: Any) -> str:
-    """Text without control characters."""
+    """Return the value if it is text without control characters; raise Refusal otherwise."""
     text = _text({"value": value}, "value", "")
     if any(ord(character) < 32 or ord(character) == 127 for character in text):
         raise Refusal("invalid", "a probe's texts hold no control characters")
@@ -222,7 +224,9 @@ def _mode(value: Any, path: str) -> int:
 
 
 def _normal(path: str) -> str:
-    """A link's target without `..`, so that it can be resolved like any other path."""
+    """Return a link's target without `..`, so that it can be resolved like any other path; raise Refusal if it is above
+    /.
+    """
     parts: list[str] = []
     for part in path.split("/"):
         if part == "..":

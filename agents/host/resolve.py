@@ -1,4 +1,4 @@
-"""Addresses of names as resolved on this host, to which its web servers would connect."""
+"""Operation `resolve`: resolve names on this host, as its web servers do when they connect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WAIT_S = 6.0  # for all names together; a silent DNS server takes longer
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"names"} -> {"addresses": {name: [address]}, "refused": {name: why}}.
+    """Resolve the names: {"names"} -> {"addresses": {name: [address]}, "refused": {name: why}}.
 
     An unknown name has no addresses. "refused" are names of a metadata service or a link-local address, and names not
     resolved in time, because an attacker's DNS server could delay on purpose.

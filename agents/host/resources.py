@@ -1,4 +1,4 @@
-"""Use of this host's resources: processor, memory, file systems, clock, open files; from /proc, starting no program."""
+"""Operation `resources`: report the use of processor, memory, file systems, clock and open files, from /proc."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ _REBOOT = "/var/run/reboot-required"  # written by packages of Debian and Ubuntu
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"time": Unix, "uptime_s", "cpus", "load": [1, 5, 15 min], "cpu": {"busy", "total"} in clock ticks since boot,
+    """Read the resources.
+
+    {"time": Unix, "uptime_s", "cpus", "load": [1, 5, 15 min], "cpu": {"busy", "total"} in clock ticks since boot,
     "memory": {"total", "available", "swap_total", "swap_free"} in bytes, "files": {"open", "most"}, "disks": [{"mount",
     "type", "total", "used", "free", "inodes", "inodes_free", "read_only"}] in bytes, "reboot": {"needed", "packages"}}.
-
-    "free" is what accounts other than root can use. Values that this kernel does not report are missing.
+    "free" is the space for accounts other than root. Values that this kernel does not report are missing.
     """
     found = {
         "uptime_s": _first("/proc/uptime"),
@@ -58,7 +59,10 @@ def _first(path: str) -> float | None:
 
 
 def _processor() -> dict[str, int]:
-    """The first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal; the guests' are in user."""
+    """Return {"busy", "total"} in clock ticks since boot, from the first line of /proc/stat; {} if it is not readable.
+
+    The fields are user, nice, system, idle, iowait, irq, softirq, steal; the time of guests is part of user.
+    """
     line = processes.read("/proc/stat").decode("ascii", "replace").split("\n", 1)[0].split()
     if len(line) < 6 or line[0] != "cpu":
         return {}
@@ -79,7 +83,7 @@ def _files() -> dict[str, int]:
 
 
 def _disks() -> list[dict[str, Any]]:
-    """File systems by mount point, each device once; `/` is always among them."""
+    """Return the local file systems by mount point, each device once; `/` is always among them."""
     found: list[dict[str, Any]] = []
     devices = set()
     for mount, kind in _mounts():
@@ -112,7 +116,10 @@ def _disk(mount: str, kind: str, sizes: os.statvfs_result) -> dict[str, Any]:
 
 
 def _mounts() -> list[tuple[str, str]]:
-    """(mount point, type) from /proc/self/mountinfo (proc(5)), shortest first: bind mounts come after their device."""
+    """Return (mount point, type) of all mounts from /proc/self/mountinfo (proc(5)), shortest path first.
+
+    So a device comes before its bind mounts.
+    """
     found = []
     for line in processes.read("/proc/self/mountinfo").decode("utf-8", "replace").splitlines():
         before, _, after = line.partition(" - ")
@@ -123,6 +130,6 @@ def _mounts() -> list[tuple[str, str]]:
 
 
 def _reboot() -> dict[str, Any]:
-    """Packages that wait for a reboot to take effect; `needed` without packages if their names are not recorded."""
+    """Return whether a reboot is needed, and the packages that wait for it if their names are recorded."""
     packages = processes.read(_REBOOT + ".pkgs").decode("utf-8", "replace").split()
     return {"needed": os.path.exists(_REBOOT), "packages": list(dict.fromkeys(packages))[:50]}

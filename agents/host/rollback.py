@@ -1,4 +1,4 @@
-"""Undo one transaction, as a new transaction with the same checks."""
+"""Operation `rollback`: undo one transaction by a new transaction with the same checks."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from agents.host.request import Request
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"transaction": id} -> ApplyResult of the transaction "id.rollback". Refused as drift if one of its files has
-    changed since. Folders that it created stay.
+    """Undo a transaction: {"transaction": id} -> ApplyResult of the transaction "id.rollback".
+
+    Refused as drift if one of the transaction's files has changed since. Folders that it created stay.
     """
     ident = state.check_id(args.get("transaction"))
     journal = state.Journal(ident)
@@ -34,7 +35,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 
 
 def _as_before(check: dict[str, Any], seen: dict[str, Any] | None) -> dict[str, Any]:
-    """The same request, which must not respond worse than before the transaction."""
+    """Return the probe of a transaction for its undo: the response must not be worse than before the transaction."""
     return dict(probe.before_of(check), was=[], seen=seen, fresh=seen is None, new=False)
 
 

@@ -1,4 +1,4 @@
-"""Safe file access next to accounts that may change surrounding folders.
+"""Access files safely next to accounts that may change surrounding folders.
 
 Trusted are root and the agent's account. Files that only they can write are safe; all others may be replaced by a link,
 a FIFO or another file between two system calls. So a folder is opened once and then used by its descriptor, links of
@@ -37,7 +37,7 @@ def is_trusted(uid: int, also: Iterable[int] = _NOBODY) -> bool:
 
 
 def _is_trusted_group(gid: int, also: Iterable[int]) -> bool:
-    """Return whether the group has only trusted members, such as `staff` on many hosts."""
+    """Return whether all members of the group are trusted accounts, as in `staff` on many hosts."""
     if gid == 0:
         return True
     if gid not in _groups:
@@ -51,7 +51,7 @@ def _is_trusted_group(gid: int, also: Iterable[int]) -> bool:
 
 
 def _writers(info: os.stat_result, path: str, also: Iterable[int]) -> list[Writer]:
-    """Untrusted accounts with write permission in `info`."""
+    """Return the untrusted accounts that `info` permits to write a file or folder."""
     found = [] if is_trusted(info.st_uid, also) else [("user", info.st_uid, path)]
     if info.st_mode & 0o020 and not _is_trusted_group(info.st_gid, also):
         found.append(("group", info.st_gid, path))
@@ -61,14 +61,14 @@ def _writers(info: os.stat_result, path: str, also: Iterable[int]) -> list[Write
 
 
 def _keeps(folder: os.stat_result, entry: os.stat_result, also: Iterable[int]) -> bool:
-    """Return whether the folder is like /tmp, where nobody can rename or remove another's entry, and this entry is a
-    trusted one.
+    """Return whether the folder is like /tmp, where nobody can rename or remove another account's entries, and this
+    entry belongs to a trusted account.
     """
     return bool(folder.st_mode & stat.S_ISVTX) and is_trusted(folder.st_uid, also) and is_trusted(entry.st_uid, also)
 
 
 def writers(folder: int, path: str, also: Iterable[int] = _NOBODY) -> list[Writer]:
-    """Untrusted accounts that can change the open folder, or replace one of its parents. `path` is its name."""
+    """Return the untrusted accounts that can change the open folder `path`, or replace one of its parents."""
     info = os.fstat(folder)
     key = (info.st_dev, info.st_ino, info.st_ctime_ns, info.st_mode, info.st_uid, info.st_gid)
     if key in _known:
@@ -119,10 +119,10 @@ def _named(kind: str, number: int, before: str = "the account ") -> str:
 
 
 def true_path(path: str, also: Iterable[int] = _NOBODY, *, for_files: bool = False) -> str:
-    """Absolute `path` without symbolic links.
+    """Return the absolute `path` without symbolic links.
 
-    Refusal if untrusted accounts can change any part of it, so that it stays valid until use. `for_files`: a folder
-    like /tmp is allowed. FileNotFoundError.
+    Raises Refusal if untrusted accounts can change any part of it, so that the path stays valid until use;
+    FileNotFoundError. `for_files`: a folder like /tmp is allowed.
     """
     parts, at, links = path.split("/")[::-1], "", 0
     above = os.lstat("/")
@@ -156,14 +156,17 @@ def true_path(path: str, also: Iterable[int] = _NOBODY, *, for_files: bool = Fal
 
 
 def temporary_folder() -> str:
-    """Folder for temporary folders with unguessable names: TMPDIR, or /tmp. Refusal if others can replace them."""
+    """Return the folder for private temporary folders: TMPDIR, or /tmp. Raise Refusal if others could replace entries
+    there.
+    """
     path = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - checked, and only for names made by mkdtemp(3)
     return true_path(path, for_files=True)
 
 
 def new_private_folder(prefix: str) -> tuple[str, int]:
-    """Create a folder for this account only below the temporary folder, like mkdtemp(3); return its path and
-    descriptor. OSError if all tried names exist.
+    """Create a folder for this account only, like mkdtemp(3); return its path and descriptor.
+
+    OSError if all tried names exist.
     """
     base = temporary_folder()
     above = os.open(base, FOLDER)
@@ -181,9 +184,10 @@ def new_private_folder(prefix: str) -> tuple[str, int]:
 
 
 def open_regular(name: str, folder: int, path: str) -> int:
-    """Descriptor of the regular file `name` in the open folder for reading; `path` is its name for messages.
+    """Return a descriptor of the regular file `name` in the open folder for reading. `path` is its name for messages.
 
-    Refusal for other types, or if an account without read permission could have put it there by a hard link. OSError.
+    Refusal for other types, or if an account without read permission could have put the file there by a hard link.
+    OSError.
     """
     descriptor = os.open(name, READ, dir_fd=folder)
     try:
@@ -211,8 +215,9 @@ def require_readable_by(found: list[Writer], descriptor: int, path: str) -> None
 
 
 def leaders(path: str) -> list[Writer]:
-    """Untrusted accounts that control where the path leads: those that can change a folder with a link on the way, or
-    the last one.
+    """Return the untrusted accounts that control where the path leads.
+
+    These can change the last folder, or a folder with a link on the way.
     """
     found: list[Writer] = []
     parts, at, links = path.split("/")[::-1], os.open("/", os.O_PATH | os.O_DIRECTORY), 0
@@ -252,7 +257,7 @@ def _may_read(writer: Writer, info: os.stat_result) -> bool:
 
 
 def content(descriptor: int, limit: int = MAX_FILE) -> bytes:
-    """Content up to `limit` bytes."""
+    """Return the content of an open file, at most `limit` bytes."""
     parts: list[bytes] = []
     while limit > 0:
         part = os.read(descriptor, min(limit, 1 << 20))
@@ -264,7 +269,7 @@ def content(descriptor: int, limit: int = MAX_FILE) -> bytes:
 
 
 def write_new(name: str, folder: int, data: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:
-    """Write a new file, owned by the agent unless `owner` is given. OSError."""
+    """Write a new file, which belongs to the agent's account unless `owner` is given. May raise OSError."""
     descriptor = os.open(name, NEW, 0o600, dir_fd=folder)
     try:
         left = memoryview(data)
@@ -278,7 +283,7 @@ def write_new(name: str, folder: int, data: bytes, mode: int, owner: tuple[int, 
 
 
 def new_folder(name: str, folder: int, mode: int, owner: tuple[int, int] | None = None) -> int:
-    """Create a folder and return its descriptor. Refusal if another file replaced it meanwhile."""
+    """Create a folder and return its descriptor. Raise Refusal if another account replaced the new folder meanwhile."""
     os.mkdir(name, 0o700, dir_fd=folder)
     descriptor = os.open(name, FOLDER, dir_fd=folder)
     if os.fstat(descriptor).st_uid != os.geteuid():
@@ -291,7 +296,7 @@ def new_folder(name: str, folder: int, mode: int, owner: tuple[int, int] | None 
 
 
 def discard(path: str) -> None:
-    """Remove a private folder that the agent created, but not its links' targets. Unremovable entries are left."""
+    """Remove a private folder that the agent created, without following links. Entries that cannot be removed stay."""
     above = os.open(os.path.dirname(path), FOLDER)
     try:
         remove_tree(os.path.basename(path), above)
@@ -300,7 +305,7 @@ def discard(path: str) -> None:
 
 
 def remove_tree(name: str, folder: int) -> None:
-    """Remove a file, or a folder with its contents, without following links. Unremovable entries are left."""
+    """Remove a file, or a folder with its contents, without following links. Entries that cannot be removed stay."""
     try:
         os.unlink(name, dir_fd=folder)
         return

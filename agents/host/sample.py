@@ -1,4 +1,4 @@
-"""CPU and memory of process trees over time, from /proc (proc(5)).
+"""Measure CPU and memory of process trees over time, from /proc (proc(5)).
 
 A tree is named by its root: the path of a pid file, `pid:123`, a pattern for process names (`php-fpm*`, compared with
 the kernel's 15 characters), or such a pattern among the descendants of a process (`pid:123/lsphp*`). A tree contains
@@ -29,7 +29,7 @@ MAX_SECONDS = 3600.0
 
 @dataclass(frozen=True)
 class Process:
-    """One line of /proc/PID/stat: seconds of CPU, bytes of resident memory."""
+    """One process from /proc/PID/stat: seconds of CPU, bytes of resident memory."""
 
     pid: int
     parent: int
@@ -53,7 +53,7 @@ def parse_stat(text: str) -> Process:
 
 
 def processes() -> dict[int, Process]:
-    """All processes; those that end during the call are left out."""
+    """Return all processes by their id; processes that end during the call are left out."""
     found = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
@@ -68,7 +68,7 @@ def processes() -> dict[int, Process]:
 
 
 def root_pids(sources: Iterable[str], table: dict[int, Process]) -> set[int]:
-    """Root processes of a tree; a missing or outdated pid file adds none."""
+    """Return the ids of a tree's root processes; a missing or outdated pid file adds none."""
     roots = set()
     for source in sources:
         if source.startswith("/"):
@@ -89,7 +89,7 @@ def _named(pattern: str, among: Iterable[Process]) -> set[int]:
 
 
 def tree(roots: set[int], table: dict[int, Process], ends: frozenset[int] = frozenset()) -> list[Process]:
-    """Roots with all their descendants; processes in `ends` begin another tree."""
+    """Return the root processes with all their descendants; processes in `ends` begin another tree."""
     children: dict[int, list[int]] = {}
     for process in table.values():
         children.setdefault(process.parent, []).append(process.pid)
@@ -104,7 +104,7 @@ def tree(roots: set[int], table: dict[int, Process], ends: frozenset[int] = froz
 
 
 class Sampler:
-    """Collects `[seconds since start, CPU percent (100 = one busy CPU), RSS bytes]` for each named tree.
+    """Collector of `[seconds since start, CPU percent (100 = one busy CPU), RSS bytes]` for each named tree.
 
     RSS is summed over the tree: shared pages count once for each process.
     """
@@ -119,12 +119,12 @@ class Sampler:
         self._last: dict[str, tuple[float, float]] = {}
 
     def add(self, name: str, sources: list[str]) -> None:
-        """Add another tree, from now on."""
+        """Start sampling another tree."""
         self.trees[name] = sources
         self.samples[name] = []
 
     def restart_count(self) -> None:
-        """Reset `cpu_s`."""
+        """Start counting the CPU seconds in `cpu_s` from zero."""
         self._first.clear()
         self.tick()
 
@@ -160,7 +160,10 @@ class Sampler:
 
 
 def run(args: dict[str, Any], emit: Callable[[dict[str, Any]], None], cancelled: threading.Event) -> dict[str, Any]:
-    """{"trees": {name: [sources]}, "seconds", "hz"} -> {"samples", "cpu_s"}; `{"pids": [...]}` adds one tree."""
+    """Sample process trees: {"trees": {name: [sources]}, "seconds", "hz"} -> {"samples", "cpu_s"}.
+
+    `{"pids": [...]}` adds one tree.
+    """
     trees = {str(name): [str(source) for source in sources] for name, sources in args.get("trees", {}).items()}
     if args.get("pids"):
         trees["pids"] = ["pid:%d" % int(pid) for pid in args["pids"]]

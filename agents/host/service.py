@@ -1,4 +1,4 @@
-"""Start, stop and reload one server, and read its state."""
+"""Operation `service`: start, stop or reload one web server, or read its state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ACTIONS = ("start", "stop", "reload", "status")
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"running", "pid", "workers", "argv", "output"} after the action.
+    """Carry out the action and return {"running", "pid", "workers", "argv", "output"}.
 
     A reload first runs the server's own test and ends when the new configuration is live. An action that is already
     done changes nothing.

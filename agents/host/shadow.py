@@ -1,4 +1,4 @@
-"""Staged configuration as a tree that a server can test before the switch.
+"""Build a tree of the staged configuration that a server can test before the switch.
 
 Two ways, see docs/decisions/0201-testing-a-staged-configuration.md:
 
@@ -24,11 +24,11 @@ MAX_ENTRIES = 50_000
 
 
 class TooLarge(Exception):
-    """The tree is too large for a configuration, so no copy is made for testing."""
+    """Error for a configuration with too many entries, of which no copy is made for testing."""
 
 
 def topmost(folders: set[str]) -> list[str]:
-    """Folders that are not inside another one."""
+    """Return the folders that are not inside another one of `folders`, sorted."""
     found: list[str] = []
     for folder in sorted(folders):
         if not found or not folder.startswith(found[-1] + "/"):
@@ -44,15 +44,16 @@ def _by_folder(changes: Sequence[Change]) -> dict[str, dict[str, Change]]:
 
 
 def mounts(root: str, changes: Sequence[Change]) -> list[tuple[str, str]]:
-    """(source, target) pairs in mount order. Sources created for this are in `root`."""
+    """Return bind mounts that show the staged files, as (source, target) in mount order. New sources are in `root`."""
     if all(change.wanted.action == "put" and change.found.kind == "file" for change in changes):
         return [(os.path.join(change.wanted.folder, change.draft), change.wanted.path) for change in changes]
     return Farm(root, changes).binds
 
 
 class Farm:
-    """Symbolic-link folders. `binds` are the mounts, in order: the real folders aside, then the
-    staged ones over them.
+    """Changed folders as copies made of symbolic links.
+
+    `binds` are the mounts, in order: the real folders aside, then the staged ones over them.
     """
 
     def __init__(self, root: str, changes: Sequence[Change]) -> None:
@@ -94,7 +95,7 @@ class Farm:
 class Copy:
     """Copy of the folders `roots` in their new state, below `root`.
 
-    `moved` maps a real path to its copy, `real` restores real paths in the server's messages for people.
+    `moved` maps a real path to its copy; `real` restores real paths in the server's messages.
     """
 
     def __init__(self, root: str, roots: set[str], changes: Sequence[Change]) -> None:
@@ -152,7 +153,7 @@ class Copy:
             self._write(entry.path, here, content)
 
     def _write(self, source: str, here: str, content: bytes) -> None:
-        """Create a link to the real file, or a rewritten copy if it contains paths to change."""
+        """Create a link to the real file, or a rewritten copy if the content names paths that have a copy."""
         rewritten = self._pattern.sub(lambda match: self._places[match.group(1).decode()].encode(), content)
         if rewritten == content:
             os.symlink(source, here)

@@ -17,7 +17,7 @@ from agents.host.errors import NO_SPACE, Refusal, named
 
 
 class Stage:
-    """Drafts of one plan. Leaving the context closes the folders; written files stay."""
+    """Draft files of one plan as a context manager. Leaving the context closes the folders; written files stay."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -47,13 +47,13 @@ class Stage:
         self.sync()
 
     def switch(self) -> None:
-        """Rename every draft to its file; durable after `sync`."""
+        """Rename every draft to its final name; durable after `sync`."""
         for number, change in enumerate(self._plan.changes):
             self._switch(change)
             faults.point("switch-%d" % number)
 
     def sync(self) -> None:
-        """Sync the new names to disk."""
+        """Sync the changed folders to disk."""
         for descriptor in self._folders.values():
             os.fsync(descriptor)
 
@@ -116,7 +116,7 @@ def _write(name: str, folder: int, content: bytes, mode: int, owner: tuple[int, 
 
 
 def _give(descriptor: int, owner: tuple[int, int] | None) -> None:
-    """Change the owner before the mode is set, because it clears mode bits."""
+    """Change the owner if possible. Call it before the mode is set, because a change of owner clears mode bits."""
     info = os.fstat(descriptor)
     if owner is None or owner == (info.st_uid, info.st_gid):
         return
@@ -128,7 +128,10 @@ def _give(descriptor: int, owner: tuple[int, int] | None) -> None:
 
 
 def _linked(draft: str, name: str, folder: int) -> bool:
-    """Name a new file by link(2), which never replaces a file that appeared meanwhile."""
+    """Give a new file its name by link(2), which never replaces a file that appeared meanwhile.
+
+    Returns False if the file system has no links; raises Refusal if the name exists.
+    """
     try:
         os.link(draft, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:

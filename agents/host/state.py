@@ -1,6 +1,6 @@
-"""The agent's state on disk: a lock, the open transaction, and finished ones.
+"""Manage the agent's state on disk: a lock, the open transaction, and finished ones.
 
-STATE/lock                         flock: one transaction at a time on this host
+    STATE/lock                         flock: one transaction at a time on this host
     STATE/open                         journal of the open transaction
     STATE/transactions/ID.jsonl        the same once it has ended: records, each written atomically (begin, step, mark,
                                        outcome)
@@ -34,7 +34,7 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
 def folder() -> str:
-    """The state folder, created with private permissions if missing."""
+    """Return the state folder, created with private permissions if missing."""
     path = os.environ.get("PADDOCK_AGENT_STATE")
     if not path:
         home = os.path.join(os.path.expanduser("~"), ".local", "state")
@@ -44,7 +44,7 @@ def folder() -> str:
 
 
 def make_private(path: str) -> None:
-    """Create a folder and missing parents for this account only (os.makedirs would apply the mode only to the last)."""
+    """Create a folder and missing parents for this account only (os.makedirs would set the mode only for the last)."""
     if os.path.isdir(path):
         return
     make_private(os.path.dirname(path))
@@ -55,7 +55,7 @@ def make_private(path: str) -> None:
 
 
 def check_id(value: object) -> str:
-    """Check a transaction's id: letters, digits, dot, dash, underscore, at most 80 characters."""
+    """Return a valid transaction id: letters, digits, dot, dash, underscore, at most 80. Raise Refusal otherwise."""
     if not isinstance(value, str) or not _is_id(value):
         raise Refusal("invalid", "a transaction id is letters, digits, '.', '_' and '-', at most 80 of them")
     return value
@@ -103,7 +103,7 @@ def sync_folder(path: str) -> None:
 
 
 class Journal:
-    """Records of one transaction. The first record creates the file; `append` returns when the record is written."""
+    """Journal with the records of one transaction. The first record creates its file."""
 
     def __init__(self, ident: str) -> None:
         self.ident = check_id(ident)
@@ -134,8 +134,9 @@ class Journal:
         self._write(self._line(kind, record), OUTCOME_ROOM if self._size else 0)
 
     def end(self, result: dict[str, Any]) -> None:
-        """Write the outcome durably; a repeated transaction returns it from now on. If it exceeds the remaining space,
-        the output of steps is shortened.
+        """Write the outcome durably; a repeated transaction returns this outcome from now on.
+
+        If the outcome exceeds the remaining space, the output of steps is shortened.
         """
         brief = [dict(step, output="", argv=[]) for step in result.get("steps", [])]
         short = dict(result, error=str(result.get("error", ""))[:MAX_SHORT_ERROR])
@@ -151,7 +152,7 @@ class Journal:
         self._leave()
 
     def discard(self) -> None:
-        """Delete a transaction that has changed nothing."""
+        """Delete the journal of a transaction that has changed nothing."""
         self._leave()
         for path in reversed(self._made):
             try:
@@ -161,7 +162,7 @@ class Journal:
         self._made = []
 
     def forget_old(self) -> None:
-        """Delete the data for `rollback`, because nothing is left to undo."""
+        """Delete the former content kept for `rollback`, because nothing is left to undo."""
         for path in [path for path in self._made if "~old-" in path]:
             os.unlink(path)
             self._made.remove(path)
@@ -216,7 +217,7 @@ class Journal:
             self._clear()
 
     def _clear(self) -> None:
-        """Fill the file with zeros after the last record."""
+        """Fill the journal with zeros after the last record."""
         os.ftruncate(self._descriptor, self._size)
         if self._size > self._at:
             os.pwrite(self._descriptor, bytes(self._size - self._at), self._at)
@@ -270,7 +271,7 @@ class Journal:
         return []
 
     def outcome(self) -> dict[str, Any] | None:
-        """Result of this transaction, or None while it has not ended."""
+        """Return the result of this transaction; None while it has not ended."""
         for record in reversed(self.records()):
             if record["record"] == "outcome":
                 result: dict[str, Any] = record["result"]
@@ -279,7 +280,7 @@ class Journal:
 
 
 def records_at(path: str) -> list[dict[str, Any]]:
-    """Complete records of the journal at `path`, none if the file is missing."""
+    """Return the complete records of the journal at `path`; an empty list if the file is missing."""
     try:
         with open(path, "rb") as file:
             lines = _whole(file.read())
@@ -289,8 +290,9 @@ def records_at(path: str) -> list[dict[str, Any]]:
 
 
 def _whole(content: bytes) -> list[bytes]:
-    """Complete records without reserved space. A crash of the host may leave zeros within a later record; nothing after
-    them was relied on.
+    """Return the complete records in a journal's content, without reserved space.
+
+    A crash of the host may leave zeros within a later record; nothing after them was relied on.
     """
     lines = content.rstrip(b"\0").split(b"\n")[:-1]
     for number, line in enumerate(lines):
@@ -300,13 +302,13 @@ def _whole(content: bytes) -> list[bytes]:
 
 
 def open_transaction() -> str:
-    """Id of the open transaction, or ""."""
+    """Return the id of the open transaction; "" if there is none."""
     records = records_at(folder() + "/open")
     return str(records[0]["transaction"]) if records else ""
 
 
 def clear_torn() -> None:
-    """Remove a journal whose first record is incomplete after a crash: nothing was changed. Under the host's lock."""
+    """Remove a journal whose first record is incomplete after a crash: nothing was changed. Needs the host's lock."""
     path = folder() + "/open"
     if os.path.exists(path) and not records_at(path):
         os.unlink(path)
@@ -317,14 +319,15 @@ def clear_torn() -> None:
 
 
 def is_settled() -> bool:
-    """Return whether nothing needs repair: every open or incomplete transaction has the file `open`. Under the host's
-    lock.
+    """Return whether no transaction needs repair. Requires the host's lock.
+
+    Every open or incomplete transaction has the file `open`.
     """
     return not os.path.lexists(folder() + "/open")
 
 
 def _prune(root: str, current: str) -> None:
-    """Delete all but the newest transactions, because their data may contain private keys."""
+    """Delete all but the newest KEPT_TRANSACTIONS transactions, because their data may contain private keys."""
     names = os.listdir(root)
     ended = [name for name in names if name.endswith(".jsonl")]
     if len(ended) <= KEPT_TRANSACTIONS:

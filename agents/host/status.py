@@ -1,4 +1,4 @@
-"""Result of a transaction, and the end of one that has not begun."""
+"""Operation `status`: report the result of a transaction, or abandon one that has not begun."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from agents.host.operations import Emit
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"transaction": id} -> its ApplyResult; {"outcome": ""} while it runs or waits for `recover`; {"outcome":
-    "unknown"} if this host never started it, or has deleted it.
+    """Return the result of a transaction: {"transaction": id} -> ApplyResult.
 
-    With "abandon": true a transaction that has not begun never will: it ends as "abandoned", and a request for it that
-    arrives later gets that result. One that has begun is completed or rolled back first.
+    {"outcome": ""} while the transaction runs or waits for `recover`; {"outcome": "unknown"} if this host never started
+    it, or has deleted it. With "abandon": true a transaction that has not begun never will: it ends as "abandoned", and
+    a request for it that arrives later gets that result. One that has begun is completed or rolled back first.
     """
     ident = state.check_id(args.get("transaction"))
     if args.get("abandon") is True:

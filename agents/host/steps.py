@@ -1,4 +1,4 @@
-"""Steps of a transaction as shown by the panel: streamed as they begin and end, and kept in the journal."""
+"""Record the steps of a transaction: streamed to the panel as they begin and end, and kept in the journal."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from agents.host.state import Journal
 
 
 class Failed(Exception):
-    """A failed step; the message for the panel, with the server's own output if there is any."""
+    """Exception for a failed step. Its message is for the panel, with the server's own output if there is any."""
 
 
 class Step:
-    """Data of one step, completed while it runs."""
+    """Data of one step, filled in while the step runs."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -34,8 +34,9 @@ class Step:
 
 
 class Outbox:
-    """Buffer for events that are sent to the panel, because each message wakes the agent, sshd, and the panel. The
-    event at the end of a step replaces the event at its beginning.
+    """Buffer for events that are sent to the panel, because each message wakes the agent, sshd, and the panel.
+
+    The event at the end of a step replaces the event at its beginning.
     """
 
     HOLD_S = 0.4
@@ -57,7 +58,7 @@ class Outbox:
                 threading.Thread(target=self._flush_later, args=(self._given_up,), daemon=True).start()
 
     def flush(self) -> None:
-        """Send buffered events."""
+        """Send the buffered events."""
         with self._lock:
             self._stop()
             held, self._held = self._held, []
@@ -65,7 +66,7 @@ class Outbox:
                 self._emit(data)
 
     def forget(self) -> None:
-        """Drop buffered events."""
+        """Drop the buffered events."""
         with self._lock:
             self._stop()
             self._held = []
@@ -81,13 +82,13 @@ class Outbox:
 
 
 def _begins(earlier: dict[str, Any], later: dict[str, Any]) -> bool:
-    """Return whether these are the start and the end of one step."""
+    """Return whether the two events are the start and the end of the same step."""
     same = ("name", "started_at")
     return earlier["status"] == "running" and all(earlier[name] == later[name] for name in same)
 
 
 class Steps:
-    """All steps so far, also recorded in `journal` once it exists."""
+    """All steps of a transaction so far, also recorded in `journal` once it exists."""
 
     def __init__(self, emit: Emit) -> None:
         self._outbox = Outbox(emit)
@@ -95,12 +96,14 @@ class Steps:
         self.done: list[dict[str, Any]] = []
 
     def step(self, name: str) -> Running:
-        """Run the body of `with` as a step."""
+        """Return a context manager that runs the body of `with` as a step."""
         return Running(self, Step(name))
 
     def streamed(self) -> Streamed:
-        """Context of the whole operation. Events that are still buffered at its end are sent only if it failed, because
-        the result of a success contains every step.
+        """Return a context manager for the whole operation.
+
+        Events that are still buffered at its end are sent only if the operation failed, because the result of a success
+        contains every step.
         """
         return Streamed(self._outbox)
 
@@ -115,7 +118,7 @@ class Steps:
         self._outbox.put(data)
 
     def _note(self, data: dict[str, Any]) -> None:
-        """Record data in the journal for people; a full disk must not stop an undo."""
+        """Record a finished step in the journal. A full disk is ignored, because it must not stop an undo."""
         try:
             if self.journal is not None:
                 self.journal.append("step", {"step": data})
@@ -128,8 +131,10 @@ class Steps:
 
 
 class Running:
-    """A running step. An exception marks it as failed and continues as `Failed` with a message for people; a Refusal
-    continues unchanged.
+    """Context manager of a running step.
+
+    An exception marks the step as failed and continues as `Failed` with a message for people; a Refusal continues
+    unchanged.
     """
 
     def __init__(self, steps: Steps, step: Step) -> None:
@@ -156,7 +161,7 @@ class Running:
 
 
 def _said(step: Step, error: EngineError) -> str:
-    """Output of a server that did not execute a command."""
+    """Return the error with the output of the server that did not execute a command; note its argv and exit code."""
     if error.done is None:
         return str(error)
     step.argv = step.argv or error.done.argv

@@ -1,4 +1,4 @@
-"""Last lines of a log, and new lines while a user watches."""
+"""Operation `tail`: return the last lines of a log, and stream new lines while a user watches."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ POLL_S = 0.25
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """Last lines; `follow` continues until cancelled, through rotation: a new file of that name is
-    read from its start.
+    """Return the last lines of a log as {"lines"}; with `follow`, send them and each new line as events until
+    cancelled.
+
+    Following continues through rotation: a new file of that name is read from its start.
     """
     path = paths.resolve(args.get("path"), paths.resolve_roots(args.get("roots")))
     wanted = args.get("lines", 100)
@@ -40,7 +42,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 
 
 def last_lines(descriptor: int, wanted: int) -> list[str]:
-    """At most `wanted` complete lines from the end of the file, which stays positioned at its end."""
+    """Return at most `wanted` complete lines from the end of the file, and leave the file positioned at its end."""
     size = os.fstat(descriptor).st_size
     begin = max(0, size - MAX_BYTES)
     os.lseek(descriptor, begin, os.SEEK_SET)
@@ -78,7 +80,7 @@ def _follow(path: str, descriptor: int, emit: Emit, cancelled: threading.Event) 
 
 
 def _renew(path: str, descriptor: int) -> None:
-    """Switch the descriptor to the new file after a rotation, and to the start after a truncation."""
+    """Point the descriptor to the new file after a rotation, or to the start of the file after a truncation."""
     try:
         folder = paths.open_folder(os.path.dirname(path), os.O_PATH)
     except (FileNotFoundError, Refusal):

@@ -1,4 +1,4 @@
-"""Targets of load tools: only this host's own listeners of managed sites.
+"""Check the targets of load tools: only this host's own listeners of managed sites are allowed.
 
 The panel makes the same checks; this is the second barrier. A target must be in the panel's list and an address of this
 host, and every part of the command line and the URL files that could redirect the tool must name it.
@@ -31,7 +31,7 @@ _FILES = re.compile(r"\{workdir\}/[a-z][a-z0-9.-]{0,39}")
 
 
 class Request:
-    """A BenchRequest (agents/protocol.py) with checked types."""
+    """BenchRequest (agents/protocol.py) with checked types."""
 
     def __init__(self, args: dict[str, Any]) -> None:
         try:
@@ -61,14 +61,14 @@ def _text(value: Any) -> str:
 
 
 def file_name(name: str) -> str:
-    """A plain file name for the run's folder; Refusal for names that could leave it."""
+    """Return a plain file name for the run's folder; raise Refusal for a name that could leave the folder."""
     if not _FILE_NAME.fullmatch(name) or ".." in name:
         raise Refusal("refused", "%r is not a plain file name" % name)
     return name
 
 
 def check(request: Request, testbed: list[str] | None = None, *, isolated: bool = False) -> tuple[str, int]:
-    """Address and port that the tool will connect to; Refusal, with the reason, if it must not.
+    """Return the address and port that the tool will connect to; raise Refusal, with the reason, if it must not.
 
     `testbed`: the listeners of the run's own test bed, which are then the only targets. `isolated`: the load generator
     can reach only the test bed.
@@ -90,7 +90,7 @@ def check(request: Request, testbed: list[str] | None = None, *, isolated: bool 
 
 
 def split_target(target: str) -> tuple[str, int]:
-    """Split `127.0.0.1:80` or `[::1]:80`: a literal address, never a name, which could be rebound."""
+    """Split `127.0.0.1:80` or `[::1]:80` into address and port; refuse names, which could be rebound."""
     host, _, port = target.rpartition(":")
     host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     reason = addresses.why_refused(host)
@@ -106,7 +106,9 @@ def split_target(target: str) -> tuple[str, int]:
 
 
 def require_own(address: str) -> None:
-    """Check that the address belongs to this host by binding to it; port 0 takes any free port, released at once."""
+    """Raise Refusal unless the address belongs to this host. The test binds a UDP socket to it for a moment, at a free
+    port.
+    """
     if ipaddress.ip_address(address).is_unspecified or ipaddress.ip_address(address).is_multicast:
         raise Refusal("refused", "%s is no address a site can be reached at" % address)
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -142,8 +144,8 @@ def _check_connect_to(argv: list[str], target: str) -> None:
 
 
 def _check_options(argv: list[str]) -> None:
-    """Check that the options are those of the tool's list, files are in the run's folder, and the only argument without
-    an option is a URL at the end.
+    """Raise Refusal unless the tool's options are in its list, files are in the run's folder, and only a URL has no
+    option.
 
     Tools read options in several forms (`-Xproxy`, `--x=proxy`), so only the forms that the panel writes are accepted.
     """
@@ -176,7 +178,9 @@ def _check_siege(argv: list[str], settings: str, *, isolated: bool) -> None:
 
 
 def _check_urls(request: Request, address: str, port: int) -> None:
-    """Check URLs. Tools that connect to the address in their URLs may have no other address there."""
+    """Raise Refusal for a URL that is not plain HTTP, or whose address is not the target if the tool connects to its
+    URLs.
+    """
     tool = PROGRAMS[request.argv[0]]
     urls = [part for part in request.argv[1:] if "://" in part]
     if tool.reads_urls:
