@@ -1,4 +1,4 @@
-"""A test bed: private instances of the host's web servers with the exact settings of a comparison, for one run.
+"""Test bed: private instances of the host's web servers with the exact settings of a comparison, for one run.
 
 The live servers are neither reconfigured nor restarted: the test bed has its own folder, processes, ports and, with a
 network profile, its own network. It exists while its request runs. Whether it ends by `end`, a closed channel or a
@@ -27,7 +27,9 @@ _lock = threading.Lock()
 
 
 def run(args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[str, Any]:
-    """TestbedRequest (agents/protocol.py). `start` runs until `end` is requested; its result lists the remains."""
+    """Carry out a TestbedRequest (agents/protocol.py). `start` runs until `end` is requested; its result lists the
+    remains.
+    """
     action = args.get("action")
     if action == "left":
         removed: List[str] = []
@@ -51,7 +53,7 @@ def run(args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[st
 
 
 def find(ident: str) -> Testbed:
-    """Running test bed with that id; Refusal if there is none."""
+    """Return the running test bed with the id `ident`; raise Refusal if there is none."""
     testbed = _live.get(ident)
     if testbed is None:
         raise Refusal("missing", "the test bed %s does not run on this host (any more); run again" % ident)
@@ -102,7 +104,9 @@ class Testbed:
         }
 
     def _connect(self, args: Dict[str, Any], peer: Optional[peers.Peer], emit: Emit) -> Dict[str, Any]:
-        """Create `link`, if requested; return measurements over both hosts, if there are two."""
+        """Create `link` if the request has a network or a peer; return measurements over both hosts if
+        there are two.
+        """
         if peer is not None and peer.role == "servers":
             self.link = peers.Servers(peer)
         elif args.get("network") is not None:
@@ -125,7 +129,7 @@ class Testbed:
         return wordpress.WordPress(self.folder) if name else None
 
     def enter(self, far: bool = False) -> None:
-        """Move the calling thread to the load generator's side; `far`: to the servers' side."""
+        """Move the calling thread into the network of the load generator, or of the servers if `far`."""
         if self.link is not None:
             (self.link.far if far else self.link.near).enter()
 
@@ -133,7 +137,7 @@ class Testbed:
         return [server.name for server in self.servers if not server.is_alive()]
 
     def said(self, sources: List[str]) -> str:
-        """New log lines of the servers with these sources (`pid:N`) since the last call."""
+        """Return the log lines, new since the last call, of the servers with these sources (`pid:N`)."""
         texts = []
         for server in self.servers:
             if "pid:%d" % server.pid in sources:
@@ -143,8 +147,9 @@ class Testbed:
         return "".join(texts)
 
     def watch(self, args: Dict[str, Any], cancelled: threading.Event) -> Dict[str, Any]:
-        """Sample the servers' process trees until `watched` is requested, while the load comes from another host:
-        {"samples", "cpu_s"} as in agents/host/sample.py, and "server_log".
+        """Sample the servers' process trees until `watched` is requested, while the load comes from another host.
+
+        Returns {"samples", "cpu_s"} as in agents/host/sample.py, and "server_log".
         """
         trees = {str(name): [str(source) for source in sources] for name, sources in args.get("trees", {}).items()}
         self.seen.clear()
@@ -156,7 +161,7 @@ class Testbed:
         return {"samples": sampler.samples, "cpu_s": sampler.cpu_s, "server_log": log}
 
     def close(self) -> List[str]:
-        """End everything; return what could not be ended, in words."""
+        """End all parts of the test bed; return in words what could not be ended."""
         tick = processes.now()
         for server in reversed(self.servers):
             server.end()
@@ -203,11 +208,12 @@ def _require_free(listeners: List[str]) -> None:
 
 
 def _left_after(args: Dict[str, Any], cancelled: threading.Event, removed: List[str]) -> List[str]:
-    """Remains of a test bed whose agent is gone; `namespaces`, `tick` and `boot` are from its `up` event. Folders that
-    the agent could not remove any longer are removed here, and noted in `removed`.
+    """Return the remains of a test bed whose agent is gone, in words. `namespaces`, `tick` and `boot` are from its `up`
+    event.
 
-    The first process of a namespace lives as long as the others, so a running test bed has one from before `tick`.
-    Processes that are just ending get a moment. After a reboot, old names and times do not apply.
+    Folders that the agent could no longer remove are removed here, and noted in `removed`. The first process of a
+    namespace lives as long as the others, so a running test bed has one from before `tick`. Processes that are just
+    ending get a moment. After a reboot, old names and times do not apply.
     """
     namespaces = {str(name) for name in args.get("namespaces", []) if _NAMESPACE.match(str(name))}
     if args.get("boot", processes.boot()) != processes.boot():
@@ -222,7 +228,9 @@ def _left_after(args: Dict[str, Any], cancelled: threading.Event, removed: List[
 
 
 def left(pids: List[int], folder: str = "") -> List[str]:
-    """Remaining parts of test beds, in words: these processes, interfaces of links, folders without a lock."""
+    """Return the remaining parts of test beds, in words: processes `pids`, interfaces of links, folders
+    without a lock.
+    """
     found = ["process %d (%s)" % (pid, processes.title(pid)) for pid in pids]
     with contextlib.suppress(OSError):
         found += ["interface " + name for name in sorted(os.listdir("/sys/class/net")) if name.startswith(link.PREFIX)]

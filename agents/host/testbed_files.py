@@ -1,4 +1,4 @@
-"""Folder of a test bed: files sent by the panel, and pages of a given size.
+"""Folder of a test bed: files sent by the panel, and generated files of a given size.
 
 Everything is below one new folder, whose name replaces /PADDOCK-TESTBED in texts; other placeholders stand for values
 of the host: the servers' account, and the folder of Apache's modules. If an agent is killed, the next one removes its
@@ -37,8 +37,10 @@ _BLOCK = 1 << 20
 
 
 class Folder:
-    """A private folder whose lock shows whether its owner is alive. The agent owns it and all folders in it except
-    those that `make` gives away; all names are relative to its descriptor.
+    """Private folder whose lock shows whether its agent is alive.
+
+    The agent owns the folder and all folders in it except those that `make` gives away; all names are relative to its
+    descriptor.
     """
 
     def __init__(self) -> None:
@@ -55,7 +57,10 @@ class Folder:
         os.rename(draft, self._name, src_dir_fd=self._base, dst_dir_fd=self._base)
 
     def write(self, files: List[Dict[str, Any]], fill: List[Dict[str, Any]], folders: List[str]) -> None:
-        """Write {"path", "text", "mode"}, {"path", "bytes"} and empty folders; Refusal if the disk is full."""
+        """Write files ({"path", "text", "mode"}), files of a size ({"path", "bytes"}) and empty folders.
+
+        Raises Refusal if the disk is full.
+        """
         try:
             for name in folders:
                 self.make(name)
@@ -106,7 +111,7 @@ class Folder:
 
     @contextlib.contextmanager
     def _entered(self, path: str) -> Iterator[Tuple[int, str]]:
-        """Descriptor of a file's folder, created if missing, and the file's name."""
+        """Yield a descriptor of the folder of `path`, created if missing, and the file's name."""
         if not _PATH.match(path):
             raise Refusal("refused", "%r is not a plain path below the test bed's folder" % path)
         *parts, last = path.split("/")
@@ -139,7 +144,7 @@ class Folder:
         return os.path.join(self.path, ".bin", name)
 
     def remove(self) -> None:
-        """Remove the folder; again if a process that is just ending wrote to it meanwhile."""
+        """Remove the folder; try again if a process that is just ending wrote to it meanwhile."""
         for _ in range(REMOVE_TRIES):
             safe.remove_tree(self._name, self._base)
             if not os.path.lexists(self.path):
@@ -157,7 +162,9 @@ def _host_words() -> Dict[str, str]:
 
 
 def account() -> pwd.struct_passwd:
-    """Account of a test bed's servers if the agent is root; Refusal if the host has none of the known ones."""
+    """Return the account that a test bed's servers run as if the agent is root. Raise Refusal if none of ACCOUNTS
+    exists.
+    """
     known = {entry.pw_name: entry for entry in pwd.getpwall()}
     found = next((known[name] for name in ACCOUNTS if name in known), None)
     if found is None:
@@ -166,7 +173,7 @@ def account() -> pwd.struct_passwd:
 
 
 def owner() -> Owner:
-    """User and group of that account; None if the agent is not root."""
+    """Return user and group id of the servers' account; None if the agent is not root."""
     if os.geteuid() != 0:
         return None
     found = account()
@@ -174,7 +181,7 @@ def owner() -> Owner:
 
 
 def pattern() -> bytes:
-    """One MiB that does not compress and is the same on every host, for files of a given size."""
+    """Return 1 MiB that does not compress and is the same on every host, for files of a given size."""
     parts, state = [], b"paddock"
     for _ in range(_BLOCK // 32):
         state = hashlib.sha256(state).digest()
@@ -189,7 +196,9 @@ def check(args: Dict[str, Any]) -> None:
 
 
 def found() -> List[str]:
-    """Folders of all test beds on this host, including running ones, but not other folders with similar names."""
+    """Return the folders of all test beds on this host, including running ones, but not other folders with similar
+    names.
+    """
     root = safe.temporary_folder()
     names = sorted(name for name in os.listdir(root) if name.startswith(TESTBED_PREFIX))
     return [path for path in (os.path.join(root, name) for name in names) if _is_own(path)]
@@ -203,7 +212,7 @@ def _is_own(path: str) -> bool:
 
 
 def sweep() -> List[str]:
-    """Remove the folders of killed agents; return them."""
+    """Remove the test bed folders of killed agents; return their paths."""
     gone = []
     base = os.open(safe.temporary_folder(), safe.FOLDER)
     try:
@@ -217,8 +226,9 @@ def sweep() -> List[str]:
 
 
 def _is_abandoned(name: str, base: int) -> bool:
-    """Return whether the folder's lock is not held. A folder without a lock file is being created or removed, unless it
-    has not changed for a while.
+    """Return whether no agent holds the lock of a test bed's folder.
+
+    A folder without a lock file is being created or removed, unless it has not changed for LOCKLESS_S seconds.
     """
     try:
         folder = os.open(name, safe.FOLDER, dir_fd=base)

@@ -1,7 +1,7 @@
 """Servers of a test bed: private instances of the host's own programs, monitored from start to end.
 
-If the agent is root, each runs in its own process and IPC namespace: ending its first process ends all of them and
-removes semaphores, even if the agent is killed (the keeper dies with the thread that started it).
+If the agent is root, each server runs in its own process and IPC namespace: ending its first process ends all of them
+and removes semaphores, even if the agent is killed (the keeper dies with the thread that started it).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FPM = re.compile(r"php-fpm([0-9]+)\.([0-9]+)")
 
 
 class Server:
-    """One running instance. `pid` is its main process as seen by this host."""
+    """One server of a test bed. `pid` is its main process as seen by this host; 0 before `await_up`."""
 
     def __init__(self, name: str, kind: str, argv: List[str], place: str, home: str) -> None:
         self.name, self.kind, self.argv, self.place, self.home = name, kind, argv, place, home
@@ -78,7 +78,9 @@ class Server:
 
     @contextlib.contextmanager
     def _at_home(self) -> Iterator[int]:
-        """Descriptor of the server's configuration folder, which only the agent's account may write."""
+        """Yield a descriptor of the server's configuration folder. Raise Refusal if another account may write to the
+        folder.
+        """
         descriptor = paths.open_folder(self.home)
         try:
             safe.require_own(descriptor, self.home)
@@ -90,11 +92,13 @@ class Server:
         return {}
 
     def _prepare(self) -> Optional[namespace.Prepare]:
-        """Function that the child runs before the program."""
+        """Return a function that the child runs before the program; None if there is nothing to do."""
         return None
 
     def await_up(self, keeper: Optional[Keeper], cancelled: threading.Event) -> None:
-        """Wait until it accepts connections; Refusal with its output if it ends or takes too long."""
+        """Wait until the server accepts connections; raise Refusal with its output if it ends or takes over START_S
+        seconds.
+        """
         assert self.process is not None
         deadline = time.monotonic() + START_S
         while not self._accepts(keeper):
@@ -139,7 +143,7 @@ class Server:
         return self.process is not None and self.process.poll() is None
 
     def words(self) -> str:
-        """Output and error log of the server."""
+        """Return the end of the server's output and of its error log."""
         texts = [_written(path, -_LOG_TAIL).strip() for path in self._logs()]
         return "\n".join(text for text in texts if text)
 
@@ -147,7 +151,7 @@ class Server:
         return {path: os.lstat(path).st_size for path in self._logs()}
 
     def words_since(self, sizes: Dict[str, int]) -> str:
-        """Lines written to its logs since they had these sizes."""
+        """Return the lines written to the server's logs since they had these sizes."""
         return "".join(_written(path, sizes.get(path, 0)) for path in self._logs())
 
     def _logs(self) -> List[str]:
@@ -155,7 +159,7 @@ class Server:
         return [path for path in names if os.path.lexists(path)]
 
     def end(self) -> None:
-        """Kill all of its processes at once, because a test bed has nothing to finish."""
+        """Kill all processes of the server at once, because a test bed has nothing to finish."""
         if self.process is None:
             return
         table = sample.processes()
@@ -171,8 +175,9 @@ class Server:
 
 
 def _written(path: str, begin: int) -> str:
-    """Part of a log, from `begin` on or, if negative, that many bytes from its end; "" if it is not
-    the server's file.
+    """Return part of a log: from the offset `begin` on or, if negative, that many bytes from the end.
+
+    "" if the path is not a file that only the agent and the server's account could have put there.
     """
     try:
         descriptor = paths.open_file(path)
@@ -186,8 +191,10 @@ def _written(path: str, begin: int) -> str:
 
 
 class OpenLiteSpeed(Server):
-    """OpenLiteSpeed instance. Its program's folder is its server root, so the test bed's folder has a link to the
-    program. Bind mounts replace its fixed paths, so a running instance of the host keeps its own pid file and status.
+    """OpenLiteSpeed instance of a test bed.
+
+    Its program's folder is its server root, so the test bed's folder has a link to the program. Bind mounts replace its
+    fixed paths, so a running instance of the host keeps its own pid file and status.
     """
 
     def __init__(self, name: str, binary: str, place: str, home: str) -> None:
@@ -197,7 +204,7 @@ class OpenLiteSpeed(Server):
         self._binary, self._made = os.path.realpath(binary), False
 
     def _logs(self) -> List[str]:
-        """Logs, including the error output of processes that it started."""
+        """Return the paths of the server's logs, including the error output of processes that it started."""
         said = os.path.join(self.home, "stderr.log")
         return super()._logs() + ([said] if os.path.exists(said) else [])
 
@@ -234,8 +241,9 @@ class OpenLiteSpeed(Server):
 
 
 class Lsphp(Server):
-    """PHP that listens for LSAPI requests at its own address. It has no configuration, and runs as the account that
-    starts it.
+    """PHP in a test bed that listens for LSAPI requests at its own address.
+
+    It has no configuration. If the agent is root, it runs as the servers' account.
     """
 
     def __init__(self, name: str, binary: str, place: str, home: str, children: int) -> None:
@@ -247,8 +255,10 @@ class Lsphp(Server):
 
 
 class MariaDB(Server):
-    """A database that never runs as root: it starts as the servers' account, which owns `data`, `temp` and `run` in its
-    folder. The agent owns its configuration, output and folder.
+    """Database of a test bed, which never runs as root.
+
+    It starts as the servers' account, which owns `data`, `temp` and `run` in its folder. The agent owns its
+    configuration, output and folder.
     """
 
     FOLDERS = ("data", "temp", "run")
@@ -259,9 +269,10 @@ class MariaDB(Server):
 
 
 def _as_account() -> List[str]:
-    """Command that changes the account of a program that cannot do so itself.
+    """Return the command prefix that changes the account of a program that cannot do so itself.
 
-    A change of account clears the parent-death signal, so it is set again. Refusal if no such command exists.
+    A change of account clears the parent-death signal, so it is set again. Empty if the agent is not root; Refusal if
+    setpriv(1) is missing.
     """
     if os.geteuid() != 0:
         return []
@@ -283,7 +294,7 @@ def _connects(host: str, port: int) -> bool:
 
 
 def _namespaces(pid: int) -> Set[str]:
-    """Namespaces of the process that differ from the agent's."""
+    """Return the pid, network and IPC namespaces of the process that differ from the agent's."""
     found = set()
     for kind in ("pid", "net", "ipc"):
         with contextlib.suppress(OSError):
@@ -294,7 +305,7 @@ def _namespaces(pid: int) -> Set[str]:
 
 
 def inside(namespaces: Set[str]) -> List[int]:
-    """Processes in any of these namespaces."""
+    """Return the ids of the processes in any of the given namespaces, sorted."""
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdigit() and namespaces & _namespaces(int(entry)) and processes.exists(int(entry)):
@@ -303,14 +314,19 @@ def inside(namespaces: Set[str]) -> List[int]:
 
 
 def inside_since_before(namespaces: Set[str], tick: int) -> List[int]:
-    """Those of the processes that started before that tick (processes.now). The kernel reuses numbers of namespaces, so
-    a later one may belong to another test bed.
+    """Return the ids of the processes in the given namespaces that started before `tick` (processes.now).
+
+    The kernel reuses numbers of namespaces, so a later process may belong to another test bed.
     """
     return [pid for pid in inside(namespaces) if 0 < processes.started(pid) < tick]
 
 
 def made(item: Dict[str, Any], folder: str) -> Server:
-    """Server from the panel's data: {"name", "kind", "binary", "listen"}; its files are in the folder `name`."""
+    """Return a server from the panel's data {"name", "kind", "binary", "listen"}; its files are in the subfolder
+    `name`.
+
+    Raises Refusal for a program of another kind, or one that other accounts can change.
+    """
     name, kind = str(item.get("name")), str(item.get("kind"))
     if kind not in PROGRAMS or not re.match(r"[a-z][a-z0-9-]{0,39}\Z", name):
         raise Refusal("invalid", "a test bed's server has a plain name and is one of %s" % ", ".join(sorted(PROGRAMS)))
@@ -339,7 +355,9 @@ def _children(value: Any) -> int:
 
 
 def _listen(text: str, home: str) -> str:
-    """An address and port, or the name of a socket in the server's folder."""
+    """Return an address with port unchanged, and the name of a socket as a path in the server's folder. May raise
+    Refusal.
+    """
     if re.match(r"[a-z]+\.sock\Z", text):
         return os.path.join(home, text)
     if not re.match(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}:[0-9]{1,5}\Z", text):
@@ -357,7 +375,7 @@ def _argv(kind: str, binary: str, home: str) -> List[str]:
 
 
 def newest_fpm() -> str:
-    """The host's newest php-fpm; Refusal if it has none."""
+    """Return the path of the host's newest php-fpm; raise Refusal if it has none."""
     found = []
     for folder in commands.PATH.split(":"):
         names = os.listdir(folder) if os.path.isdir(folder) else []

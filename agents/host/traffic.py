@@ -1,4 +1,4 @@
-"""Counters of a server, read from its private socket (gallop's `status_socket`)."""
+"""Operation `traffic`: read the counters of a gallop server from its private `status_socket`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ REQUEST = b"GET /status HTTP/1.0\r\nHost: localhost\r\nUser-Agent: paddock-agent
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"readings": [...]}: the server's status, twice with `seconds` in between unless that is 0.
+    """Read the server's status: {"readings": [...]}, two with `seconds` in between unless that is 0.
 
-    `zones` names the sites; otherwise the busiest are returned. "zone_count": their total number.
+    `zones` names the sites; otherwise the busiest MAX_ZONES are returned. "zone_count": their total number.
     """
     path = paths.resolve(args.get("socket"), paths.resolve_roots(args.get("roots")))
     pause, zones = args.get("seconds", 0), args.get("zones")
@@ -65,7 +65,7 @@ def _body(path: str) -> bytes:
 
 
 def _answer(path: str) -> list[bytes]:
-    """Data from the socket, slightly beyond the limit."""
+    """Return the raw response from the socket, in parts; reading stops once it exceeds MAX_BYTES."""
     parts, size = [], 0
     with _connected(path) as stream:
         try:

@@ -1,4 +1,4 @@
-"""One transaction: check, journal, stage, test, switch, reload, probe; and a rollback if a step fails.
+"""Carry out one transaction: check, journal, stage, test, switch, reload, probe; roll back if a step fails.
 
 All modules for undoing are imported at the top, so that a missing module is not discovered during a failure.
 """
@@ -25,7 +25,9 @@ MAX_ANSWERS_TOLD = 20
 
 
 class Transaction:
-    """A transaction under the host's lock. `cancelled` has effect until the first file is switched."""
+    """Transaction of one request. The caller must hold the host's lock. `cancelled` has effect until the
+    first switch.
+    """
 
     def __init__(self, request: Request, steps: Steps, cancelled: threading.Event) -> None:
         self._request = request
@@ -40,7 +42,7 @@ class Transaction:
         self._checks: list[dict[str, Any]] = []
 
     def run(self) -> dict[str, Any]:
-        """Run and return an ApplyResult. Raises Refusal if nothing was started: outside the roots, drift, cancelled."""
+        """Run and return an ApplyResult. Raise Refusal if nothing was started: outside the roots, drift, cancelled."""
         with self._steps.step("check") as step:
             for engine in self._engines:
                 engine.require_own(self._request.administrators)
@@ -75,7 +77,10 @@ class Transaction:
         return self._commit()
 
     def _unchanged(self) -> dict[str, Any]:
-        """Result if nothing has to change, so a full disk does not matter and a repetition gives the same result."""
+        """Return the result for files that are all as wanted.
+
+        No space is needed, so a full disk does not matter, and a repetition gives the same result.
+        """
         with self._steps.step("probe") as step:
             rows = checking.observed(self._request)
             step.output = _answered(rows, 0)
@@ -120,8 +125,9 @@ class Transaction:
         self._stop_if_cancelled()
 
     def _require_ports(self) -> None:
-        """Fail before the switch if another program holds a port: no server's own test notices that, and httpd ends
-        when it is reloaded with such a port.
+        """Raise Failed before the switch if another program holds a port.
+
+        The servers' own tests do not notice that, and httpd ends when it is reloaded with such a port.
         """
         found = listeners.taken(self._request.ports, [engine.pid_file for engine in self._engines])
         if found:
@@ -148,7 +154,9 @@ class Transaction:
         _judge(step, done, how)
 
     def _tested(self, engine: Engine, plan: Plan, root: str) -> tuple[commands.Done | None, str]:
-        """The server's test result and how it was run; None if it must be tested in place."""
+        """Return the result of the server's own test and how it was run; the result is None if it must be tested in
+        place.
+        """
         if not plan.changes:
             return engine.test(), "as it stands"
         if namespace.is_supported():
@@ -184,8 +192,9 @@ class Transaction:
                 _judge(step, done if before is None else engine.new_errors(done, before), IN_PLACE)
 
     def _go_live(self, stage: Stage) -> None:
-        """Reload each server once, however many sites changed; start a stopped one. Meanwhile the switched files are
-        synced: undoing does not need this, the outcome does.
+        """Reload each running server once, however many sites changed; start a stopped one.
+
+        Meanwhile the switched files are synced to disk: an undo does not need this, the outcome does.
         """
         self._journal.append("mark", {"name": "reloading"})
         faults.point("reloading")
@@ -232,8 +241,9 @@ class Transaction:
         return result
 
     def _tidy(self, entries: list[dict[str, Any]]) -> None:
-        """Clean up. Failures are left to the next transaction: the outcome is durable, and the response must contain
-        it.
+        """Clean up after the transaction.
+
+        Failures are left to the next transaction: the outcome is durable, and the response must contain it.
         """
         try:
             clean_all(entries)
@@ -260,7 +270,9 @@ def _judge(step: Step, done: commands.Done, how: str) -> None:
 
 
 def _answered(rows: list[dict[str, Any]], others: int) -> str:
-    """Responses of the sites in words, trouble first, and the number of unchanged other sites."""
+    """Return the responses of the sites in words, problems first, and the number of other sites that
+    respond as before.
+    """
     trouble = checking.worst(rows)
     lines = [checking.sentence(row) for row in [*trouble, *(row for row in rows if row not in trouble)]]
     more = len(lines) - MAX_ANSWERS_TOLD

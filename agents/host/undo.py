@@ -1,4 +1,4 @@
-"""Restore the state recorded in a journal, repeatedly if necessary, and verify that the old sites respond.
+"""Restore the state recorded in a journal, and verify that the old sites respond.
 
 Every part can be repeated: an interrupted undo simply starts again.
 """
@@ -19,7 +19,7 @@ from agents.host.steps import Failed, Steps
 
 
 class Undo:
-    """Undo of a transaction. `begun` is the journal's first record."""
+    """Undo of one transaction. `begun` is the journal's first record."""
 
     def __init__(self, journal: Journal, begun: dict[str, Any], steps: Steps) -> None:
         self._journal = journal
@@ -27,8 +27,9 @@ class Undo:
         self._steps = steps
 
     def run(self, switched: bool) -> str:
-        """ "" once the old state is restored, running and responding; otherwise the failed parts. `switched`: files may
-        have been replaced, so servers must reload.
+        """Restore the old state; return "" once it is live, otherwise the failed parts.
+
+        `switched`: files may have been replaced, so servers must reload.
         """
         faults.point("undoing")
         problems = []
@@ -71,7 +72,10 @@ class Undo:
             step.argv = _running_with_the_old(server)
 
     def _prove(self) -> str:
-        """Check that sites that responded before respond again with the same status. Failed names those that do not."""
+        """Request the sites again and return their responses in words.
+
+        Raises Failed for sites that responded before and now respond worse.
+        """
         wrong, right = checking.proven(self._begun["answers"])
         if wrong:
             raise Failed("\n".join(wrong))
@@ -79,8 +83,9 @@ class Undo:
 
 
 def _running_with_the_old(server: Engine) -> list[str]:
-    """Restart a server that is ending: it still has a process and a pid file but reads nothing, so it counts as
-    stopped.
+    """Let the server run with the restored configuration, by a reload or else a start; return the command.
+
+    A server that is ending still has a process and a pid file but reads nothing, so it counts as stopped.
     """
     pid = server.pid()
     if pid:
@@ -95,7 +100,7 @@ def _running_with_the_old(server: Engine) -> list[str]:
 
 
 def restore(entry: dict[str, Any], journal: Journal) -> str:
-    """Restore one file, however far its change got. Returns a message for people, usually ""."""
+    """Restore one file, at whatever step its change was interrupted. Return a message for people, usually ""."""
     folder, name = os.path.split(entry["path"])
     try:
         descriptor = paths.open_folder(folder)
@@ -163,7 +168,9 @@ def _remove_folder(descriptor: int, path: str, name: str) -> str:
 
 
 def _remove_new(descriptor: int, name: str, entry: dict[str, Any]) -> str:
-    """Remove a new file, unless it is no longer the one that this transaction created."""
+    """Remove a new file, unless its content is no longer the one that this transaction wrote. Return a
+    message or "".
+    """
     found = changes.Found(entry["path"], descriptor)
     if found.kind == "absent":
         return ""
@@ -179,7 +186,7 @@ def _remove_new(descriptor: int, name: str, entry: dict[str, Any]) -> str:
 
 
 def _keep_edit(entry: dict[str, Any], journal: Journal, descriptor: int) -> str:
-    """Keep an edit made between the switch and the undo, which would be lost otherwise."""
+    """Keep an edit made between the switch and the undo, which would be lost otherwise. Return a message or ""."""
     found = changes.Found(entry["path"])
     if found.kind != "file":
         return ""

@@ -1,4 +1,4 @@
-"""Connect to a Unix socket by descriptors: without following links, and with paths longer than the socket limit."""
+"""Connect to a Unix socket by descriptors, without following links, and with paths beyond the socket limit."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from agents.host.errors import Refusal
 
 
 def connected(path: str, timeout_s: float) -> socket.socket:
-    """A connection to exactly the checked socket, even if its name changes. Refusal if it is not a socket;
-    FileNotFoundError, OSError.
+    """Return a connection to exactly the checked socket, even if its name changes.
+
+    Refusal if it is not a socket; FileNotFoundError, OSError.
     """
     folder = paths.open_folder(os.path.dirname(path), os.O_PATH)
     try:

@@ -1,4 +1,4 @@
-"""Replace the program of a server that may be running from it: tested first, and rolled back if it does not start.
+"""Replace the program of a server that may be running from it: tested first, rolled back if it does not start.
 
 A process keeps its program's inode, so the old server runs until it is stopped. Between its end and the start of the
 new one, for some tenths of a second, connections are refused.
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 def put(place: Place, draft: str, control: Any) -> None:
-    """Replace the program with `draft`. Refusal, with program and server restored, if the server does not start."""
+    """Replace the program with `draft`. Raise Refusal if the server does not start; program and server are then
+    restored.
+    """
     checked = check_engine(control) if control else None
     engine = engine_for(checked) if checked else None
     if engine is None or checked is None or not engine.pid():
@@ -57,7 +59,7 @@ def _exchange(engine: Engine, place: Place, draft: str, former: str) -> None:
 
 
 def _start_former(engine: Engine) -> str:
-    """Restart the restored program and return the result in words."""
+    """Start the server with the restored program; return the result in words."""
     try:
         if not engine.pid():
             engine.start()

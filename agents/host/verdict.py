@@ -1,8 +1,9 @@
-"""Is a site worse than before? Judges observations (probe.py) of one check. Pure.
+"""Judge whether a site responds worse than before, from the observations (probe.py) of one check.
 
 A verdict is one of
-    right    as it should be
-    changed  as it should be, and different from before (`words` say how)
+
+    right    as expected
+    changed  as expected, and different from before (the words say how)
     same     the same trouble as before the change
     waits    trouble where nothing was served before: a new site or location whose application is not up yet
     worse    worse than before: the transaction is undone
@@ -20,7 +21,7 @@ _FINE, _CLIENT_ERROR, _SERVER_ERROR, _SILENT, _CLOSED = range(5)
 
 
 def judge(check: dict[str, Any], before: Seen | None, after: Seen) -> tuple[str, str]:
-    """(verdict, observation in words). `before`: None if no server handled the request."""
+    """Return (verdict, observation in words) of a check. `before`: None if no server handled the request."""
     verdict, words = _judged(check, before, after)
     if verdict in (WAITS, WORSE) and not words.endswith("as before"):
         words += _hint(after["status"])  # no advice about an answer that is as it should be
@@ -55,12 +56,12 @@ def _judged(check: dict[str, Any], before: Seen | None, after: Seen) -> tuple[st
 
 
 def _limit(check: dict[str, Any]) -> int:
-    """Highest acceptable rank: a health page must be found, another address need not exist."""
+    """Return the highest acceptable rank: a health page must respond as expected, another address may be missing."""
     return _FINE if check["kind"] == "health" else _CLIENT_ERROR
 
 
 def _rank(check: dict[str, Any], seen: Seen) -> int:
-    """Severity, from _FINE to _CLOSED."""
+    """Return the severity of an observation, from _FINE to _CLOSED."""
     status = seen["status"]
     if not status:
         return _SILENT if seen.get("connected") else _CLOSED
@@ -79,7 +80,7 @@ def _of_status(check: dict[str, Any], status: int) -> int:
 
 
 def leads_to_itself(check: dict[str, Any], target: str) -> bool:
-    """Return true if a redirect of this address leads to the address itself."""
+    """Return whether a redirect of the requested address points to the same address."""
     scheme = "https" if check["tls"] else "http"
     path = check["path"].partition("?")[0]
     usual = 443 if check["tls"] else 80
@@ -89,13 +90,13 @@ def leads_to_itself(check: dict[str, Any], target: str) -> bool:
 
 
 def _adds_slash(check: dict[str, Any], seen: Seen) -> bool:
-    """Return whether the answer leads to the same path with a final slash, as for a folder."""
+    """Return whether the response redirects to the same path with a final slash, as for a folder."""
     path = check["path"].partition("?")[0]
     return bool(seen.get("to")) and leads_to_itself(dict(check, path=path + "/"), seen["to"])
 
 
 def _other_harm(check: dict[str, Any], before: Seen, after: Seen) -> str:
-    """Harm that the status alone does not show, in words."""
+    """Return harm that the status does not show, in words: certificate, HTTP/2, or a redirect away from the site."""
     certificate, wanted = after.get("certificate", ""), check["certificate"]
     if wanted and certificate and certificate not in (wanted, before.get("certificate")):
         return "presents a certificate that is neither the deployed one nor the one of before"

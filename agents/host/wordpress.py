@@ -1,7 +1,7 @@
-"""WordPress in a test bed: a private copy of the distribution's, with its database in the test bed's folder, and pages.
+"""WordPress in a test bed: a private copy of the distribution's, with its own database and pages.
 
-The system's own MariaDB and WordPress are not changed. The database listens on a socket in the test bed's folder and
-has no administrator account; its password and WordPress's keys are created for this test bed only.
+The system's own MariaDB and WordPress are not changed. The database is in the test bed's folder, listens on a socket
+there, and has no administrator account; its password and WordPress's keys are created for this test bed only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _SETUP_S = 120.0
 
 
 class WordPress:
-    """WordPress of a test bed. Call `lay` before the servers start and `fill` once the database responds."""
+    """Installation of WordPress in a test bed. Call `lay` before the servers start, and `fill` once the database
+    responds.
+    """
 
     def __init__(self, folder: testbed_files.Folder) -> None:
         lacking = applications.missing()
@@ -82,11 +84,11 @@ class WordPress:
         self._write(_HOME + "/init.sql", "\n".join(statements) + "\n")
 
     def _write(self, name: str, text: str) -> None:
-        """Write a file readable only by the servers' account, in a folder that it cannot write."""
+        """Write a file that only the servers' account can read, in a folder that this account cannot write to."""
         self._folder.put(name, text.encode(), 0o600, self._owner)
 
     def _make_database(self) -> None:
-        """Create only the system tables: no account, no test database."""
+        """Create the database's folders and its system tables, but no account and no test database."""
         for name in testbed_servers.MariaDB.FOLDERS:
             self._folder.make("%s/%s" % (_HOME, name), 0o700, self._owner)
         with open(applications.tables(), "rb") as source:
@@ -100,7 +102,7 @@ class WordPress:
             self._run(server, "the database", script.fileno())
 
     def fill(self, cancelled: threading.Event) -> None:
-        """Install WordPress in its database without its form, and create the pages."""
+        """Install WordPress in its database by a script, without its form, and create the pages."""
         if cancelled.is_set():
             raise Refusal("cancelled", "cancelled while WordPress was installed")
         script = os.path.join(self._path, "install.php")
@@ -113,7 +115,9 @@ class WordPress:
         self._folder.unlink(_HOME + "/init.sql")
 
     def _run(self, argv: List[str], what: str, source: int = -1) -> str:
-        """Output of a program run as the servers' account. `source`: an open file for its input."""
+        """Run a program as the servers' account; return its output. `source`: an open file for its input. May raise
+        Refusal.
+        """
         done = commands.run(netns.die_with_us(argv), prepare=self._as_account(source), timeout_s=_SETUP_S)
         if done.exit_code != 0:
             raise Refusal("failed", "%s could not be set up in the test bed:\n%s" % (what, done.output[-3000:]))
@@ -132,7 +136,7 @@ class WordPress:
 
 
 def _is_the_packages(path: str) -> bool:
-    """Return whether only root can change the path, and a link has an existing target."""
+    """Return whether only trusted accounts can change the path, and a link has an existing target."""
     try:
         safe.true_path(path)
     except (OSError, Refusal):

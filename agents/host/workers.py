@@ -1,4 +1,4 @@
-"""Reject main files whose workers would run as root and serve every file of the host."""
+"""Reject main files that would let the web server's workers run as root and serve every file of the host."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ def names_root(engine: str, text: bytes) -> bool:
 
 
 def refuse_root(files: list[Wanted], engines: list[dict[str, str]]) -> None:
-    """Raise Refusal for a main file that would run workers as root. If the existing file already does, it may stay: its
-    admin decided so, and an unrelated change must not alter the account.
+    """Raise Refusal for a main file that would run workers as root.
+
+    An existing file may keep that setting: its admin decided so, and an unrelated change must not alter the account.
     """
     by_path = {wanted.path: wanted for wanted in files if wanted.action == "put"}
     for control in engines:

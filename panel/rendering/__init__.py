@@ -17,8 +17,10 @@ __all__ = ["has_web_server_files", "render", "render_main", "render_web_server"]
 
 
 class Engine(Protocol):
-    """The package of one web server: the files of one site, the files that depend on all live sites (none unless
-    `SHARES_FILES`), and the main file with its includes, for a web server whose main file the panel manages.
+    """Interface of the package that renders for one kind of web server.
+
+    It renders the files of one site, the files that depend on all live sites (none unless `SHARES_FILES`), and the main
+    file with its includes, for a web server whose main file the panel manages.
     """
 
     SHARES_FILES: bool
@@ -34,7 +36,7 @@ ENGINES: dict[str, Engine] = {"nginx": nginx, "native": nginx, "apache": apache,
 
 
 def render(spec: SiteSpec, web_server: WebServerSpec) -> list[RenderedFile]:
-    """Render the files of one site. They change only when the site changes."""
+    """Render the files of one site. The result depends only on this site and the web server, not on other sites."""
     _check(spec)
     return ENGINES[web_server.engine].site_files(challenges.served(spec), web_server)
 

@@ -1,4 +1,4 @@
-"""Response caching of a location, checked once for all engines."""
+"""Checks and descriptions of a location's response caching, shared by all engines."""
 
 from __future__ import annotations
 
@@ -21,14 +21,19 @@ def caches(source: Location) -> bool:
 
 
 def kind(source: Location) -> str:
-    """Directive prefix of the location's cache in nginx; "" if its handler's responses cannot be cached."""
+    """Return the prefix of nginx's caching directives for the location; "" if its handler's responses
+    cannot be cached.
+    """
     if source.handler == "php":
         return "fastcgi"
     return _OF_PROTOCOL.get(source.upstream_protocol, "") if source.handler == "proxy" else ""
 
 
 def check(source: Location, at: str) -> Cache:
-    """The location's cache settings, if every server can express them; capabilities reports each engine's limits."""
+    """Return the location's cache settings; raise NotExpressible for a value that no server can express.
+
+    capabilities reports each engine's limits.
+    """
     found = source.cache
     assert found is not None
     if not found.valid:
@@ -47,7 +52,7 @@ def check(source: Location, at: str) -> Cache:
 
 
 def cookies(found: Cache) -> str:
-    """Regular expression that finds any of the cookies in a Cookie header; "" without cookies."""
+    """Return a regular expression that finds any of the cookies in a Cookie header; "" without cookies."""
     if not found.skip_cookies:
         return ""
     names = [
@@ -58,7 +63,7 @@ def cookies(found: Cache) -> str:
 
 
 def sentence(source: Location) -> str:
-    """One sentence for people: cached responses and exceptions."""
+    """Return a sentence for people about the responses that the location caches, and the exceptions."""
     assert source.cache is not None
     times = [f"{' '.join(map(str, item.codes))} for {item.seconds} s" for item in source.cache.valid]
     without = ["a password", *(f"the cookie {name}" for name in source.cache.skip_cookies)]
@@ -67,13 +72,13 @@ def sentence(source: Location) -> str:
 
 
 def longest_s(spec: SiteSpec) -> int:
-    """Longest time in seconds that an unrequested response of the site stays cached."""
+    """Return the longest time in seconds that an unrequested response of the site stays cached."""
     found = [item.seconds for source in locations(spec) if source.cache for item in source.cache.valid]
     return max([MIN_KEPT_S, *found])
 
 
 def locations(spec: SiteSpec) -> Iterator[Location]:
-    """Locations with response caching."""
+    """Yield the site's locations with response caching."""
     yield from (source for block in spec.blocks for source in block.locations if caches(source))
 
 
@@ -83,8 +88,9 @@ def can_be_cleared(engine: str) -> bool:
 
 
 def folders(spec: SiteSpec, web_server: WebServerSpec) -> list[str]:
-    """Folders that hold the site's cached responses: in nginx and gallop one per kind of backend, in Apache one for all
-    sites. None on a server whose cache cannot be cleared.
+    """Return the folders that hold the site's cached responses; none on a server whose cache cannot be cleared.
+
+    nginx and gallop have one per kind of backend, Apache one for all sites.
     """
     if web_server.engine == "apache":
         return [web_server.cache_dir]

@@ -1,4 +1,4 @@
-"""Features of a site that an engine cannot express, computed before deployment. Pure; the table is in `capability`."""
+"""Find the features of a site that an engine cannot express, before deployment. Pure; the table is in `capability`."""
 
 from __future__ import annotations
 
@@ -87,8 +87,10 @@ READ_BY: dict[str, frozenset[str]] = {
 
 @dataclass(frozen=True)
 class Difference:
-    """One difference. `field` is a JSON pointer into the SiteSpec, `what` the different behavior, `nearest` the
-    configuration that is rendered instead.
+    """One difference between a setting of a site and an engine's behavior.
+
+    `field` is a JSON pointer into the SiteSpec, `what` the different behavior, `nearest` the configuration that is
+    rendered instead.
     """
 
     field: str
@@ -99,7 +101,7 @@ class Difference:
 
 
 def place(spec: SiteSpec, field: str) -> str:
-    """Name of the part of the site that a difference's `field` points to; "" for the whole site."""
+    """Return the name of the part of the site that a difference's `field` points to; "" for the whole site."""
     parts = field.strip("/").split("/")
     words: list[str] = []
     if parts[0] == "blocks" and len(parts) > 1:
@@ -118,7 +120,7 @@ def place(spec: SiteSpec, field: str) -> str:
 
 
 def differences(spec: SiteSpec, web_server: WebServerSpec) -> list[Difference]:
-    """All differences between the site's settings and the engine's behavior, in order of fields."""
+    """Return all differences between the site's settings and the engine's behavior: by field, then missing modules."""
     found = list(_walk(spec, "", None, spec, web_server))
     found += [item for number, block in enumerate(spec.blocks) for item in _unread(block, number, web_server)]
     if web_server.engine == "apache" and web_server.layout != "sites":
@@ -127,7 +129,9 @@ def differences(spec: SiteSpec, web_server: WebServerSpec) -> list[Difference]:
 
 
 def overview() -> dict[str, dict[str, Literal["same", "different", "not_offered"]]]:
-    """Field -> engine -> the largest possible difference; the actual difference depends on the site."""
+    """Map each field of the spec and each engine to the largest possible difference; the actual one depends
+    on the site.
+    """
     result: dict[str, dict[str, Literal["same", "different", "not_offered"]]] = {}
     for member, row in TABLE.items():
         severities = {engine: {verdict.severity for verdict in row.get(engine, ())} for engine in ENGINE_NAMES}
@@ -157,7 +161,7 @@ def _walk(
 
 @cache
 def _members(kind: Any) -> tuple[tuple[str, Any, Row], ...]:
-    """Fields of one class of the spec: name, default, and the verdicts of engines on other values."""
+    """Return the fields of one class of the spec: name, default, and the verdicts of engines on other values."""
     return tuple((item.name, item.default, TABLE[f"{kind.__name__}.{item.name}"]) for item in dataclasses.fields(kind))
 
 
@@ -171,7 +175,7 @@ def _inner(value: Any, at: str) -> Iterator[tuple[Any, str]]:
 
 
 def _unread(block: ServerBlock, number: int, web_server: WebServerSpec) -> Iterator[Difference]:
-    """Fields that the location's handler ignores on every engine."""
+    """Yield a difference for each field that the location's handler ignores on every engine."""
     defaults = {name: default for name, default, _ in _members(Location)}
     for n, location in enumerate(block.locations):
         for member, handlers in READ_BY.items():

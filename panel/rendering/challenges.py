@@ -1,4 +1,4 @@
-"""ACME challenges in every server block of a site. Their files can change without a reload.
+"""Add ACME challenges to every server block of a site. Their files can change without a reload.
 
 HTTP-01 (RFC 8555 section 8.3): a location, which is an ordinary location for files, so each engine renders it like the
 site's own. It comes before redirects, rewrites, access control, and proxies.
@@ -22,13 +22,14 @@ FOLDER = "_acme-challenge"  # no site has this name, so no site's own folder doe
 
 
 def folder_of(config_root: str) -> str:
-    """Folder of challenge files on a host: the agent's own folder, readable by web servers."""
+    """Return the folder of challenge files on a host. It belongs to the agent, and web servers can read it."""
     return f"{config_root.rstrip('/')}/paddock/{FOLDER}"
 
 
 def tls_name(name: str) -> str:
-    """The name that a certificate authority sends in the handshake for a domain name or an IP address (RFC 8738
-    section 6).
+    """Return the name that a certificate authority sends in the handshake for a domain name or an IP address.
+
+    For an IP address this is its reverse DNS name (RFC 8738 section 6).
     """
     try:
         return ipaddress.ip_address(name).reverse_pointer
@@ -37,22 +38,22 @@ def tls_name(name: str) -> str:
 
 
 def tls_file(name: str) -> str:
-    """Name of the file with the key authorization for `tls_name`, as gallop reads it."""
+    """Return the name of the file from which gallop reads the key authorization for `name` (a `tls_name`)."""
     return base64.urlsafe_b64encode(hashlib.sha256(name.encode()).digest()).decode().rstrip("=")
 
 
 def without(spec: SiteSpec) -> SiteSpec:
-    """The site as it is without challenges."""
+    """Return the site without ACME challenges."""
     return replace(spec, challenge_folder="", tls_challenge_port=0)
 
 
 def shows_over_tls(spec: SiteSpec) -> bool:
-    """Return whether the site shows challenges over TLS, on a web server that can."""
+    """Return whether the site answers ACME challenges over TLS; this needs a web server that can."""
     return bool(spec.challenge_folder and spec.tls_challenge_port)
 
 
 def with_tls_listener(block: ServerBlock, port: int) -> ServerBlock:
-    """The block with a TLS listener for challenges on each of its addresses; unchanged if it has one."""
+    """Return the block with a TLS listener for challenges on each of its addresses; unchanged if it has TLS already."""
     if not block.listens or any(listen.tls for listen in block.listens):
         return block
     addresses = dict.fromkeys(listen.address for listen in block.listens)
@@ -64,22 +65,24 @@ def location(folder: str) -> Location:
 
 
 def served(spec: SiteSpec) -> SiteSpec:
-    """The site with the challenge location in each block; unchanged if no challenges are served."""
+    """Return the site with the challenge location in each block; unchanged if the site serves no challenges."""
     if not spec.challenge_folder:
         return spec
     return replace(spec, blocks=tuple(_block(block, spec.challenge_folder) for block in spec.blocks))
 
 
 def alone(block: ServerBlock, folder: str) -> ServerBlock:
-    """The same listeners and names with only the challenge location, for plain HTTP of a block that
-    redirects to HTTPS.
+    """Return a block with the same listeners and names, and only the challenge location.
+
+    It serves plain HTTP for a block that redirects to HTTPS.
     """
     return ServerBlock(block.listens, block.names, locations=(location(folder),))
 
 
 def _block(block: ServerBlock, folder: str) -> ServerBlock:
-    """The block with the challenge location. It replaces a location of the site's own for the same paths in place, so
-    that pointers to others stay valid.
+    """Return the block with the challenge location.
+
+    It replaces a location of the site's own for the same paths in place, so that pointers to others stay valid.
     """
     places = [number for number, item in enumerate(block.locations) if _is_same(item)]
     locations = list(block.locations)

@@ -1,4 +1,4 @@
-"""Checks of values for all engines, before any engine quotes them."""
+"""Check values of a site for all engines, before any engine quotes them. The functions raise NotExpressible."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def refuse(field: str, message: str) -> NotExpressible:
 
 
 def text(value: str, field: str, *, lines: bool = False) -> str:
-    """Return `value` if it is valid Unicode without control characters (`lines`: line feeds and tabs are allowed)."""
+    """Return `value` if it is valid Unicode without control characters; `lines` allows line feeds and tabs."""
     if value.isprintable():  # fast path for nearly all values
         return value
     for character in value:
@@ -43,7 +43,7 @@ def text(value: str, field: str, *, lines: bool = False) -> str:
 
 
 def path(value: str, field: str) -> str:
-    """An absolute path without `..`, which has the same meaning for every server."""
+    """Return `value` if it is an absolute path without `..`, which has the same meaning for every server."""
     text(value, field)
     if not value.startswith("/"):
         raise refuse(field, f"“{value}” is not an absolute path; start it with /")
@@ -53,7 +53,9 @@ def path(value: str, field: str) -> str:
 
 
 def log_path(value: str, roots: tuple[str, ...], field: str) -> str:
-    """A log file inside the web server's log folder or a site root, because the server writes it as root."""
+    """Return the path if it is inside the web server's log folder or a site root, because the server writes logs as
+    root.
+    """
     path(value, field)
     if not is_below(value, roots):
         folders = ", ".join(filter(None, roots))
@@ -68,7 +70,7 @@ def word(value: str, pattern: re.Pattern[str], field: str, what: str) -> str:
 
 
 def address(value: str, field: str) -> str:
-    """Address of an upstream or PHP pool: `host[:port]`, `[v6][:port]` or `unix:/path`."""
+    """Return a valid address of an upstream or PHP pool: `host[:port]`, `[v6][:port]` or `unix:/path`."""
     if value.startswith("unix:"):
         socket = path(value[5:], field)
         if not re.fullmatch(r"[A-Za-z0-9_./@+-]+", socket):
@@ -96,7 +98,7 @@ def listen_address(value: str, field: str) -> str:
 
 
 def source(value: str, field: str) -> str:
-    """Source of an access rule: "all", an address, or a network."""
+    """Return the normalized source of an access rule: "all", an address, or a network."""
     if value == "all":
         return value
     try:
@@ -119,7 +121,10 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 @lru_cache
 def _field_names(kind: Any) -> tuple[str, ...]:
-    """Field names of a spec class except raw directives, whose own check names the line; empty for other values."""
+    """Return the field names of a spec class; an empty tuple for other values.
+
+    Raw directives are left out: their own check names the line.
+    """
     if not is_dataclass(kind):
         return ()
     return tuple(field.name for field in fields(kind) if field.name != "snippet")
@@ -144,7 +149,7 @@ def no_control_characters(value: object, at: str) -> None:
 
 
 def _is_clean(value: object) -> bool:
-    """Return whether the spec's texts, collected and checked at once, hold no control characters."""
+    """Return whether the spec's texts, collected and checked at once, have no control characters."""
     left: list[Any] = [value]
     texts: list[str] = []
     while left:
@@ -173,7 +178,7 @@ def _members(kind: Any) -> Callable[[object], tuple[object, ...]]:
 
 
 def site(spec: SiteSpec) -> None:
-    """Check names used in paths, zones and upstreams, and references between parts of the site."""
+    """Check the names of the site's parts, and that blocks, upstream servers and the ports of PHP pools exist."""
     no_control_characters(spec, "")
     word(spec.name, SITE_NAME, "/name", "a site name; use a-z, 0-9, and -")
     if not spec.blocks:
@@ -190,7 +195,7 @@ def site(spec: SiteSpec) -> None:
 
 
 def file_name(value: str, field: str) -> str:
-    """An index file: a name, or a path below the document root."""
+    """Return a valid index file: a name, or a path below the document root."""
     text(value, field)
     if not value or ".." in value.split("/") or value != value.strip():
         raise refuse(field, f"“{value}” is not a file name")
@@ -217,7 +222,7 @@ def error_codes(values: tuple[int, ...], field: str, low: int = 300) -> tuple[in
 
 
 def target(value: str, field: str) -> str:
-    """A path on this site or a complete http(s) URL."""
+    """Return a valid target: a path on this site or a complete http(s) URL."""
     text(value, field)
     if not value.startswith(("/", "http://", "https://")) or " " in value:
         raise refuse(field, f"“{value}” is neither a path that starts with / nor an http(s) URL")
@@ -234,7 +239,7 @@ def log_level(value: str, field: str) -> str:
 
 
 def pcre(value: str, field: str) -> str:
-    """A regular expression with balanced groups and classes; an open one would swallow text added by an engine."""
+    """Return a regular expression if its groups and classes are closed; an open one would swallow text of an engine."""
     text(value, field)
     depth, inside, skip = 0, False, False
     for character in value:
@@ -256,6 +261,6 @@ def pcre(value: str, field: str) -> str:
 
 
 def version_of(web_server: WebServerSpec) -> tuple[int, ...]:
-    """Version tuple such as (1, 22, 1) for "1.22.1" or "nginx/1.22.1"; () if unknown, treated as old."""
+    """Return the version as numbers, (1, 22, 1) for "1.22.1" or "nginx/1.22.1"; () if unknown, treated as old."""
     found = re.search(r"\d+(?:\.\d+)+", web_server.version)
     return tuple(int(part) for part in found[0].split(".")) if found else ()

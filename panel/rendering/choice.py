@@ -1,4 +1,4 @@
-"""Location choice for a path, with reasons: nginx's search, step by step."""
+"""Choose the location for a path, with reasons: nginx's search, step by step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from panel.rendering.pcre import search
 
 @dataclass(frozen=True)
 class Choice:
-    """Chosen location.
+    """Location chosen for a path.
 
     `place` is None if no location matches. `slash`: the response is a redirect that adds a final / with the settings of
     this location.
@@ -23,7 +23,7 @@ class Choice:
 
 
 def choose(found: Locations, path: str) -> Choice:
-    """Choose in nginx's order: exact; else the longest prefix, final with ^~; else regular expressions in order."""
+    """Choose in nginx's order: exact; else the longest prefix, final with ^~; else the first matching expression."""
     for place in found.exact:
         if place.pattern == path:
             return Choice(place, (f"location {place.label} matches the exact path, which ends the search",))
@@ -48,10 +48,10 @@ def choose(found: Locations, path: str) -> Choice:
 
 
 def with_slash(found: Locations, path: str) -> Place | None:
-    """The proxying location whose path ends in / if only that / is missing; nginx redirects before anything else.
+    """Return the proxying location for the path with a final / if only that / is missing; None otherwise.
 
-    Exact locations count too. If an exact and a prefix location share the path, the exact one's settings apply
-    (ngx_http_core_find_static_location: one tree node for both).
+    nginx redirects to it before anything else. Exact locations count too. If an exact and a prefix location share the
+    path, the exact one's settings apply (ngx_http_core_find_static_location: one tree node for both).
     """
     if not path or any(place.pattern == path for place in (*found.exact, *found.prefixes)):
         return None

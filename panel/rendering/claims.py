@@ -1,4 +1,4 @@
-"""Names and addresses of a site that would take requests from another site. Pure.
+"""Find names and addresses of a site that would take requests from another site. Pure.
 
 Names are compared as sets of hosts, not as strings: `*.a.example` overlaps `www.a.example`, and `www.*` overlaps both.
 Two sites with disjoint names never compete for a request by name, in whatever order a server tries names (nginx and
@@ -32,15 +32,16 @@ Owner = TypeVar("Owner")
 
 @dataclass(frozen=True)
 class Span:
-    """A set of hosts: exactly `text`, all that end with it, all that begin with it, or all hosts."""
+    """Set of host names: exactly `text`, all that end with it, all that begin with it, or all hosts."""
 
     form: Literal["exact", "suffix", "prefix", "everything"]
     text: str = ""
 
     @property
     def is_local(self) -> bool:
-        """True if the name has a different meaning on each host, or is too broad for one team: `localhost`, an IP
-        address, `*.example`, `www.*`, or a regular expression that can match anything.
+        """True if the name has a different meaning on each host, or is too broad for one team.
+
+        Examples are `localhost`, an IP address, `*.example`, `www.*`, or a regular expression that can match anything.
         """
         if self.form in ("prefix", "everything"):
             return True
@@ -58,7 +59,7 @@ def _is_ip(text: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def spans(name: str) -> tuple[Span, ...]:
-    """A superset of the hosts that a server name can match."""
+    """Return a superset of the hosts that a server name can match."""
     form, name = kind(name), name if name.startswith("~") else name.lower().removesuffix(".")
     if form == "regex":
         return _regex_spans(name[1:])
@@ -81,9 +82,9 @@ _TOKEN = re.compile(
 
 @lru_cache(maxsize=1024)
 def _regex_spans(pattern: str) -> tuple[Span, ...]:
-    """Spans by top-level alternative: the literal text that ends each one.
+    """Return one span for each top-level alternative of the expression: the literal text that ends it.
 
-    PCRE reads these tokens in the same way (pcre2pattern(3)); a pattern with any other token counts as matching
+    PCRE reads the allowed tokens in the same way (pcre2pattern(3)); a pattern with any other token counts as matching
     everything.
     """
     found: list[Span] = []
@@ -111,7 +112,7 @@ def _regex_spans(pattern: str) -> tuple[Span, ...]:
 
 
 def overlap(one: str, other: str) -> bool:
-    """Return whether one host can match both names."""
+    """Return whether one host can match both server names."""
     return any(_meet(a, b) for a in spans(one) for b in spans(other))
 
 
@@ -200,7 +201,9 @@ def _beginning(rows: Sequence[tuple[str, list[tuple[str, Owner]]]], text: str) -
 
 
 def address_canonical(address: str) -> str:
-    """Canonical address: "" for all IPv4 addresses, "::" for all IPv6 addresses, IPv4-mapped addresses as IPv4."""
+    """Return the canonical address: "" for all IPv4 addresses, "::" for all IPv6 addresses, IPv4-mapped
+    ones as IPv4.
+    """
     if not address:
         return ""
     value = ipaddress.ip_address(address)
@@ -210,7 +213,7 @@ def address_canonical(address: str) -> str:
 
 
 def every_address(engine: str, address: str) -> frozenset[str]:
-    """Canonical forms of the socket on all addresses that would accept a connection to `address`."""
+    """Return the canonical forms of the socket on all addresses that would accept a connection to `address`."""
     if engine in BOTH_FAMILIES:
         return frozenset({"", "::", "0.0.0.0"})  # noqa: S104
     return frozenset({"::"}) if ":" in address else frozenset({"", "0.0.0.0"})  # noqa: S104
@@ -222,7 +225,7 @@ def socket_text(address: str, port: int) -> str:
 
 @dataclass(frozen=True)
 class Claim:
-    """A resource of a site that may belong to another team: a name, a socket, or a proxy target (service).
+    """Resource of a site that may belong to another team: a name, a socket, or a proxy target (service).
 
     `where`: its place in the site's definition (blocks/0/names).
     """
@@ -239,7 +242,7 @@ class Claim:
 
 
 def block_claims(where: str, names: Iterable[str], listens: Iterable[Listen]) -> Iterator[Claim]:
-    """Claims of a server block: its names, its addresses, and sockets for which it is the default server."""
+    """Yield the claims of a server block: its names, its addresses, and sockets for which it is the default server."""
     for name in names:
         yield Claim("name", name if name.startswith("~") else name.lower().removesuffix("."), f"{where}/names")
     for listen in listens:
@@ -252,14 +255,14 @@ def block_claims(where: str, names: Iterable[str], listens: Iterable[Listen]) ->
 
 
 def raw_claims(text: str, engine: str, where: str) -> Iterator[Claim]:
-    """Claims of proxy targets in raw directives."""
+    """Yield a claim for each proxy target in raw directives."""
     for named in snippets.named(text, engine):
         if named.what == "target":
             yield Claim("service", str(target_of(named.value)), where)
 
 
 def target_claims(upstreams: Iterable[Iterable[str]], pools: Iterable[str]) -> Iterator[Claim]:
-    """Claims of upstream servers and PHP pools."""
+    """Yield a claim for each upstream server and PHP pool."""
     for number, servers in enumerate(upstreams):
         for address in servers:
             yield Claim("service", str(target_of(address)), f"upstreams/{number}/servers")
@@ -268,10 +271,10 @@ def target_claims(upstreams: Iterable[Iterable[str]], pools: Iterable[str]) -> I
 
 
 def takes_socket(claim: Claim, engine: str, others: Iterable[tuple[str, int]]) -> bool:
-    """Return whether an address or a default server takes requests from sites that listen on `others` (address, port)
-    of the same web server.
+    """Return whether an address or a default server takes requests from other sites of the same web server.
 
-    An address that the others already listen on takes nothing from the sockets on all addresses.
+    `others` are the sockets (address, port) on which those sites listen. An address that the others already listen on
+    takes nothing from the sockets on all addresses.
     """
     same = {address_canonical(address) for address, port in others if port == claim.port}
     everything = {address_canonical(item) for item in every_address(engine, claim.address)}
@@ -283,11 +286,10 @@ def takes_socket(claim: Claim, engine: str, others: Iterable[tuple[str, int]]) -
 
 
 def takes(own: Sequence[ServerBlock], others: Sequence[ServerBlock], engine: str = "nginx") -> list[Claim]:
-    """Names and sockets of `own` that would receive requests of `others`, the sites of other teams on the same web
-    server.
+    """Return the names and sockets of `own` that would receive requests of `others`, the sites of other teams.
 
-    A name may receive requests that a default server handles now, because a default server is for names that nobody
-    has. A name with a wildcard for many names (`is_wide`) may not.
+    Both are on the same web server. A name may receive requests that a default server handles now, because a default
+    server is for names that nobody has. A name with a wildcard for many names (`is_wide`) may not.
     """
     index = NameIndex((name, None) for block in others for name in block.names)
     listens = [listen for block in others for listen in block.listens]
@@ -304,7 +306,7 @@ def takes(own: Sequence[ServerBlock], others: Sequence[ServerBlock], engine: str
 
 
 def spec_claims(spec: SiteSpec, engine: str) -> list[Claim]:
-    """Claims of a frozen site on a web server of that engine."""
+    """Return the claims of a frozen site on a web server of the kind `engine`."""
     found: list[Claim] = []
     for index, block in enumerate(spec.blocks):
         found += block_claims(f"blocks/{index}", block.names, block.listens)

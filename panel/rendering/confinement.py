@@ -54,7 +54,7 @@ def is_confined(template: str, *, pattern: str = "") -> bool:
 
 @lru_cache(maxsize=4096)
 def verdict(template: str, *, pattern: str = "") -> Verdict:
-    """Like is_confined, with a third result: confined unless the request's path contains a line break."""
+    """Return the verdict on a template: like is_confined, with a third result for requests without line breaks."""
     try:
         parts = variables.parse(template, "", captures=variables.captures_of(pattern))
     except NotExpressible:
@@ -79,20 +79,20 @@ def _language(part: variables.Part, captures: Mapping[str, Language], line_break
 
 
 def of_rewrite(item: Rewrite) -> Verdict:
-    """Verdict on the path of a rewrite; a redirect builds none."""
+    """Return the verdict on the path that a rewrite builds; a redirect builds none."""
     if redirects(item):
         return Verdict.CONFINED
     return verdict(item.replacement.partition("?")[0], pattern=item.pattern)
 
 
 def rewrites_may_climb(block: ServerBlock) -> bool:
-    """Return whether a server checks the result of some rewrite of the block when it handles a request."""
+    """Return whether the server must check the result of a rewrite of the block at request time."""
     lists = [block.rewrites, *(made_paths(location) for location in block.locations)]
     return any(of_rewrite(item) is Verdict.MAY_CLIMB for items in lists for item in items)
 
 
 def of_last_item(item: str) -> str:
-    """Path part of the last item of try_files."""
+    """Return the path part of the last item of try_files, without the query."""
     path = item.partition("?")[0]
     for tail in ("$is_args$args", "$is_args$query_string", "${is_args}${args}"):
         path = path.removesuffix(tail)
@@ -100,13 +100,14 @@ def of_last_item(item: str) -> str:
 
 
 def steps_up(path: str) -> bool:
-    """Return whether the text itself has a `..` segment, whatever its variables hold."""
+    """Return whether the text itself has a `..` segment, whatever its variables contain."""
     return ".." in path.partition("?")[0].split("/")
 
 
 def of_item(location: Location, number: int) -> Verdict:
-    """Verdict on one item of a location's try_files. Captures are the location's own only if no later rewrite changes
-    them.
+    """Return the verdict on one item of a location's try_files.
+
+    Captures are the location's own only if no later rewrite changes them.
     """
     path = try_path(location, number)
     if path.startswith("="):
@@ -131,7 +132,7 @@ def refuses_line_breaks(block: ServerBlock) -> bool:
 
 
 def _verdicts(block: ServerBlock) -> list[Verdict]:
-    """Verdicts on all paths that the block builds."""
+    """Return the verdicts on all paths that the block builds."""
     found = [of_rewrite(item) for item in block.rewrites]
     for location in (*block.locations, Location("", "/", "static", try_files=block.try_files)):
         found += [of_rewrite(item) for item in made_paths(location)]
@@ -140,7 +141,10 @@ def _verdicts(block: ServerBlock) -> list[Verdict]:
 
 
 def made_paths(location: Location) -> tuple[Rewrite, ...]:
-    """Rewrites whose result may name a file. With `break`, a proxying location builds the path for its upstream."""
+    """Return the location's rewrites whose result may name a file.
+
+    With `break`, a proxying location builds the path for its upstream, not for a file.
+    """
     if location.handler != "proxy":
         return location.rewrites
     return tuple(item for item in location.rewrites if item.flag != "break")
@@ -183,7 +187,9 @@ def _of_error_pages(block: ServerBlock) -> Iterator[tuple[str, str]]:
 
 
 def location_faults(location: Location) -> Iterator[tuple[str, str]]:
-    """Yield (field, message) for paths that no engine can confine to the location's folder, except its rewrites."""
+    """Yield (field, message) for each path of the location, except rewrites, that no engine can confine to
+    its folder.
+    """
     if location.alias and location.match in ("", "^~"):
         yield from _of_alias(location)
     breaks = any(item.flag == "break" for item in location.rewrites)
@@ -205,7 +211,7 @@ def _of_alias(location: Location) -> Iterator[tuple[str, str]]:
 
 
 def folders(block: ServerBlock) -> tuple[str, ...]:
-    """Folders of the block's files, including those of raw directives, without nested ones."""
+    """Return the folders of the block's files, including those of raw directives, without nested ones."""
     found = [block.root, *_raw_folders(block.snippet)]
     for location in block.locations:
         found += [location.root, _alias_folder(location), *_raw_folders(location.snippet)]
@@ -214,7 +220,7 @@ def folders(block: ServerBlock) -> tuple[str, ...]:
 
 
 def _alias_folder(location: Location) -> str:
-    """Folder of the alias up to its first capture; for an exact location, the folder of its one file."""
+    """Return the folder of the alias up to its first capture; for an exact location, the folder of its one file."""
     fixed = location.alias.partition("$")[0] if location.match in ("~", "~*") else location.alias
     if location.match in ("", "^~"):
         return fixed
@@ -222,7 +228,7 @@ def _alias_folder(location: Location) -> str:
 
 
 def _raw_folders(snippet: str) -> list[str]:
-    """Folders in `root` and `alias` of an administrator's raw directives, at any depth."""
+    """Return the folders in `root` and `alias` of an administrator's raw directives, at any depth."""
     try:
         left, found = list(read(snippet)), list[str]()
     except Unreadable:

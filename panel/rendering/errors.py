@@ -1,10 +1,10 @@
-"""Errors of rendering, with the place of the rejected value in the SiteSpec."""
+"""Exception for values of a SiteSpec that cannot be rendered."""
 
 from __future__ import annotations
 
 
 class NotExpressible(ValueError):
-    """A value that the engine's grammar cannot express, or would interpret differently.
+    """Error for a value that the engine's grammar cannot express, or would interpret differently.
 
     `field` is a JSON pointer into the SiteSpec (`/blocks/0/locations/2/alias`); `message` names the problem and a valid
     alternative. Nothing was rendered.

@@ -1,7 +1,7 @@
-"""Location choice as mutually exclusive conditions, for servers that would merge or reorder their sections.
+"""Express the choice of a location as mutually exclusive conditions, for servers that merge or reorder sections.
 
-A place handles a request exactly if its own expression matches and none of its `but_not` does. Every expression is
-searched for in the decoded, normalized path, as nginx does with PCRE.
+A place (a location of the block) handles a request exactly if its own expression matches and none of its `but_not`
+does. Every expression is searched for in the decoded, normalized path, as nginx does with PCRE.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _GROUP = re.compile(r"\(\?(?:P?<[A-Za-z_]\w*>|'[A-Za-z_]\w*')|\((?![?*])")
 
 @dataclass(frozen=True)
 class Expression:
-    """A PCRE expression; `nocase` ignores case."""
+    """PCRE expression for paths; `nocase` ignores case."""
 
     text: str
     nocase: bool = False
@@ -29,14 +29,15 @@ class Expression:
         return self.text.startswith("^") and "|" not in _outside_groups(self.text)
 
     def inline(self) -> str:
-        """The expression with its case flag inside it."""
+        """Return the expression as text that includes its case flag."""
         return f"(?i:{self.text})" if self.nocase else self.text
 
 
 @dataclass(frozen=True)
 class Condition:
-    """Condition of one place. `alone`: a rewrite rule must express it by its pattern alone, because tests see another
-    path.
+    """Condition under which a location handles a request.
+
+    `alone`: a rewrite rule must express the condition by its pattern alone, because tests see another path.
     """
 
     own: Expression
@@ -44,28 +45,30 @@ class Condition:
     alone: bool = False
 
     def as_one(self) -> str:
-        """One combined expression, for sections that accept only one."""
+        """Return one combined expression, for sections that accept only one."""
         if not self.but_not:
             return self.own.inline()
         lookaheads = "".join(f"(?!{_from_start(item)})" for item in self.but_not)
         return f"^{lookaheads}{_from_start(self.own)}"
 
     def as_whole(self) -> str:
-        """One expression that matches the whole path and keeps its own captures."""
+        """Return one expression that matches the whole path and keeps the captures of the location's own expression."""
         lookaheads = "".join(f"(?!{_found(item)})" for item in self.but_not)
         return f"^{lookaheads}(?={_found(self.own)})(?s:.*)$"
 
     def as_pattern(self) -> str:
-        """One combined expression that matches at the same position as the place's own, so captures stay the same."""
+        """Return one combined expression that matches at the same position as the location's own, so captures stay the
+        same.
+        """
         return f"^{''.join(f'(?!{_anywhere(item)})' for item in self.but_not)}{_anywhere(self.own)}"
 
     def to_the_end(self) -> str:
-        """One combined expression that matches up to the end of the path."""
+        """Return one combined expression that matches up to the end of the path."""
         found = self.as_pattern()
         return found if self.own.is_anchored and found.endswith("$") and not self.own.nocase else f"{found}(?s:.*)$"
 
     def below_root(self) -> str:
-        """The same expression, for a section that also sees raw targets; it requires a leading /.
+        """Return the combined expression with a required leading /, for a section that also sees raw targets.
 
         A target such as `http://other/x` would otherwise become part of a proxied URL.
         """
@@ -76,7 +79,7 @@ class Condition:
 
 
 def conditions(locations: Locations) -> dict[Place, Condition]:
-    """Map each place to the condition under which it handles a request."""
+    """Map each location to the condition under which it handles a request."""
     if len(locations.regexes) > 1:
         for place in locations.regexes:
             if re.search(r"\\[1-9]|\\g\{?-?\d|\(\?[&R\d]", place.pattern):
@@ -107,7 +110,7 @@ def _condition(place: Place, locations: Locations) -> Condition:
 
 
 def _longer(place: Place, locations: Locations) -> list[str]:
-    """Remainders of longer prefixes after this prefix; prefixes nested in another are omitted."""
+    """Return the remainders of longer prefixes after this prefix; prefixes nested in another are omitted."""
     rests = [
         item.pattern[len(place.pattern) :]
         for item in reversed(locations.prefixes)
@@ -121,7 +124,9 @@ def _longer(place: Place, locations: Locations) -> list[str]:
 
 
 def _region(place: Place, locations: Locations) -> Expression:
-    """Expression for paths whose longest prefix is this ^~ prefix, so regular expressions are skipped."""
+    """Return an expression for paths whose longest prefix is this ^~ prefix, so that regular expressions
+    are skipped.
+    """
     longer = _longer(place, locations)
     tail = f"(?!{'|'.join(quote(item) for item in longer)})" if longer else ""
     return Expression(f"^{quote(place.pattern)}{tail}")
@@ -146,7 +151,7 @@ def _any_of(paths: list[str]) -> str:
 
 
 def quote(text: str) -> str:
-    """Expression that matches exactly `text`."""
+    """Return an expression that matches exactly `text`."""
     return re.sub(r"[.^$*+?()\[\]{}|\\]", r"\\\g<0>", text)
 
 
@@ -159,18 +164,20 @@ def _from_start(expression: Expression) -> str:
 
 
 def _anywhere(expression: Expression) -> str:
-    """Look-ahead that tests the path from here."""
+    """Return an expression for use in a look-ahead at the start of the path: matches if the path has a
+    match anywhere.
+    """
     text = expression.text[1:]
     return text if expression.is_anchored and not expression.nocase else _found(expression)
 
 
 def _found(expression: Expression) -> str:
-    """Look-ahead that finds the expression's first match from here on."""
+    """Return an expression that skips to the first match of `expression` from here on."""
     return f"(?s:.*?)(?:{expression.inline()})"
 
 
 def _outside_groups(text: str) -> str:
-    """Top-level text, without escapes, classes and groups."""
+    """Return the top-level text of an expression, without escapes, classes and groups."""
     bare = re.sub(r"\\.", "", text, flags=re.S)
     bare = re.sub(r"\[\^?\]?[^\]]*\]", "", bare)
     while (smaller := re.sub(r"\([^()]*\)", "", bare)) != bare:
@@ -179,7 +186,7 @@ def _outside_groups(text: str) -> str:
 
 
 def groups(text: str) -> list[tuple[int, int, str]]:
-    """Capturing groups in order: start, end of the opening, and name or ""."""
+    """Return the capturing groups of an expression in order: start, end of the opening, and name or ""."""
     found: list[tuple[int, int, str]] = []
     position, inside = 0, False
     while position < len(text):
@@ -198,14 +205,14 @@ def groups(text: str) -> list[tuple[int, int, str]]:
 
 
 def uncaptured(text: str) -> str:
-    """The expression without captures, to be embedded in another."""
+    """Return the expression without captures, to be embedded in another."""
     for start, end, _ in reversed(groups(text)):
         text = f"{text[:start]}(?:{text[end:]}"
     return text
 
 
 def named(text: str, names: dict[int, str]) -> str:
-    """The expression with its n-th group named `names[n]`, from 1; other groups do not capture."""
+    """Return the expression with its n-th group named `names[n]`, counted from 1; other groups do not capture."""
     found = groups(text)
     for number in range(len(found), 0, -1):
         start, end, _ = found[number - 1]
@@ -215,7 +222,7 @@ def named(text: str, names: dict[int, str]) -> str:
 
 
 def number_of(text: str, capture: str) -> int | None:
-    """Number of the group that `$capture` refers to, by number or by name."""
+    """Return the number of the group that `$capture` refers to by number or name; None if there is no such group."""
     found = groups(text)
     if capture.isdigit():
         return int(capture) if 0 < int(capture) <= len(found) else None

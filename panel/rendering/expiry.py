@@ -1,4 +1,4 @@
-"""Values of `expires` in nginx's notation: off, epoch, max, a time such as 7d, -1 or "modified 1h"."""
+"""Parse values of `expires` in nginx's notation: off, epoch, max, a time such as 7d, -1 or "modified 1h"."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ NEVER = ("Thu, 01 Jan 1970 00:00:01 GMT", "no-cache")
 
 @dataclass(frozen=True)
 class Expiry:
-    """`seconds` since the access or, with `modified`, since the file's last change; negative: no-cache."""
+    """Parsed value of `expires`.
+
+    `seconds` count from the access or, with `modified`, from the file's last change; negative means no-cache.
+    """
 
     kind: Literal["off", "epoch", "max", "time"]
     seconds: int = 0

@@ -24,7 +24,7 @@ StepName = Literal[
 
 @dataclass(frozen=True)
 class Request:
-    """A client's request. `path` may include a query; `address` is the server's own, or "" if it does not matter."""
+    """Request of a client. `path` may include a query; `address` is the server's own, or "" if it does not matter."""
 
     scheme: Literal["http", "https"]
     host: str
@@ -35,7 +35,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Step:
-    """One decision: a sentence with its result, and the reasons in order."""
+    """One decision of the explanation: a sentence with its result, and the reasons in order."""
 
     name: StepName
     text: str
@@ -44,7 +44,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Result of the search.
+    """Explanation of the way in which a server handles a request.
 
     `block` and `location` are JSON pointers into the spec of `site`, "" if the search ended earlier. `path`: the path
     after all rewrites, for which the location was chosen.
@@ -60,7 +60,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class _Host:
-    """A server block that listens on the chosen socket."""
+    """Server block that listens on the chosen socket."""
 
     spec: SiteSpec
     number: int
@@ -135,7 +135,9 @@ def _in_maintenance(host: _Host, settings: Maintenance, steps: list[Step]) -> Ex
 
 
 def _listener(specs: Sequence[SiteSpec], request: Request) -> tuple[list[_Host], Step]:
-    """Server blocks of the socket that accepts the connection: the exact address first, then all addresses."""
+    """Return the server blocks of the socket that accepts the connection: the exact address first, then all
+    addresses.
+    """
     found: dict[str, list[_Host]] = {}
     for spec in sorted(specs, key=lambda item: item.name):
         for number, block in enumerate(spec.blocks):
@@ -191,7 +193,7 @@ def _server(hosts: list[_Host], request: Request) -> tuple[_Host, Step]:
 
 
 def host_of(value: str) -> str:
-    """Host header for comparison with names: lower case, without port and final dot."""
+    """Return the Host header for comparison with server names: lower case, without port and final dot."""
     bare = value.lower()
     if bare.startswith("["):
         return bare.split("]")[0] + "]"

@@ -1,4 +1,4 @@
-"""PHP-FPM pools as php-fpm's configuration: one file for each pool. Pure."""
+"""Render the configuration of a PHP-FPM pool: one file for each pool. Pure."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ _QUOTED = frozenset({"php_admin_value[open_basedir]"})
 
 @dataclass(frozen=True)
 class PoolSpec:
-    """A pool that runs as `account` and reads files below `folder`. `owner` and `group` are those of the web server,
-    which connects to the socket.
+    """PHP-FPM pool that runs as `account` and reads files below `folder`.
+
+    `owner` and `group` are those of the web server, which connects to the socket.
     """
 
     name: str
@@ -36,12 +37,14 @@ class PoolSpec:
 
 
 def socket_of(name: str) -> str:
-    """Path of the socket of a pool."""
+    """Return the path of a pool's socket."""
     return f"{SOCKETS}/{name}.sock"
 
 
 def pool_file(pool: PoolSpec) -> str:
-    """The pool's file. NotExpressible for a value that could be read as another directive."""
+    """Return the content of the pool's file. Raise NotExpressible for a value that could be read as another
+    directive.
+    """
     for field, pattern in (("name", NAME), ("account", ACCOUNT), ("folder", FOLDER)):
         _require(pattern, pool, field)
     for field in ("owner", "group"):

@@ -1,4 +1,4 @@
-"""Requirements of a location's handler, checked once for all engines, and the parts that the handler refers to."""
+"""Check the requirements of a location's handler for all engines, and find the parts that the handler refers to."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _check_return(source: Location, at: str) -> None:
 
 
 def protocol_faults(source: Location) -> Iterator[tuple[str, str]]:
-    """Fields of a proxying location that the protocol of its upstream has no use for, and the reasons."""
+    """Yield (field, reason) for each field of a proxying location that the protocol of its upstream does not use."""
     if source.handler != "proxy" or source.upstream_protocol == "http":
         return
     name = PROTOCOLS[source.upstream_protocol]
@@ -81,7 +81,7 @@ def try_files_item(item: str, field: str, *, last: bool) -> str:
 
 
 def asks_access(source: Location) -> bool:
-    """Return whether the location has access control."""
+    """Return whether the location has access rules or asks for a password."""
     return bool(source.access_rules) or source.basic_auth is not None
 
 
@@ -90,7 +90,9 @@ def captures(source: Location) -> frozenset[str]:
 
 
 def upstream_of(spec: SiteSpec, source: Location, at: str) -> tuple[int, Upstream]:
-    """Upstream of a proxying location, with its number in the site."""
+    """Return the number and the upstream of a proxying location; raise NotExpressible if the site has no
+    such upstream.
+    """
     for number, upstream in enumerate(spec.upstreams):
         if upstream.name == source.upstream:
             return number, upstream
@@ -100,7 +102,7 @@ def upstream_of(spec: SiteSpec, source: Location, at: str) -> tuple[int, Upstrea
 
 
 def pool_of(spec: SiteSpec, source: Location, at: str) -> tuple[int, PhpPool]:
-    """PHP pool of a PHP location, with its number in the site."""
+    """Return the number and the PHP pool of a PHP location; raise NotExpressible if the site has no such pool."""
     for number, pool in enumerate(spec.php_pools):
         if pool.name == source.php_pool:
             return number, pool
@@ -110,7 +112,7 @@ def pool_of(spec: SiteSpec, source: Location, at: str) -> tuple[int, PhpPool]:
 
 
 def php_values(pool: PhpPool, at: str) -> str:
-    """The pool's settings in the format of PHP_VALUE: `name=value` lines."""
+    """Return the pool's settings in the format of PHP_VALUE: `name=value` lines."""
     lines = []
     for number, (name, value) in enumerate(pool.settings):
         checks.word(name, checks.INI_NAME, f"{at}/settings/{number}", "a PHP setting's name")
@@ -125,7 +127,7 @@ def realm(value: str, field: str) -> str:
 
 
 def htpasswd(auth: BasicAuth, at: str) -> str:
-    """Text of the password file: `name:$2y$...` lines, which nginx (by crypt) and Apache can verify."""
+    """Return the text of the password file: `name:$2y$...` lines, which nginx (by crypt) and Apache can verify."""
     lines = []
     for number, (name, digest) in enumerate(auth.users):
         checks.word(name, checks.USER_NAME, f"{at}/users/{number}", "a user name without spaces and colons")

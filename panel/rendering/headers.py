@@ -1,4 +1,4 @@
-"""Headers of a location: the block's own response headers, except those that it replaces, and request headers."""
+"""Check headers of a location, and merge its response headers with those of the server block."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ def check(headers: tuple[Header, ...], at: str) -> None:
 
 
 def merged(block: tuple[Header, ...], own: tuple[Header, ...]) -> tuple[tuple[Header, int | None], ...]:
-    """The block's headers not replaced by `own`, then `own`; each with its number in `own`."""
+    """Return the block's headers that `own` does not replace, then `own`; each with its index in `own`, or None."""
     replaced = {header.name.lower() for header in own}
     kept = [(header, None) for header in block if header.name.lower() not in replaced]
     return (*kept, *((header, number) for number, header in enumerate(own)))
 
 
 def passed_on(name: str) -> str:
-    """Value of a request header that is the client's header of the same name."""
+    """Return the value of a request header that stands for the client's header of the same name."""
     return f"$http_{name.lower().replace('-', '_')}"
 
 
 def is_passed_on(header: Header) -> bool:
-    """Return whether the upstream receives this header as the client sent it."""
+    """Return whether the upstream receives the header as the client sent it."""
     return header.value == passed_on(header.name)

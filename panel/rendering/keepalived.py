@@ -1,4 +1,4 @@
-"""Virtual addresses as keepalived's configuration (keepalived.conf(5)): one file for all of a host.
+"""Render virtual addresses as keepalived's configuration (keepalived.conf(5)): one file for all of a host.
 
 VRRP version 3 (RFC 5798) over unicast, because clouds and many switches drop multicast.
 """
@@ -20,7 +20,7 @@ FIRST_PRIORITY, STEP = 200, 20
 
 @dataclass(frozen=True)
 class Peer:
-    """A host of a virtual address, with the address from which it sends to the others."""
+    """Host of a virtual address, with the address from which it sends to the other hosts."""
 
     host: str
     address: str
@@ -28,8 +28,9 @@ class Peer:
 
 @dataclass(frozen=True)
 class AddressSpec:
-    """`address` with its prefix length; `peers` in the order in which they take it. With `returns`, a host takes the
-    address back from a later one as soon as its check passes.
+    """Virtual address with its prefix length, and its hosts (`peers`) in the order in which they take the address.
+
+    With `returns`, a host takes the address back from a later one as soon as its check passes.
     """
 
     name: str
@@ -47,7 +48,7 @@ class AddressSpec:
         return next(peer for peer in self.peers if peer.host == host)
 
     def as_json(self) -> dict[str, object]:
-        """The value as JSON; `address_spec` reads it."""
+        """Return the value as JSON; `address_spec` reads it back."""
         peers = [{"host": peer.host, "address": peer.address} for peer in self.peers]
         return {
             "name": self.name,
@@ -65,8 +66,10 @@ def address_spec(value: Mapping[str, Any]) -> AddressSpec:
 
 
 def host_file(specs: Iterable[AddressSpec], host: str, interfaces: Mapping[str, str]) -> str:
-    """The file of one host, "" without virtual addresses. `interfaces`: by the addresses of the host; KeyError if the
-    address of the host in one of `specs` is missing.
+    """Return keepalived's file of one host; "" without virtual addresses.
+
+    `interfaces` maps the addresses of the host to interfaces; KeyError if the host's address in one of `specs` is
+    missing.
     """
     own = sorted((spec for spec in specs if any(peer.host == host for peer in spec.peers)), key=lambda spec: spec.name)
     if not own:
@@ -76,7 +79,7 @@ def host_file(specs: Iterable[AddressSpec], host: str, interfaces: Mapping[str, 
 
 
 def instance_line(name: str) -> str:
-    """The line of a host's file that begins the virtual address of this name."""
+    """Return the line of keepalived's file that begins the virtual address `name`."""
     return f"vrrp_instance {name} {{"
 
 

@@ -1,4 +1,7 @@
-"""Argument kinds of raw directives that all engines share, each with its check."""
+"""Argument kinds of raw directives that all engines share, each with its check.
+
+A check returns the problem in words, "" if there is none.
+"""
 
 from __future__ import annotations
 

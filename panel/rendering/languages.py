@@ -1,4 +1,4 @@
-"""Sets of texts over four letters, as small automata: possible contents of a part of a path.
+"""Sets of texts over four letters, as small automata, for the possible contents of a part of a path.
 
 Four letters suffice to find `..` segments: `.`, `/`, `n` for a line break, and `x` for any other character.
 """
@@ -14,7 +14,7 @@ LETTERS = DOT + SLASH + BREAK + OTHER
 
 @dataclass(frozen=True)
 class Language:
-    """A set of texts. `step(state, letter)` gives the next states. States are any hashable values."""
+    """Set of texts as an automaton. `step(state, letter)` gives the next states. States are any hashable values."""
 
     starts: frozenset[object]
     step: Callable[[object, str], Iterable[object]]
@@ -43,7 +43,7 @@ _NEXT = {("/", DOT): ".", (".", DOT): ".."}
 
 
 def segment(state: str, found: str) -> str | None:
-    """State of a path after one more letter; None if the path has a `..` segment or does not begin with /."""
+    """Return the state of a path after one more letter; None if it has a `..` segment or does not begin with /."""
     if found == SLASH:
         return None if state == ".." else "/"
     if state == "":
@@ -52,7 +52,7 @@ def segment(state: str, found: str) -> str | None:
 
 
 def path(*, line_breaks: bool) -> Language:
-    """Language of paths that begin with / and have no `..` segment."""
+    """Return the language of paths that begin with / and have no `..` segment."""
 
     def step(state: object, found: str) -> tuple[object, ...]:
         if found == BREAK and not line_breaks:
@@ -89,7 +89,7 @@ def stays(parts: Iterable[Language]) -> bool:
 
 
 def _after(states: set[str], part: Language) -> set[str] | None:
-    """States of the path after `part`; None if the path may contain a `..` segment."""
+    """Return the states of the path after `part`; None if the path may contain a `..` segment."""
     left = [(state, inner) for state in states for inner in part.starts]
     seen = set(left)
     found: set[str] = set()
@@ -111,7 +111,7 @@ def _after(states: set[str], part: Language) -> set[str] | None:
 
 
 def _can_end(part: Language, inner: object) -> bool:
-    """Return whether the language can end from this state."""
+    """Return whether the automaton can still reach an accepting state from the state `inner`."""
     left, seen = [inner], {inner}
     while left:
         state = left.pop()

@@ -1,10 +1,10 @@
-"""Paths of rendered files, and their owners:
+"""Paths of rendered files, and their owners.
 
-- a *site's* files depend only on that site: its server blocks, upstreams, zones and password files;
-- a *web server's* files hold settings that exist once for all sites: Apache's `Listen` lines and modules,
+- A *site's* files depend only on that site: its server blocks, upstreams, zones and password files.
+- A *web server's* files hold settings that exist once for all sites: Apache's `Listen` lines and modules,
   OpenLiteSpeed's listeners with their maps. They depend on all live sites, so a deployment writes the changed
-  site's files and the result of `render_web_server` for all sites that are live afterwards;
-- the *main* file is rendered only if the panel manages it (`WebServer.manages_main_config`).
+  site's files and the result of `render_web_server` for all sites that are live afterwards.
+- The *main* file is rendered only if the panel manages it (`WebServer.manages_main_config`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KEEPS_DISABLED = frozenset({"nginx", "native", "apache"})
 
 
 def enabled(web_server: WebServerSpec, name: str, text: str, *, link: str = "") -> list[RenderedFile]:
-    """The live `name`.conf in the web server's layout; `link` is the name of the sites-enabled link if it differs."""
+    """Return the live `name`.conf in the web server's layout. `link`: name of the sites-enabled link if different."""
     root = web_server.config_root
     if web_server.layout == "sites":
         available = RenderedFile(f"{root}/sites-available/{name}.conf", text)
@@ -32,14 +32,15 @@ def enabled(web_server: WebServerSpec, name: str, text: str, *, link: str = "") 
 
 
 def keeps_disabled(engine: str) -> bool:
-    """Return whether the server has a place for files that it does not load: conf.d/NAME.conf.disabled, or
-    sites-available without a link. OpenLiteSpeed has none.
+    """Return whether the web server has a place for files that it does not load.
+
+    This is conf.d/NAME.conf.disabled, or sites-available without a link. OpenLiteSpeed has none.
     """
     return engine in _KEEPS_DISABLED
 
 
 def disabled_path(path: str, web_server: WebServerSpec) -> str:
-    """Path of a site's file while the site is disabled; "" if the file is removed.
+    """Return the path of a site's file while the site is disabled; "" if the file is removed.
 
     Files that the server does not load by themselves keep their path: those in sites-available, certificates,
     passwords.
@@ -50,12 +51,12 @@ def disabled_path(path: str, web_server: WebServerSpec) -> str:
 
 
 def auxiliary_files(spec: SiteSpec) -> list[RenderedFile]:
-    """Files that the site's configuration names, apart from certificates with keys."""
+    """Return the files that the site's configuration names, apart from certificates with keys."""
     return [*password_files(spec), *client_certificate_files(spec)]
 
 
 def client_certificate_files(spec: SiteSpec) -> list[RenderedFile]:
-    """Authorities and revocation lists that check clients' certificates, once per path."""
+    """Return the CA and revocation list files that check clients' certificates, once per path."""
     found: dict[str, RenderedFile] = {}
     for b, server_block in enumerate(spec.blocks):
         if (source := server_block.client_certificates) is None:
@@ -72,7 +73,10 @@ def client_certificate_files(spec: SiteSpec) -> list[RenderedFile]:
 
 
 def password_files(spec: SiteSpec) -> list[RenderedFile]:
-    """Password files of the site's locations, once per path. Worker processes read them, so they are not root-only."""
+    """Return the password files of the site's locations, once per path.
+
+    Worker processes read them, so root is not the only reader.
+    """
     found: dict[str, RenderedFile] = {}
     for b, server_block in enumerate(spec.blocks):
         for n, location in enumerate(server_block.locations):

@@ -1,4 +1,4 @@
-"""nginx's location choice, followed by all engines: the locations of a server block and their precedence.
+"""Locations of a server block and their precedence: nginx's choice of a location, which all engines follow.
 
 Source: nginx's documentation of `location`: an exact match ends the search; else the longest prefix is remembered, and
 ends the search if it is `^~`; else the first matching regular expression in order; else the remembered prefix.
@@ -16,7 +16,7 @@ from panel.rendering.spec import Location, ServerBlock
 
 @dataclass(frozen=True)
 class Place:
-    """One location and its place in the SiteSpec (a JSON pointer)."""
+    """One location, with its JSON pointer in the SiteSpec and its number."""
 
     location: Location
     pointer: str
@@ -46,7 +46,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Locations:
-    """Locations of a server block. The block's own `try_files` applies to `/` if `/` has none."""
+    """Locations of a server block. The block's own `try_files` applies to `/` if no location does."""
 
     places: tuple[Place, ...]
 
@@ -56,24 +56,25 @@ class Locations:
 
     @cached_property
     def prefixes(self) -> tuple[Place, ...]:
-        """`^~` and plain prefixes, longest first."""
+        """Locations with a prefix, `^~` or plain, longest prefix first."""
         found = [place for place in self.places if place.is_prefix]
         return tuple(sorted(found, key=lambda place: len(place.pattern), reverse=True))
 
     @cached_property
     def regexes(self) -> tuple[Place, ...]:
-        """Regular-expression locations in the order of evaluation."""
+        """Locations with a regular expression, in the order of evaluation."""
         return tuple(place for place in self.places if place.is_regex)
 
     def in_order(self) -> tuple[Place, ...]:
-        """Locations by precedence, as far as one order can express it: exact, regular expressions, prefixes longest
-        first.
+        """Return the locations by precedence: exact, regular expressions, prefixes longest first.
+
+        A single order cannot express that `^~` prefixes precede regular expressions.
         """
         return self.exact + self.regexes + self.prefixes
 
 
 def locations_of(block: ServerBlock, at: str) -> Locations:
-    """The block's locations with their pointers; `at` is the block's own pointer."""
+    """Return the locations of a server block with their JSON pointers; `at` is the block's own pointer."""
     places = [Place(location, f"{at}/locations/{n}", n) for n, location in enumerate(block.locations)]
     for place in places:
         _check(place)

@@ -1,4 +1,4 @@
-"""The maintenance page of a site: its HTML, and the checks of its settings. Pure.
+"""Render the maintenance page of a site, and check its settings. Pure.
 
 The page replaces everything except ACME challenges, before rewrites, access rules, and locations. Plain HTTP of a block
 that redirects to HTTPS still redirects.
@@ -25,7 +25,7 @@ _STYLE = (
 
 
 def check(maintenance: Maintenance) -> None:
-    """Raise NotExpressible for a text or an address that a server cannot take."""
+    """Raise NotExpressible for an invalid text, time or address of the maintenance page."""
     checks.text(maintenance.text, f"{_FIELD}/text")
     if not maintenance.text.strip() or len(maintenance.text) > MAX_TEXT:
         raise NotExpressible(f"{_FIELD}/text", f"needs a text of at most {MAX_TEXT} characters")
@@ -37,7 +37,7 @@ def check(maintenance: Maintenance) -> None:
 
 
 def page(maintenance: Maintenance) -> str:
-    """The page as one line of ASCII without double quotes, so that it fits every server's syntax."""
+    """Return the page as one line of ASCII without double quotes, so that it fits every server's syntax."""
     text = html.escape(maintenance.text.strip()).encode("ascii", "xmlcharrefreplace").decode()
     text = re.sub(r"[$%{}\\`]", lambda found: f"&#{ord(found[0])};", text)
     return (
@@ -48,7 +48,7 @@ def page(maintenance: Maintenance) -> str:
 
 
 def excepts(spec: SiteSpec, address: str) -> bool:
-    """Return whether a client at this address sees the site and not the page."""
+    """Return whether a client at this address sees the site instead of the maintenance page."""
     if spec.maintenance is None:
         return True
     client = ipaddress.ip_address(address)
@@ -56,9 +56,9 @@ def excepts(spec: SiteSpec, address: str) -> bool:
 
 
 def instead(spec: SiteSpec) -> SiteSpec:
-    """The site with a status instead of its content, for OpenLiteSpeed, which has no directives for a page.
+    """Return the site with status 503 as its only content, for OpenLiteSpeed, which has no directives for a page.
 
-    Raises NotExpressible if some addresses are to see the site.
+    The site is unchanged without maintenance. Raises NotExpressible if some addresses are to see the site.
     """
     if spec.maintenance is None:
         return spec

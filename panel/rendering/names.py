@@ -1,4 +1,4 @@
-"""Server names: valid forms, and nginx's precedence among them.
+"""Server names: valid forms, and the precedence among them in nginx.
 
 Source: nginx's documentation of `server_name`: exact name, longest wildcard that begins with `*`, longest that ends
 with `*`, first matching regular expression in order, else the default server of the address and port.
@@ -38,7 +38,7 @@ def is_ipv6(name: str) -> bool:
 
 
 def check(name: str, field: str) -> str:
-    """Return the name if valid; internationalized names must be in ASCII form."""
+    """Return the name if valid; raise NotExpressible otherwise. Internationalized names must be in ASCII form."""
     checks.text(name, field)
     if is_ipv6(name):
         return name
@@ -60,14 +60,12 @@ def _ascii(name: str) -> str:
 
 
 def regex_source(name: str) -> str:
-    """Regular expression of a `~` name."""
+    """Return the regular expression of a `~` name."""
     return name[1:]
 
 
 def _beats(name: str, host: str) -> tuple[int, int] | None:
-    """Rank of `name` for `host`, smaller is better; None if it does not match. Regular expressions are handled
-    elsewhere.
-    """
+    """Return the rank of `name` for `host`, smaller is better; None if the name does not match or is an expression."""
     name = name.lower()
     form = kind(name)
     if form == "exact" and name == host:
@@ -82,7 +80,10 @@ def _beats(name: str, host: str) -> tuple[int, int] | None:
 
 
 def best(host: str, names: list[tuple[int, str]]) -> tuple[int, str] | None:
-    """From (server block number, name) pairs in configuration order, the one that nginx chooses for `host`."""
+    """Return the (server block number, name) pair that nginx chooses for `host`; None if no name matches.
+
+    `names` are the pairs in configuration order.
+    """
     ranked = [
         (rank, pair) for pair in names if kind(pair[1]) != "regex" and (rank := _beats(pair[1], host)) is not None
     ]

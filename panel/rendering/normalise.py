@@ -11,17 +11,20 @@ _ENCODED = re.compile(rb"%([0-9A-Fa-f]{2})")
 
 
 class BadPath(ValueError):
-    """A path for which nginx sends 400 before it chooses a server block."""
+    """Error for a path to which nginx responds with 400 before it chooses a location."""
 
 
 def split_target(target: str) -> tuple[str, str]:
-    """Path and query of a request target; a fragment ends both."""
+    """Split a request target into path and query; drop a fragment."""
     path, _, query = target.split("#", 1)[0].partition("?")
     return path, query
 
 
 def normalise(path: str) -> str:
-    """Return the decoded, normalized path. Bytes that are not UTF-8 become surrogates, so nothing is lost."""
+    """Return the decoded, normalized path; raise BadPath for an invalid one.
+
+    Bytes that are not UTF-8 become surrogates, so nothing is lost.
+    """
     if not path.startswith("/"):
         raise BadPath(f"“{path}” does not start with /")
     raw = path.encode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""Outcome of a request in a location: the files that are tried, the upstream, or the response."""
+"""Outcome of a request in a location: the files that are tried, the upstream, or the fixed response."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from panel.rendering.spec import ServerBlock, SiteSpec
 
 @dataclass(frozen=True)
 class Lead:
-    """A path to which the server redirects internally, and the location chosen for it ("" for the server block)."""
+    """Internal redirect: a path, and the JSON pointer of the location chosen for it ("" for the server block)."""
 
     path: str
     location: str  # a JSON pointer
@@ -28,7 +28,7 @@ def _first(files: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of a request.
+    """Outcome of a request in a location or server block.
 
     `files` are tried in order; `otherwise` describes the result if none exists. `status` is set if certain. `leads` are
     locations that may respond in the end: of an index file, a fallback or an error page.
@@ -57,13 +57,13 @@ class Outcome:
 
 
 def of_block(block: ServerBlock, found: Locations, path: str) -> Outcome:
-    """Outcome in the server block if none of its locations matches."""
+    """Return the outcome in the server block if none of its locations matches."""
     plain = _files(block.root.rstrip("/") + path, path, block.index)
     return _with_leads(plain, _indexes(found, path, block.index), None)
 
 
 def with_error_pages(outcome: Outcome, block: ServerBlock, found: Locations) -> Outcome:
-    """Add the block's error pages that may replace this outcome. Errors that an upstream sends are not replaced."""
+    """Return the outcome with the block's error pages that may replace it; errors of an upstream are not replaced."""
     if outcome.kind == "error":
         return outcome
     which = "an error of the web server itself," if outcome.kind == "proxy" else "an error"
@@ -105,7 +105,7 @@ def of_place(
 
 
 def expand(text: str, values: dict[str, str]) -> str:
-    """Replace variables with known values; others stay as written."""
+    """Replace variables by their values in `values`; leave unknown variables as written."""
     parts = variables.parse(text, "/", captures=frozenset(values))
     return "".join(part if isinstance(part, str) else values.get(part.name, f"${part.name}") for part in parts)
 
@@ -137,12 +137,12 @@ def _lead(found: Locations, path: str) -> Lead:
 
 
 def _indexes(found: Locations, path: str, names: tuple[str, ...]) -> list[Lead]:
-    """Internal redirects to a folder's index files."""
+    """Return the internal redirects to a folder's index files; none for a path without a final /."""
     return [_lead(found, path + name) for name in names or ("index.html",)] if path.endswith("/") else []
 
 
 def _with_leads(outcome: Outcome, leads: list[Lead], place: Place | None) -> Outcome:
-    """The outcome with those leads that another location handles."""
+    """Return the outcome with those internal redirects that another location handles."""
     others = [lead for lead in leads if lead.location != (place.pointer if place else "")]
     notes = [f"{lead.path} is requested internally: {lead.label} handles it" for lead in others]
     return replace(outcome, notes=(*outcome.notes, *notes), leads=(*outcome.leads, *others))

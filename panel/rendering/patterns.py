@@ -1,4 +1,4 @@
-"""Possible captures of the groups of a regular expression on a request's path, as `languages`.
+"""Find the possible captures of a regular expression's groups on a request's path, as `languages`.
 
 A small PCRE parser builds a nondeterministic automaton over the four letters. If the expression has unsupported syntax
 (look-around, back-references), every group may capture any part of a path.
@@ -26,12 +26,15 @@ _ANCHORS = {"^": "begin", "$": "end", "\\A": "begin", "\\Z": "end", "\\z": "last
 
 
 class Unknown(Exception):
-    """Unsupported syntax in the expression."""
+    """Error for unsupported syntax in the expression, or too many states."""
 
 
 @dataclass
 class Automaton:
-    """Edges by state: (requirement, next state). A requirement is a letter of a set, or a position by name."""
+    """Nondeterministic automaton of an expression: by state, the edges (requirement, next state).
+
+    A requirement is a letter of a set, or a position by name.
+    """
 
     edges: dict[int, list[tuple[frozenset[str] | str, int]]] = field(default_factory=dict)
     opens: dict[int, tuple[int, int]] = field(default_factory=dict)  # group -> states of its opening edge
@@ -50,7 +53,9 @@ class Automaton:
 
 
 class _Reader:
-    """Recursive-descent parser; each method reads from `at` and returns the (first, last) state of its part."""
+    """Recursive-descent parser of expressions; each method reads from `at` and returns (first, last) state
+    of its part.
+    """
 
     def __init__(self, text: str) -> None:
         self.text, self.at, self.made, self.groups = text, 0, Automaton(), 0
@@ -177,7 +182,10 @@ _Search = tuple[int, str, str]
 
 @lru_cache(maxsize=1024)
 def capture_languages(pattern: str, *, line_breaks: bool) -> Mapping[str, Language]:
-    """Languages by group number and name. An unmatched group is empty, so every language contains the empty text."""
+    """Return the languages of an expression's groups by number and name.
+
+    An unmatched group is empty, so every language contains the empty text.
+    """
     reader = _Reader(_to_its_end(pattern))
     try:
         first, last = reader.whole()
@@ -189,12 +197,17 @@ def capture_languages(pattern: str, *, line_breaks: bool) -> Mapping[str, Langua
 
 
 def _to_its_end(pattern: str) -> str:
-    """The pattern with `$` after a final `.*`, which matches the rest anyway; this parser ignores greediness."""
+    """Add `$` to a pattern that ends in `(.*)` or `(.+)`, which matches the rest anyway; the parser ignores
+    greediness.
+    """
     return f"{pattern}$" if re.search(r"(?<!\\)\(\.[*+]\)\Z", pattern) and "|" not in pattern else pattern
 
 
 def _part_of_a_path(line_breaks: bool) -> Language:
-    """Any part of any path without a `..` segment: only the first and last segments may be incomplete."""
+    """Return the language of any part of any path without a `..` segment.
+
+    Only the first and last segments may be incomplete.
+    """
 
     def step(state: object, found: str) -> tuple[object, ...]:
         if found == BREAK and not line_breaks:
@@ -257,7 +270,7 @@ def _asserted(asks: str, place: str) -> str | None:
 
 
 def _leading(graph: _Graph, after: int) -> set[_Search]:
-    """States from which the path can end."""
+    """Return the states from which a valid path can still end."""
     back: dict[_Search, list[_Search]] = {}
     for state, moves in graph.items():
         for _, following in moves:
@@ -273,7 +286,7 @@ def _leading(graph: _Graph, after: int) -> set[_Search]:
 
 
 def _between(graph: _Graph, useful: set[_Search], opens: tuple[int, int], closes: tuple[int, int]) -> Language:
-    """Texts between the group's opening and closing."""
+    """Return the language of the texts between a group's opening and closing edge."""
     closed = {state for state in useful if state[0] == closes[0]}
     entered = {state for state in useful if state[0] == opens[1]}
 

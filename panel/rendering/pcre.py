@@ -1,4 +1,4 @@
-"""Users' regular expressions, matched as the servers do and with limits (decision 0411).
+"""Match users' regular expressions as the servers do, with limits (decision 0411).
 
 nginx, Apache and OpenLiteSpeed use PCRE2 on bytes, and so does this module, through the system's library. A match stops
 after MATCH_LIMIT steps; `budget` limits the total time of several matches. No other module may run a user's expression.
@@ -33,7 +33,7 @@ _budget: ContextVar[_Limits | None] = ContextVar("pcre_budget", default=None)
 
 
 class Unusable(NotExpressible):
-    """A `pattern` that cannot be evaluated here."""
+    """Error for a regular expression, `pattern`, that PCRE2 cannot compile or evaluate."""
 
     def __init__(self, pattern: str, message: str) -> None:
         super().__init__("/", message)
@@ -41,7 +41,7 @@ class Unusable(NotExpressible):
 
 
 class TooSlow(Unusable):
-    """A match that needed more steps than allowed; the expression might slow down the server too."""
+    """Error for a match that needs more steps than allowed; the expression might slow down the server too."""
 
     def __init__(self, pattern: str) -> None:
         super().__init__(
@@ -70,7 +70,7 @@ def budget(seconds: float = BUDGET_S) -> Iterator[None]:
 
 @cache
 def _library() -> ctypes.CDLL:
-    """PCRE2 for 8-bit characters; an error if the system lacks it."""
+    """Return PCRE2 for 8-bit characters as a typed library; raise Missing if the system lacks it."""
     for name in ("libpcre2-8.so.0", ctypes.util.find_library("pcre2-8")):
         try:
             if name:
@@ -81,7 +81,7 @@ def _library() -> ctypes.CDLL:
 
 
 def _typed(library: ctypes.CDLL) -> ctypes.CDLL:
-    """The library with typed functions (pcre2api(3))."""
+    """Set the types of the library's functions (pcre2api(3)) and return the library."""
     pointer, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32
     types: dict[str, tuple[Any, list[Any]]] = {
         "compile": (pointer, [ctypes.c_char_p, size, number, pointer, pointer, pointer]),
@@ -106,7 +106,7 @@ def _typed(library: ctypes.CDLL) -> ctypes.CDLL:
 
 @cache
 def _context(match_limit: int) -> int:
-    """Match limits; read-only, so all threads share them."""
+    """Return a PCRE2 match context with the limits; read-only, so all threads share it."""
     library = _library()
     context: int = library.pcre2_match_context_create_8(None)
     library.pcre2_set_match_limit_8(context, match_limit)
@@ -116,7 +116,7 @@ def _context(match_limit: int) -> int:
 
 
 class Pattern:
-    """One compiled expression. Threads may share it, because each match has its own data."""
+    """One compiled regular expression. Threads may share it, because each match has its own data."""
 
     def __init__(self, pattern: str, nocase: bool) -> None:
         """Compile the expression; raise NotExpressible if that fails."""
@@ -148,7 +148,7 @@ class Pattern:
         return found.value
 
     def _names(self) -> list[tuple[str, int]]:
-        """Named groups with their numbers (pcre2api(3), PCRE2_INFO_NAMETABLE)."""
+        """Return the named groups with their numbers (pcre2api(3), PCRE2_INFO_NAMETABLE)."""
         count, size = self._info(_INFO_NAME_COUNT, ctypes.c_uint32), self._info(_INFO_NAME_SIZE, ctypes.c_uint32)
         if not count:
             return []
@@ -157,7 +157,7 @@ class Pattern:
         return [(row[2:].split(b"\0", 1)[0].decode("ascii"), row[0] << 8 | row[1]) for row in rows]
 
     def groups(self, text: str, match_limit: int = MATCH_LIMIT) -> list[str | None] | None:
-        """The match and its groups by number, with None for unused groups; None if there is no match.
+        """Return the match and its groups by number, None for each unused group; None if there is no match.
 
         Raises TooSlow beyond the limits.
         """
@@ -185,7 +185,9 @@ def compiled(pattern: str, nocase: bool = False) -> Pattern:
 
 
 def search(pattern: str, text: str, *, nocase: bool = False) -> dict[str, str] | None:
-    """Captures by number and name if `pattern` is found in `text`, else None. Raises TooSlow beyond the limits."""
+    """Return captures by number and name if `pattern` is found in `text`, else None. Raise TooSlow beyond
+    the limits.
+    """
     limits = _budget.get()
     if limits is not None and limits[1][0] > limits[0]:
         raise TooSlow(pattern)

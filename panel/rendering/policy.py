@@ -1,4 +1,4 @@
-"""Raw directives of a site: an allow-list per engine, and the check of one directive.
+"""Allow-lists of raw directives, and the check of one directive against an allow-list.
 
 A policy is data: a table of allowed directives with their contexts and argument kinds, and a table of refused ones with
 the reason. A directive in neither table is refused too (docs/decisions/0413).
@@ -21,7 +21,7 @@ UNKNOWN = (
 
 @dataclass(frozen=True)
 class Named:
-    """A file or folder of the host ("path") or another server ("target") named by raw directives."""
+    """File or folder of the host ("path"), or other server ("target"), that raw directives name."""
 
     what: str
     value: str
@@ -29,7 +29,7 @@ class Named:
 
 @dataclass(frozen=True)
 class Where:
-    """Context of a directive.
+    """Context of a raw directive.
 
     `place` is "server", "location" or "" for either; `parents` are the raw blocks around it, outermost first; `names`
     are the environment variables that the snippet itself sets.
@@ -54,7 +54,7 @@ Judge = Callable[[tuple[str, ...], Where], str]
 
 @dataclass(frozen=True)
 class Rule:
-    """One allowed directive.
+    """Rule for one allowed directive.
 
     `contexts` are letters of `Policy.context`. `slots` name kinds: `kind?` is optional, `kind*` and `kind+` repeat; a
     single `@judge` checks all arguments. `is_block`: the directive must have a body.
@@ -67,7 +67,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Policy:
-    """Allow-list of an engine.
+    """Allow-list of an engine's raw directives.
 
     `refused` maps names in lower case (a trailing * means any suffix) to the reason. `context` gives the letter of the
     surrounding block, or "" if unknown. `own` blocks have bodies in other grammars: their children are checked by the
@@ -85,7 +85,7 @@ class Policy:
     every: Callable[[str], str] = lambda _value: ""  # checks every argument
 
     def problem(self, item: Read, where: Where) -> str:
-        """Problem of this directive without its body; "" if there is none."""
+        """Return the problem of a directive without its body; "" if there is none."""
         name = key(item)
         rule = self.allowed.get(name)
         if rule is None:
@@ -99,7 +99,7 @@ class Policy:
         return self._arguments(item.args, rule, where)
 
     def reason(self, name: str) -> str:
-        """Reason why the directive is always refused; "" if no row of `refused` names it."""
+        """Return why the directive is always refused; "" if no row of `refused` names it."""
         if name in self.allowed:
             return ""
         if name in self.refused:
@@ -121,12 +121,12 @@ class Policy:
 
 
 def key(item: Read) -> str:
-    """Directive name in lower case."""
+    """Return the directive's name in lower case."""
     return item.name.lower()
 
 
 def _fitted(slots: tuple[str, ...], count: int) -> Iterator[str]:
-    """Kind of each of `count` arguments; a different number if they cannot fit."""
+    """Yield the kind of each of `count` arguments; more or fewer kinds if the arguments cannot fit."""
     needed = sum(slot[-1] not in "?*" for slot in slots)
     spare = count - needed
     for slot in slots:
@@ -142,8 +142,10 @@ def _fitted(slots: tuple[str, ...], count: int) -> Iterator[str]:
 
 
 def table(text: str) -> dict[str, Rule]:
-    """Parse rows `names contexts kinds…`. Names are separated by commas, `a_{b,c}_d` stands for two names, and a name
-    that ends in `{}` is a block. Lines that begin with # are headings.
+    """Parse rows `names contexts kinds…` into rules by name.
+
+    Names are separated by commas, `a_{b,c}_d` stands for two names, and a name that ends in `{}` is a block. Lines that
+    begin with # are headings.
     """
     found: dict[str, Rule] = {}
     for line in text.split("\n"):

@@ -1,4 +1,4 @@
-"""Locations reached by internal redirects: through a folder's index file, or the last item of try_files.
+"""Find locations that internal redirects reach: by a folder's index file, or the last item of try_files.
 
 nginx chooses a location again for such a path. Servers that look for the file at once need to know when that matters.
 """
@@ -29,18 +29,18 @@ def by_index(block: ServerBlock, found: Locations) -> dict[Place | None, frozens
 
 
 def of_index(found: Locations, place: Place | None, name: str) -> frozenset[Place | None]:
-    """Locations that handle the index file `name` of this location's folders."""
+    """Return the locations that handle the index file `name` of the folders of `place`."""
     folders = [folder for folder in _folders(found) if _answering(found, folder) == place]
     return frozenset(_answering(found, folder + name) for folder in folders)
 
 
 def index_names(block: ServerBlock, place: Place | None) -> tuple[str, ...]:
-    """Index files of the location's folders, in order."""
+    """Return the index files of the folders of a location, in order; None for `place` is the server block itself."""
     return (place.location.index if place else ()) or block.index or ("index.html",)
 
 
 def by_fallback(place: Place, found: Locations) -> Place | None:
-    """Location that handles the last item of the location's try_files, if that is a path without variables."""
+    """Return the location that handles the last item of the try_files of `place`; None if the item has variables."""
     last = place.location.try_files[-1] if place.location.try_files else ""
     path = last.partition("?")[0].removesuffix("$is_args$args")
     if not path.startswith("/") or "$" in path or place.location.handler not in _FILES:
@@ -49,14 +49,14 @@ def by_fallback(place: Place, found: Locations) -> Place | None:
 
 
 def _folders(found: Locations) -> Iterator[str]:
-    """Sample folders: one per prefix and exact path, the root, and one that no location names."""
+    """Yield sample folders: one per prefix and exact path, the root, and one that no location names."""
     paths = {place.pattern for place in (*found.exact, *found.prefixes)} | {"/", "/paddock-any/"}
     paths |= {path for place in found.regexes for path in _named_by(place.pattern)}
     yield from sorted({path[: path.rindex("/") + 1] for path in paths} | {path.rstrip("/") + "/" for path in paths})
 
 
 def _named_by(pattern: str) -> Iterator[str]:
-    """Sample folders for a regular expression: the words in it, alone and joined as in the expression."""
+    """Yield sample folders for a regular expression: the words in it, alone and joined as in the expression."""
     plain = re.sub(r"\\[A-Za-z]", " ", pattern)  # \d and similar are not words
     yield from (f"/{word}/" for word in re.findall(r"\w+", plain))
     yield from (f"{path}/" for path in re.findall(r"(?:/\w+)+", plain))

@@ -1,4 +1,4 @@
-"""A site's rewrites: their checks for all engines, and their effect on a path.
+"""Check a site's rewrites for all engines, and apply them to a path.
 
 Source: ngx_http_rewrite_module. The server block's rewrites run first, then those of the chosen location. If a location
 changes the path without `break`, the location is chosen again, at most ten times.
@@ -22,7 +22,7 @@ _SCHEMES = ("http://", "https://", "$scheme")
 
 
 def check(item: Rewrite, at: str) -> None:
-    """Raise NotExpressible for rewrites that nginx, Apache and OpenLiteSpeed would read differently, or not at all."""
+    """Raise NotExpressible for a rewrite that nginx, Apache or OpenLiteSpeed would read differently, or not at all."""
     checks.pcre(item.pattern, f"{at}/pattern")
     if not item.pattern or " " in item.pattern:
         raise NotExpressible(f"{at}/pattern", "enter a regular expression without spaces, for example ^/old/(.*)$")
@@ -41,7 +41,7 @@ def check(item: Rewrite, at: str) -> None:
 
 
 def redirects(item: Rewrite) -> int:
-    """Status of the redirect; 0 for an internal rewrite."""
+    """Return the status of the redirect that a rewrite sends; 0 for an internal rewrite."""
     if item.flag == "permanent":
         return 301
     return 302 if item.flag == "redirect" or item.replacement.startswith(_SCHEMES) else 0
@@ -53,8 +53,9 @@ def ends(item: Rewrite) -> bool:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """Result of a list of rewrites on a path. `status`: the result redirects to `path`. `steps` describe the applied
-    rewrites.
+    """Result of a list of rewrites on a path.
+
+    `status`: the result redirects to `path`. `steps` describe the applied rewrites.
     """
 
     path: str
@@ -86,7 +87,7 @@ def apply(items: tuple[Rewrite, ...], path: str, query: str, known: dict[str, st
 
 
 def _replaced(item: Rewrite, values: dict[str, str], captures: frozenset[str]) -> tuple[str, str]:
-    """New path and its own query; a final `?` is kept to mark that the old query is dropped."""
+    """Return the new path and the new query of a rewrite; the query is "?" if the old query is to be dropped."""
     parts = variables.parse(item.replacement, "/", captures=captures)
     text = "".join(part if isinstance(part, str) else values.get(part.name, "") for part in parts)
     path, mark, own = text.partition("?")
@@ -95,7 +96,7 @@ def _replaced(item: Rewrite, values: dict[str, str], captures: frozenset[str]) -
 
 @dataclass(frozen=True)
 class Moved:
-    """Final destination of a request. `status`: a redirect to `path`, or 500 for a rewrite loop."""
+    """Result of all rewrites of a request. `status`: a redirect to `path`, or 500 for a rewrite loop."""
 
     path: str
     query: str
@@ -107,7 +108,7 @@ class Moved:
 
 
 def rewritten(block: ServerBlock, found: Locations, path: str, query: str, known: dict[str, str]) -> Moved:
-    """Apply the server block's rewrites, then those of the locations that they lead to."""
+    """Apply the server block's rewrites, then those of each location that is chosen for the resulting path."""
     first = apply(block.rewrites, path, query, known)
     path, query, steps = first.path, first.query, first.steps
     choice = choose(found, path)

@@ -1,7 +1,7 @@
-"""Addresses that a location handles, made from its pattern, for requests and for finding the location that wins. Pure.
+"""Create sample paths that a location handles, from its pattern, for requests and for explanations. Pure.
 
-What `of_pattern` makes is a guess at what a regular expression matches, so that `reaching` tries each on the very rules
-by which servers choose (choice.py).
+The texts that `of_pattern` creates for a regular expression are guesses, so `reaching` tries each with the rules by
+which servers choose a location (choice.py).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _COUNT = re.compile(r"\{(\d*)(,?)(\d*)\}")
 
 
 class _Unknown(Exception):
-    """The expression contains syntax that this reader does not support."""
+    """Error for syntax that the reader of expressions does not support."""
 
 
 def of_pattern(pattern: str) -> list[str]:
-    """Texts that the regular expression probably matches, at most MOST; none of an expression that is not known."""
+    """Return at most MOST texts that the regular expression probably matches; none for unsupported syntax."""
     reader = _Reader(pattern)
     try:
         found = reader.alternatives()
@@ -39,7 +39,7 @@ def of_pattern(pattern: str) -> list[str]:
 
 
 class _Reader:
-    """Reads one expression from left to right; every part gives the texts that it may match."""
+    """Reader of one expression from left to right; each method returns texts that its part may match."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
@@ -135,7 +135,7 @@ class _Reader:
 
 
 def _one_of(inside: str) -> str:
-    """A letter that the set of letters matches. Only sets of plain letters, ranges and escapes are read."""
+    """Return a letter that a character class matches. `inside` is the class without brackets."""
     known, is_negated = _members(inside.removeprefix("^")), inside.startswith("^")
     if not is_negated and known:
         return min(known, key=lambda letter: (_LETTERS.find(letter) % len(_LETTERS), letter))
@@ -160,7 +160,7 @@ def _members(text: str) -> set[str]:
 
 
 def candidates(place: Place, found: Locations) -> Iterator[str]:
-    """Addresses that match the pattern of this location, the plainest first; another location may handle them."""
+    """Yield paths that match the pattern of a location, the plainest first; another location may handle them."""
     pattern = place.pattern
     if place.location.match == "=":
         yield from (path for path in [pattern] if _is_plain(path))
@@ -182,14 +182,14 @@ def candidates(place: Place, found: Locations) -> Iterator[str]:
 
 
 def _is_plain(path: str) -> bool:
-    """Return whether clients and servers take the path as it is: segments of dots lead to another one."""
+    """Return whether clients and servers use the path unchanged: no dot segments, no characters that need escapes."""
     if {".", ".."} & set(path.split("/")):
         return False
     return path.startswith("/") and path.isascii() and path.isprintable() and not set(path) & set(' "<>\\^`{|}%?#')
 
 
 def reaching(place: Place, found: Locations) -> str:
-    """An address that this location handles, "" where none of the candidates is one."""
+    """Return a path that the location `place` handles; "" if none of the candidates reaches it."""
     for path in candidates(place, found):
         try:
             chosen = choose(found, path)

@@ -1,4 +1,4 @@
-"""Raw directives: parsed by the server's own grammar and checked against its allow-list.
+"""Check raw directives: parse them by the server's own grammar, and compare them with its allow-list.
 
 Each engine's `policy.py` holds the list: directives with their argument kinds, and refused ones with the reason. A
 directive in neither is refused. Paths are constant and below the host's site folders.
@@ -29,7 +29,7 @@ POLICIES: dict[str, Policy] = {
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem of a snippet; `line` counts from 1 within it, `directive` may be empty."""
+    """Problem of a snippet of raw directives; `line` counts from 1 within the snippet, `directive` may be empty."""
 
     line: int
     directive: str
@@ -41,7 +41,7 @@ class Problem:
 
 
 def check(text: str, web_server: WebServerSpec, place: str = "") -> list[Problem]:
-    """All problems of the snippet for this web server; empty if it can be used.
+    """Return all problems of a snippet for this web server; an empty list if it can be used.
 
     `place`: "server" or "location", the intended context; "" for either.
     """
@@ -61,8 +61,9 @@ def check(text: str, web_server: WebServerSpec, place: str = "") -> list[Problem
 
 @lru_cache(maxsize=4096)
 def named(text: str, engine: str) -> tuple[Named, ...]:
-    """Paths on the host and other servers that a snippet names, in order, each once. Empty if the snippet cannot be
-    parsed, which `check` reports.
+    """Return the paths on the host and other servers that a snippet names, in order, each once.
+
+    Empty if the snippet cannot be parsed, which `check` reports.
     """
     policy, found = POLICIES[engine], list[Named]()
     everywhere = WebServerSpec(cast(Any, engine), "conf_d", "/", "")

@@ -1,4 +1,4 @@
-"""SiteSpec: a site frozen for rendering. Plain immutable data without the ORM; the only input of every engine module.
+"""SiteSpec: a site frozen for rendering, as immutable data without the ORM; the only input of all engine modules.
 
 Values are meanings, not syntax: nothing is quoted for any server. JSON form: `to_json` / `from_json` (lossless; stored
 with every Revision).
@@ -56,7 +56,7 @@ class Listen:
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """Paths of the certificate's files on the host (written with the revision)."""
+    """Paths of a certificate and its key on the host; a deployment writes both files."""
 
     name: str
     certificate_path: str
@@ -65,7 +65,9 @@ class TlsFiles:
 
 @dataclass(frozen=True)
 class ClientCertificates:
-    """Check of clients' certificates in the TLS handshake. `ca` and `crl` are PEM texts, written to the paths."""
+    """Settings to check clients' certificates in the TLS handshake. `ca` and `crl` are PEM texts, written
+    to the paths.
+    """
 
     required: bool
     ca: str
@@ -115,7 +117,7 @@ class RateLimit:
 
 @dataclass(frozen=True)
 class CacheTime:
-    """Cache time of responses with these statuses and without their own expiry time."""
+    """Cache time of responses that have one of these statuses and no expiry time of their own."""
 
     codes: tuple[int, ...]
     seconds: int
@@ -123,7 +125,7 @@ class CacheTime:
 
 @dataclass(frozen=True)
 class Cache:
-    """Response caching for PHP or an upstream.
+    """Response caching of a location with PHP or an upstream.
 
     A response's own headers take precedence: no-store, private and Set-Cookie prevent caching, max-age and Expires set
     the time. Requests with an Authorization header bypass the cache, and their responses are not stored (RFC 9111
@@ -140,9 +142,9 @@ class Cache:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A path rewrite as in nginx's `rewrite`: in order, before a location is chosen or inside the location.
+    """Rewrite of a path as by nginx's `rewrite`: in order, before a location is chosen or inside the location.
 
-    The query is appended to the new one unless the replacement ends in `?`. `last` ends the list and chooses the
+    The old query is appended to the new one unless the replacement ends in `?`. `last` ends the list and chooses the
     location again, `break` ends the list and keeps the location; a replacement with a scheme redirects.
     """
 
@@ -217,7 +219,7 @@ class ServerBlock:
 
 @dataclass(frozen=True)
 class Maintenance:
-    """A page with status 503 instead of the site, for everybody except the `allowed` addresses."""
+    """Maintenance page with status 503 instead of the site, for everybody except the `allowed` addresses."""
 
     text: str
     retry_after_s: int
@@ -239,7 +241,7 @@ class SiteSpec:
 
 @dataclass(frozen=True)
 class OwnListener:
-    """A listener in OpenLiteSpeed's own files.
+    """Listener in OpenLiteSpeed's own files.
 
     A second block of the same name adds maps to it; two listeners on one address would share its connections at random.
     `text` holds its settings besides maps. They are repeated, because the later block's certificate is used.
@@ -254,7 +256,7 @@ class OwnListener:
 
 @dataclass(frozen=True)
 class WebServerSpec:
-    """The web server for which a site is rendered: its file layout and its features."""
+    """Web server for which a site is rendered: file layout, paths, and features."""
 
     engine: EngineName
     layout: Literal["conf_d", "sites", "vhosts"]
@@ -283,7 +285,7 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 
 @functools.cache
 def _names(kind: Any) -> tuple[str, ...]:
-    """Field names of a dataclass; empty for other types."""
+    """Return the field names of a dataclass; an empty tuple for other types."""
     return tuple(item.name for item in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else ()
 
 
@@ -311,7 +313,7 @@ _Decode = Callable[[Any], Any]
 
 
 def from_json(kind: type[T], data: dict[str, object]) -> T:
-    """The inverse of `to_json` for one of this module's dataclasses. Unknown fields raise TypeError."""
+    """Convert JSON values of `to_json` back to a dataclass of this module. Unknown fields raise TypeError."""
     decoders = _decoders(typing.cast(Any, kind))
     unknown = data.keys() - decoders.keys()
     if unknown:
@@ -321,7 +323,7 @@ def from_json(kind: type[T], data: dict[str, object]) -> T:
 
 @functools.cache
 def _decoders(kind: Any) -> dict[str, _Decode | None]:
-    """Decoder of each field, None for values used unchanged. Cached, because it costs more than decoding."""
+    """Return the decoder of each field, None for values used unchanged. Cached, because it costs more than decoding."""
     return {name: _decoder(hint) for name, hint in typing.get_type_hints(kind).items()}
 
 

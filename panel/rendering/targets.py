@@ -1,4 +1,4 @@
-"""Proxy targets of a site, and whether a target is a service of the web server's own host. Pure.
+"""Parse a site's proxy targets, and decide whether a target is a service of the web server's own host. Pure.
 
 Services on a socket below /run or on a loopback port trust every local client: php-fpm runs scripts as its pool's user,
 and databases and panels may need no password. So a team may use only services listed for it. `LocalServices.permits`
@@ -35,7 +35,7 @@ _SOCKET = re.compile(r"/[A-Za-z0-9_./@+-]+(?:/\*)?")
 
 @dataclass(frozen=True)
 class Target:
-    """Either the `path` of a Unix socket, or `host` (lower case, numbers as an IP address) and `port`."""
+    """Proxy target: the `path` of a Unix socket, or `host` (lower case, numbers as an IP address) and `port`."""
 
     host: str = ""
     port: int = 0
@@ -48,8 +48,10 @@ class Target:
 
 
 def target_of(text: str) -> Target:
-    """Parse a proxy target: `host:port`, `[v6]:port`, `unix:/path`, or a URL of nginx or Apache with one of these
-    (`http://unix:/path:/uri`, `unix:/path|fcgi://localhost`). Anything except an IP address is a name.
+    """Parse a proxy target: `host:port`, `[v6]:port`, `unix:/path`, or a URL of nginx or Apache.
+
+    Examples of URLs with a socket are `http://unix:/path:/uri` and `unix:/path|fcgi://localhost`. Anything except an
+    IP address is a name.
     """
     text = text.removeprefix("proxy:")  # from Apache's SetHandler
     scheme = _SCHEME.match(text)
@@ -66,7 +68,10 @@ def target_of(text: str) -> Target:
 
 
 def _clean(path: str) -> str:
-    """Normalize a path. `..` is kept, because after a link it has another meaning; so no entry of the list matches."""
+    """Normalize the path of a socket.
+
+    `..` is kept, because after a link it has another meaning; so no entry of the list matches.
+    """
     if not path:
         return ""
     parts = [part for part in path.split("/") if part not in ("", ".")]
@@ -74,7 +79,7 @@ def _clean(path: str) -> str:
 
 
 def host_canonical(host: str) -> str:
-    """Canonical form of a host.
+    """Return the canonical form of a host.
 
     Addresses get their usual notation, including those only inet_aton accepts (0x7f000001, 127.1, 017700000001). Names
     and addresses of the loopback interface become 127.0.0.1; other names become lower case.
@@ -111,7 +116,9 @@ def is_name(text: str) -> bool:
 
 
 def is_of_host(target: Target, own: Iterable[str] = ()) -> bool:
-    """Return whether `target` is a service of the host itself. `own`: its names and addresses, in any notation."""
+    """Return whether `target` is a service of the host itself. `own`: the host's names and addresses, in
+    any notation.
+    """
     if target.path:
         return True
     address = _address(target.host)
@@ -122,7 +129,7 @@ def is_of_host(target: Target, own: Iterable[str] = ()) -> bool:
 
 @dataclass(frozen=True)
 class LocalServices:
-    """A host's own names and addresses, and its services that a team may use.
+    """Names and addresses of a host, and the services of the host that a team may use as proxy targets.
 
     `allowed` holds `unix:/path`, `unix:/folder/*`, `host:port`, `host:first-last` and `host:*`. The sockets in
     `reserved` belong to one team each: a folder does not include them.
@@ -136,8 +143,8 @@ class LocalServices:
     def permits(self, text: str, resolved: Iterable[str] = ()) -> bool:
         """Return whether a site of the team may use `text` as a proxy target.
 
-        `resolved`: the addresses of its name as resolved on the host, if known. A target with a variable is unknown
-        before a request.
+        `resolved`: the addresses of the target's name as resolved on the host, if known. A target with a variable is
+        unknown before a request, so it is not permitted.
         """
         if "$" in text or "%{" in text:
             return False
@@ -171,7 +178,7 @@ def _fits(listed: str, target: Target) -> bool:
 
 
 def service_canonical(text: str) -> str:
-    """Canonical form of an entry of the list. Raises ValueError with a message for people."""
+    """Return the canonical form of an entry of `LocalServices.allowed`. Raise ValueError with a message for people."""
     text = text.strip()
     if text.startswith(("unix:", "/")):
         path = text.removeprefix("unix:")

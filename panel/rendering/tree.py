@@ -1,4 +1,4 @@
-"""A configuration as a tree of directives, built by the engine modules and printed by templates."""
+"""Configuration as a tree of directives, built by the engine modules and printed by templates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TEMPLATES = Path(__file__).resolve().parents[2] / "templates" / "servers"
 
 @dataclass(frozen=True)
 class Directive:
-    """`name` and its unquoted `args`; with a `body` it is a block. `comment` is printed on the line above."""
+    """Directive with its unquoted arguments; a block if it has a `body`. `comment` is printed on the line above."""
 
     name: str
     args: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class Raw:
 
 @dataclass(frozen=True)
 class Lines:
-    """A value of several lines, for which OpenLiteSpeed has a syntax."""
+    """Directive of OpenLiteSpeed whose value has several lines."""
 
     name: str
     lines: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Raw directives that can change how a request is handled, which `explain` does not evaluate. Pure."""
+"""Find raw directives that can change how a request is handled, which `explain` does not evaluate. Pure."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ DECIDING = {"nginx": _NGINX, "native": _NGINX, "apache": _APACHE, "openlitespeed
 
 
 def deciding(text: str, engine: str) -> tuple[str, ...]:
-    """Names of raw directives that can choose another location or response, each once; all of a text that cannot be
-    read count as one.
+    """Return the names of raw directives that can choose another location or response, each once.
+
+    A text that cannot be parsed counts as one unreadable directive.
     """
     if not text.strip():
         return ()

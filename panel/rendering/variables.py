@@ -1,4 +1,4 @@
-"""Variables in values of a SiteSpec, in nginx's notation for every engine.
+"""Parse variables in values of a SiteSpec, in nginx's notation for every engine.
 
 They are expanded in `try_files`, `return_value`, response and request header values, and (captures only) in the `alias`
 of a regular-expression location. `$$` stands for one dollar sign. All other values are plain text.
@@ -59,7 +59,10 @@ def is_known(name: str, captures: frozenset[str] = frozenset()) -> bool:
 
 
 def parse(value: str, field: str, *, captures: frozenset[str] = frozenset()) -> tuple[Part, ...]:
-    """Literal text and variables, in order; adjacent literals are joined. Unknown variables are rejected."""
+    """Return the literal texts and variables of a value, in order, with adjacent literals joined.
+
+    Unknown variables raise NotExpressible.
+    """
     parts: list[Part] = []
     end = 0
     for found in re.finditer(r"\$", value):
@@ -89,7 +92,7 @@ def _add(parts: list[Part], part: Part) -> None:
 
 
 def names(value: str, captures: frozenset[str] = frozenset()) -> set[str]:
-    """Variables in a value; none if it cannot be parsed, which is reported when it is rendered."""
+    """Return the names of the variables in a value; none if the value cannot be parsed, which rendering reports."""
     try:
         return {part.name for part in parse(value, "", captures=captures) if isinstance(part, Variable)}
     except NotExpressible:
@@ -97,5 +100,5 @@ def names(value: str, captures: frozenset[str] = frozenset()) -> set[str]:
 
 
 def captures_of(pattern: str) -> frozenset[str]:
-    """Names of a regular expression's named groups: `(?<name>`, `(?P<name>` and `(?'name'`."""
+    """Return the names of a regular expression's named groups: `(?<name>`, `(?P<name>` and `(?'name'`."""
     return frozenset(re.findall(r"\(\?P?[<']([A-Za-z_][A-Za-z0-9_]*)[>']", pattern))

@@ -1,4 +1,4 @@
-"""Test, start, reload and stop of each server: one small module per server."""
+"""Control of the web servers (test, start, reload, stop), with one module for each server."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from agents.host.engines.base import Engine
 
 
 def engine_for(control: dict[str, str]) -> Engine:
-    """Engine of a checked EngineControl (request.check_engine)."""
+    """Return the Engine for a checked EngineControl (request.check_engine)."""
     made: Engine = importlib.import_module("agents.host.engines." + control["engine"]).Server(control)
     return made

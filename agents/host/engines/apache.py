@@ -1,4 +1,4 @@
-"""Apache httpd: a parent process and, after a graceful restart, children of a new generation.
+"""Control Apache httpd: a parent process and, after a graceful restart, children of a new generation.
 
 https://httpd.apache.org/docs/2.4/stopping.html. Debian's configuration needs variables that apache2ctl reads from
 `envvars`; if that file is next to the main configuration, apache2ctl runs the binary.
@@ -26,16 +26,19 @@ class Server(Engine):
         return [*self._program(), "-d", prefix, "-f", main_config, "-t"]
 
     def listens(self) -> bool:
-        """Return whether the configuration has a `Listen`. Without one httpd exits after a graceful restart, which its
-        own test does not report.
+        """Return whether the configuration has a `Listen`.
+
+        Without one httpd exits after a graceful restart, which its own test does not report.
         """
         done = commands.run([*self.test_argv(self.main_config, self.prefix), "-D", "DUMP_INCLUDES"], self.env())
         files = _INCLUDED.findall(done.output)
         return done.exit_code != 0 or not files or any(_opens_port(path) for path in files)
 
     def is_failure(self, line: str, pid: int) -> bool:
-        """Detect [Mon Nov 23 08:35:13.123456 2026] [core:emerg] [pid 1234:tid 5678] AH00020: message. Before its logs
-        are open, the message alone.
+        """Return whether a line of the error log reports a failed start or reload of this process.
+
+        The format is "[Mon Nov 23 08:35:13.123456 2026] [core:emerg] [pid 1234:tid 5678] AH00020: message"; before
+        httpd's logs are open, the message alone.
         """
         parts = line.split("] ", 3)
         if len(parts) == 4 and line.startswith("["):
@@ -57,8 +60,9 @@ class Server(Engine):
         return {"APACHE_CONFDIR": folder, "APACHE_STARTED_BY_SYSTEMD": "1"}
 
     def is_replaced(self, before: Generation) -> bool:
-        """Return whether new children serve. A child that finishes its requests closes its listening sockets first
-        (ap_close_listeners).
+        """Return whether only new children serve.
+
+        A child that finishes its requests closes its listening sockets first (ap_close_listeners).
         """
         now = processes.children(self.pid())
         inodes = listening_sockets.inodes()

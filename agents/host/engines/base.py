@@ -1,4 +1,4 @@
-"""Common behavior of all servers: a main process named by a pid file, its workers, and signals.
+"""Control of a server in general: a main process named by a pid file, its workers, and signals.
 
 A reload is a signal to the main process instead of the server's own `-s reload` or `-k graceful`, which parse the whole
 configuration again; with thousands of sites that is most of the work.
@@ -26,7 +26,7 @@ STOP_TIMEOUT_S = 15.0
 
 
 class EngineError(Exception):
-    """The server did not execute a command. `done` holds its output."""
+    """Error of a server that did not execute a command. `done` holds its output."""
 
     def __init__(self, message: str, done: commands.Done | None = None) -> None:
         super().__init__(message)
@@ -34,7 +34,7 @@ class EngineError(Exception):
 
 
 class Generation:
-    """State before a reload: the main process, its workers, and the end positions of its error logs.
+    """State of a server before a reload: its main process, its workers, and the end positions of its error logs.
 
     `relieved`: whether the workers were told to exit (Engine.relieve).
     """
@@ -49,7 +49,7 @@ class Generation:
 
 
 class Engine:
-    """One server, controlled as described by an EngineControl."""
+    """Base class for the control of one web server as described by an EngineControl."""
 
     reload_signal = "HUP"
     stop_signal = "TERM"
@@ -83,21 +83,25 @@ class Engine:
         raise NotImplementedError
 
     def is_failure(self, line: str, pid: int) -> bool:
-        """Return whether this line of its error log is from its main process and reports a failed reload. Other text in
-        the log, such as a path requested by a visitor, does not count.
+        """Return whether a line of the error log is from the main process `pid` and reports a failed reload.
+
+        Other text in the log, such as a path requested by a visitor, does not count.
         """
         return False
 
     def relieve(self, before: Generation) -> bool:
-        """Tell the workers of `before` to exit, if the server delays that although new ones have taken over. Returns
-        whether this was done now.
+        """Tell the workers of `before` to exit, if the server delays that although new ones have taken over.
+
+        Returns whether this was done now.
         """
         return False
 
     # --- common to all servers ---
 
     def pid(self) -> int:
-        """Id of the main process, 0 if the server is not running. An outdated pid file may name another process."""
+        """Return the id of the main process; 0 if the server is not running. An outdated pid file may name another
+        process.
+        """
         pid = processes.pid_in(self.pid_file)
         if not pid:
             return 0
@@ -105,8 +109,9 @@ class Engine:
         return pid if same_program and processes.exists(pid) else 0
 
     def require_own(self, also: frozenset[int] = frozenset()) -> None:
-        """Raise Refusal if accounts besides root, the agent's and `also` can change the program or the configuration,
-        which the agent's account is about to run and read.
+        """Raise Refusal if an account besides root, the agent's and `also` can change the program or the configuration.
+
+        The agent's account is about to run and read them.
         """
         for path in (self.binary, self.main_config, self.config_root, self.prefix):
             try:
@@ -120,18 +125,18 @@ class Engine:
         return self._true_program
 
     def test(self, main_config: str = "", prefix: str = "", prepare: Callable[[], None] | None = None) -> commands.Done:
-        """The server's own test of its configuration."""
+        """Run the server's own test of its configuration. `prepare` runs in the child before the program."""
         argv = self.test_argv(main_config or self.main_config, prefix or self.prefix)
         return commands.run(argv, self.env(), prepare)
 
     def new_errors(self, done: commands.Done, before: commands.Done) -> commands.Done:
-        """Result of a test for a server that starts despite errors: a success if `done` lists only errors that `before`
-        lists as well.
+        """Return the test result `done` without the errors that `before` lists too, for a server that starts despite
+        errors.
         """
         raise NotImplementedError
 
     def start(self) -> commands.Done:
-        """Start the server and wait until it runs. EngineError with its output if it fails."""
+        """Start the server and wait until it runs. Raise EngineError with its output if it fails."""
         self._wait_for_former()
         argv = ["systemctl", "start", self.unit] if self.unit else self.start_argv()
         with _scratch() as said:
@@ -148,8 +153,9 @@ class Engine:
         raise EngineError("the server did not start in %g s" % START_TIMEOUT_S, done)
 
     def _wait_for_former(self) -> None:
-        """Wait until a former main process that has ended is gone from the process table. Until then httpd counts it as
-        running, and does not start.
+        """Wait until a former main process that has ended is gone from the process table.
+
+        Until then httpd counts it as running, and does not start.
         """
         pid = processes.pid_in(self.pid_file)
         until = time.monotonic() + GONE_S
@@ -160,13 +166,11 @@ class Engine:
         return True
 
     def listens(self) -> bool:
-        """Return whether its configuration opens any port. A server that needs one is stopped instead."""
+        """Return whether the configuration opens any port. A server that needs a port is stopped if there is none."""
         return True
 
     def reload(self, pid: int) -> tuple[Generation, list[str]]:
-        """Reload the configuration of the server with the main process `pid`; return the previous state and the actions
-        taken.
-        """
+        """Reload the server with the main process `pid`; return its state before the reload, and the command."""
         before = Generation(pid)
         if self.unit:
             done = commands.run(["systemctl", "reload", self.unit])
@@ -176,7 +180,9 @@ class Engine:
         return before, self._signal(self.reload_signal, before.pid)
 
     def wait_live(self, before: Generation) -> None:
-        """Wait until the new configuration is live. EngineError with lines of the error log if it fails."""
+        """Wait until the new configuration is live. Raise EngineError with lines of the error log if the
+        reload fails.
+        """
         began = looked = time.monotonic()
         pause = self.first_look_s
         time.sleep(pause)
@@ -202,9 +208,9 @@ class Engine:
             raise EngineError("the server ended when it was reloaded", commands.Done([], 1, failure))
 
     def _came_to_rest(self, before: Generation, failure: str) -> bool:
-        """Return whether the main process is idle and silent for a while and has no new workers.
+        """Return whether the main process has been idle and silent for REST_S seconds and has no new workers.
 
-        A forged log line does not stop it from working; nginx retries a port every half second.
+        A forged log line does not stop the process from working; nginx retries a port every 0.5 s.
         """
         sleeps, used = processes.is_idle(before.pid)
         children = processes.children(before.pid, living=False)
@@ -214,7 +220,7 @@ class Engine:
         return now - before.rest[1] >= REST_S and children <= before.workers
 
     def stop(self) -> list[str]:
-        """Stop the server and wait for its end; do nothing if it is not running."""
+        """Stop the server and wait for its end; return the command, [] if the server was not running."""
         pid = self.pid()
         if not pid:
             return []
@@ -235,7 +241,7 @@ class Engine:
         return argv
 
     def status(self) -> dict[str, object]:
-        """Current state: {"running", "pid", "workers"}."""
+        """Return the current state: {"running", "pid", "workers"}."""
         pid = self.pid()
         return {"running": bool(pid), "pid": pid, "workers": sorted(processes.children(pid)) if pid else []}
 
@@ -253,15 +259,14 @@ class Engine:
         return argv
 
     def _failure(self, before: Generation) -> str:
-        """Lines of the main process about a failed reload, without others, because a log contains requests to all
-        sites.
-        """
+        """Return the main process's log lines about a failed reload. Other lines may contain requests to any site."""
         return processes.added(before.logs, lambda line: self.is_failure(line, before.pid))
 
 
 def is_of(line: str, pid: int, level: str) -> bool:
-    """Return whether a line of a log in nginx's format has a date, that level and that process: 2026/11/23 08:35:13
-    [emerg] 1234#1234: message
+    """Return whether a line in nginx's log format has a date, the level `level`, and the process `pid`.
+
+    The format is 2026/11/23 08:35:13 [emerg] 1234#1234: message
     """
     words = line.split(" ", 4)
     if len(words) < 5 or words[2] != "[%s]" % level or words[3].partition("#")[0] != str(pid):
@@ -280,7 +285,7 @@ def _started(argv: list[str], env: dict[str, str], output: int) -> subprocess.Po
 
 
 def _scratch() -> IO[bytes]:
-    """Unnamed file for the server's output during its start; a pipe would break when the agent exits."""
+    """Return an unnamed file for the server's output during its start; a pipe would break when the agent exits."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("said"), "w+b")
     import tempfile  # costs several milliseconds; only needed with C libraries older than 2018

@@ -1,4 +1,4 @@
-"""gallop, the bundled server: nginx's command line and signals."""
+"""Control gallop, the bundled server, which has nginx's command line and signals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Server(Engine):
         return is_of(line, pid, "emerg")
 
     def is_replaced(self, before: Generation) -> bool:
-        """Return whether no old worker listens and a new one does; without sites, none listens."""
+        """Return whether an old worker no longer listens and a new one does; without sites, no worker listens."""
         pid = self.pid()
         now = processes.children(pid)
         inodes = listening_sockets.inodes()

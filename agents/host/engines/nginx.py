@@ -1,4 +1,4 @@
-"""nginx: a master process and workers that show their state in their process titles.
+"""Control nginx: a master process, and workers that show their state in their process titles.
 
 https://nginx.org/en/docs/control.html
 """
@@ -26,8 +26,9 @@ class Server(Engine):
         return [self.binary, "-p", self.prefix, "-c", self.main_config]
 
     def is_failure(self, line: str, pid: int) -> bool:
-        """Detect a failed bind. Tested configurations can still fail to bind; the master then reports this and keeps
-        the old one.
+        """Return whether a line of the error log reports a failed bind.
+
+        A tested configuration can still fail to bind; the master then reports this and keeps the old configuration.
         """
         return is_of(line, pid, "emerg")
 
@@ -35,8 +36,10 @@ class Server(Engine):
         return any(WORKER in processes.title(child) for child in processes.children(self.pid()))
 
     def is_replaced(self, before: Generation) -> bool:
-        """Return whether only new workers accept. New workers start at once, but old ones accept until they are
-        shutting down; only then does every response come from the new configuration.
+        """Return whether only new workers accept connections.
+
+        New workers start at once, but old ones accept until they are shutting down; only then does every response come
+        from the new configuration.
         """
         if not _ready(before):
             return False
@@ -44,10 +47,10 @@ class Server(Engine):
         return not any(_accepts(child) and processes.parent(child) == before.pid for child in before.workers)
 
     def relieve(self, before: Generation) -> bool:
-        """Tell the old workers to exit.
+        """Tell the old workers to exit; return whether this was done now.
 
-        nginx keeps them for 100 ms after starting new ones, which need a hundredth of that. QUIT is the signal that
-        nginx sends them later, and the documented one for a single worker.
+        nginx keeps old workers for 100 ms after starting new ones, which need a hundredth of that. QUIT is the signal
+        that nginx sends them later, and the documented one for a single worker.
 
         nginx does not replace workers that exit earlier: between the first new worker and the end of these 100 ms it
         processes no signal, and then it has told all old ones to exit (ngx_master_process_cycle). The new workers must
@@ -72,7 +75,7 @@ class Server(Engine):
 
 
 def _ready(before: Generation) -> list[int]:
-    """New workers that accept connections."""
+    """Return the ids of the new workers that accept connections."""
     return [child for child in processes.children(before.pid, living=False) - before.workers if _accepts(child)]
 
 

@@ -1,4 +1,4 @@
-"""OpenLiteSpeed: one configuration below $SERVER_ROOT/conf, a guardian process, zero-downtime restarts.
+"""Control OpenLiteSpeed: one configuration below $SERVER_ROOT/conf, a guardian process, zero-downtime restarts.
 
 `openlitespeed -t` always tests the configuration below its own server root, so a copy elsewhere cannot be tested. On
 SIGUSR1 the server starts its successor, which writes its own process id into the pid file; the old one finishes.
@@ -32,10 +32,10 @@ class Server(Engine):
     starts_with_errors = True
 
     def test(self, main_config: str = "", prefix: str = "", prepare: Callable[[], None] | None = None) -> commands.Done:
-        """Test the configuration.
+        """Test the configuration and return a result with exit code 0 or 2.
 
-        The test exits with 1 for warnings, 2 for errors, and 0 for anything if it cannot write its result. Relevant are
-        its error lines and those about ignored parts, including unknown keys.
+        The server's own test exits with 1 for warnings, 2 for errors, and 0 for anything if it cannot write its result.
+        Relevant are its error lines and those about ignored parts, including unknown keys.
         """
         with HeldFolder(TEMPORARY, self._accounts()) as folder:
             safe.remove_tree("testconf", folder)  # left by an interrupted test
@@ -47,8 +47,9 @@ class Server(Engine):
         return commands.Done(done.argv, 2 if errors else 0, "\n".join(errors))
 
     def new_errors(self, done: commands.Done, before: commands.Done) -> commands.Done:
-        """The output of a test in which only new errors count as failures. OpenLiteSpeed runs despite errors, so a host
-        may have old ones.
+        """Return the test result `done` in which only errors that `before` does not list count as failures.
+
+        OpenLiteSpeed runs despite errors, so a host may have old ones.
         """
         old = [_lasting(line) for line in before.output.splitlines() if _is_error(line)]
         new: list[str] = []
@@ -63,7 +64,9 @@ class Server(Engine):
         return commands.Done(done.argv, 2 if new else 0, "\n".join(new + standing))
 
     def _left_out(self) -> list[str]:
-        """Problem of a main file that does not include the sites, which its own test would not report."""
+        """Return the problem of a main file that does not include the panel's sites, which the server's own
+        test misses.
+        """
         if not os.path.exists(os.path.join(self.config_root, SITES)):
             return []
         text = processes.read(self.main_config).decode("utf-8", "replace")
@@ -73,7 +76,9 @@ class Server(Engine):
         return ["%s does not read the panel's sites: add the line “include %s” at its end" % (self.main_config, SITES)]
 
     def _without_successor(self) -> list[str]:
-        """Problem of a missing program name, with which the server starts its successor in a restart."""
+        """Return the problem of a missing program `litespeed`, which the server starts as its successor in
+        a restart.
+        """
         successor = os.path.join(self.prefix, "bin", "litespeed")
         if os.access(successor, os.X_OK):
             return []
@@ -90,11 +95,14 @@ class Server(Engine):
         return [self.binary]
 
     def program(self) -> str:
-        """Path of the current version's program; the installed name is a link, and the running one may be older."""
+        """Return the name of the program to compare with processes.
+
+        The installed name is a link to one version, and the running program may be an older version.
+        """
         return "openlitespeed" if "openlitespeed" in os.path.basename(self.binary) else os.path.realpath(self.binary)
 
     def pid(self) -> int:
-        """Id of the main process.
+        """Return the id of the main process; 0 if the server does not run.
 
         The workers' account owns the folder of the default pid file and can write any number there, so the number
         counts only for a trusted account's process that runs this installation's program.
@@ -109,8 +117,9 @@ class Server(Engine):
         return pid if name.startswith(PROGRAMS) and processes.exists(pid) else 0
 
     def _is_own(self, pid: int) -> bool:
-        """Return whether this is a main process of this installation. An upgrade replaces the program in the same
-        folder.
+        """Return whether the process is a main process of this installation.
+
+        An upgrade replaces the program in the same folder.
         """
         try:
             own = os.stat("/proc/%d" % pid).st_uid
@@ -125,14 +134,18 @@ class Server(Engine):
         return accounts(self.main_config)
 
     def _look_for_failure(self, before: Generation) -> None:
-        """Look for a failure in the log, because no pid file exists between the old process and its successor."""
+        """Raise EngineError if the log reports a failure. No pid file exists between the old process and
+        its successor.
+        """
         failure = self._failure(before)
         if failure:
             raise EngineError("the server did not start with its new configuration", commands.Done([], 1, failure))
 
     def is_failure(self, line: str, pid: int) -> bool:
-        """Detect 2026-11-23 08:35:13.123456 [ERROR] [1234] [T0] message, with other brackets in between. The process
-        varies: the failed successor writes the line.
+        """Return whether a line of the log reports a fatal error in the configuration.
+
+        The format is 2026-11-23 08:35:13.123456 [ERROR] [1234] [T0] message, with other brackets in between. The
+        process varies: the failed successor writes the line.
         """
         words = line.split(" ", 2)
         if len(words) < 3 or len(words[0].split("-")) != 3 or not words[0].replace("-", "").isdigit():
@@ -146,15 +159,18 @@ class Server(Engine):
         return bool(processes.children(self.pid()))
 
     def is_replaced(self, before: Generation) -> bool:
-        """Return whether the successor serves. It first takes over all sockets, and has closed unused ones once it has
-        a worker. A new child of the old process means nothing: lscgid starts a second later.
+        """Return whether the successor process serves.
+
+        It first takes over all sockets, and has closed unused ones once it has a worker. A new child of the old process
+        means nothing: lscgid starts a second later.
         """
         pid = self.pid()
         return bool(pid) and pid != before.pid and bool(processes.children(pid))
 
     def listens(self) -> bool:
-        """Return whether the configuration has a listener, without which a restart ends the server. Included files may
-        contain listeners.
+        """Return whether the configuration has a listener, without which a restart ends the server.
+
+        Included files other than the panel's are not read, and count as if they had a listener.
         """
         texts = [processes.read(path) for path in (self.main_config, os.path.join(self.config_root, SITES))]
         lines = [line.split() for text in texts for line in text.decode("utf-8", "replace").lower().splitlines()]
@@ -163,7 +179,7 @@ class Server(Engine):
 
 
 def accounts(main_config: str) -> frozenset[int]:
-    """Accounts to which the server may have given its folder: those of its workers and of its WebAdmin."""
+    """Return the user ids that may own the server's folder below /tmp: its workers' account and its WebAdmin's."""
     names = ["nobody", "lsadm"]
     for line in processes.read(main_config).decode("utf-8", "replace").splitlines():
         words = line.split()
@@ -179,7 +195,7 @@ def accounts(main_config: str) -> frozenset[int]:
 
 
 class HeldFolder:
-    """Descriptor of the folder below /tmp that OpenLiteSpeed writes to as root, created if missing.
+    """Context manager that opens the folder below /tmp to which OpenLiteSpeed writes as root, created if missing.
 
     The server gives that folder to its workers' account (`workers`), which could redirect root's writes, so the agent
     owns the folder temporarily. Refusal if it belongs to any other account.
@@ -239,8 +255,9 @@ def _is_error(line: str) -> bool:
 
 
 def _lasting(line: str) -> str:
-    """A log line without parts that differ between two tests: date and time, process, and line numbers in files, which
-    shift with other changes.
+    """Return a log line without the parts that differ between two tests.
+
+    These are date and time, process, and line numbers in files, which shift with other changes.
     """
     words = [word for word in line.split()[2:] if not word.strip("[]").isdigit()]
     place, colon, number = words[-1].rpartition(":") if words else ("", "", "")

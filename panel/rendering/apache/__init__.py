@@ -1,4 +1,4 @@
-"""Apache httpd 2.4: virtual hosts for each site; `Listen` lines and modules for each web server."""
+"""Render sites for Apache httpd 2.4: virtual hosts for each site; `Listen` lines and modules for each web server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def site(spec: SiteSpec, web_server: WebServerSpec) -> tuple[Node, ...]:
 
 
 def _rank(source: ServerBlock) -> tuple[int, int]:
-    """Sort key that puts Apache's virtual hosts in nginx's order of preference.
+    """Return a sort key that puts Apache's virtual hosts in nginx's order of preference.
 
     Apache uses the first virtual host whose name matches, and the first of all as the default; nginx uses the best
     name. So defaults come first, then exact names, then wildcards with the longest leading ones first. Files are
@@ -47,7 +47,9 @@ def _rank(source: ServerBlock) -> tuple[int, int]:
 
 
 def web_server_files(specs: Sequence[SiteSpec], web_server: WebServerSpec) -> list[RenderedFile]:
-    """`Listen` for every port that the server's own files do not open, and on Debian the modules that sites need."""
+    """Render `Listen` for every port that the server's own files do not open, and on Debian the modules
+    that sites need.
+    """
     text = print_tree("apache", line, "listen.conf.j2", nodes=_listen(specs, web_server))
     files = layout.enabled(web_server, "paddock-listen", text, link="00-paddock-listen")
     if web_server.layout != "sites":
@@ -59,8 +61,9 @@ def web_server_files(specs: Sequence[SiteSpec], web_server: WebServerSpec) -> li
 
 
 def _listen(specs: Sequence[SiteSpec], web_server: WebServerSpec) -> list[Node]:
-    """One `Listen` line per socket. A port open on all addresses gets no lines for single addresses, which would
-    collide.
+    """Return one `Listen` line per socket.
+
+    A port open on all addresses gets no lines for single addresses, which would collide.
     """
     wanted: dict[int, set[str]] = {}
     for spec in specs:
@@ -84,7 +87,7 @@ def _socket(address: str, port: int) -> str:
 
 
 def _enabled_module(name: str, web_server: WebServerSpec) -> list[RenderedFile]:
-    """Enable a module as a2enmod does."""
+    """Return the links that enable a module, as a2enmod does."""
     suffixes = ("load", "conf") if name in modules.WITH_CONF else ("load",)
     root = web_server.config_root
     return [

@@ -12,7 +12,7 @@ from panel.rendering.tree import Node, block, directive
 
 @dataclass(frozen=True)
 class All:
-    """A requirement that grants or denies access to everybody."""
+    """Requirement that grants or denies access to everybody."""
 
     granted: bool
 
@@ -32,7 +32,10 @@ Requirement = All | Rule | Group
 
 
 def require(source: Location, at: str) -> list[Node]:
-    """Require directives; addresses are checked before the password, as in nginx, so a denied address gets 403."""
+    """Return the Require directives of a location.
+
+    Addresses are checked before the password, as in nginx, so a denied address gets 403.
+    """
     lines: list[Node] = []
     wanted: list[Requirement] = []
     if source.access_rules:
@@ -66,7 +69,7 @@ def _first_match(rules: tuple[AccessRule, ...], at: str, number: int) -> Require
 
 
 def _group(name: str, *parts: Requirement) -> Requirement:
-    """Simplify a group: drop parts without effect and merge neighbors of the same kind."""
+    """Return a simplified group: without parts that have no effect, and with neighbors of the same kind merged."""
     deciding = name == "RequireAny"  # the result of the group as soon as one part grants access
     flat: list[Requirement] = []
     for part in parts:

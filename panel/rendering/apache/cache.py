@@ -1,4 +1,4 @@
-"""Response caching of a location with mod_cache on disk.
+"""Render response caching of a location with mod_cache on disk.
 
 Observed on 2.4.71: The quick handler ignores locations and passwords, so it is off. CacheEnable and CacheDisable are
 not allowed in <If>, but a request with no-store is neither served from the cache nor stored. The cache key uses the
@@ -25,7 +25,7 @@ PATH_RULES = (
 
 
 def of_host(web_server: WebServerSpec, source: ServerBlock) -> list[Node]:
-    """Cache directives that appear once per virtual host."""
+    """Return the cache directives that appear once per virtual host; none if no location has a cache."""
     if not any(map(caching.caches, source.locations)):
         return []
     root = plain(checks.path(web_server.cache_dir, "/cache_dir"), "/cache_dir")

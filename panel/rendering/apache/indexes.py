@@ -1,4 +1,4 @@
-"""Index files of a folder that belong to another location, redirected internally as in nginx.
+"""Redirect internally to a folder's index files that belong to another location, as nginx does.
 
 mod_dir looks up an index file in the other location's folder and accepts only existing files. Where nginx would find a
 different file, rewrite rules look in the folder itself and redirect internally to the resulting path.
@@ -21,9 +21,9 @@ METHODS = ("%{REQUEST_METHOD}", "^(?:GET|HEAD|POST)$")  # other methods get no i
 
 
 def asking(block: ServerBlock, found: Locations, at: str) -> tuple[Locations, dict[Place, tuple[str, ...]]]:
-    """Locations whose folders need index rules, and the index files of each.
+    """Return the locations, and the index files of those whose folders need index rules.
 
-    Includes a location for unmatched paths if that needs rules.
+    The result includes a location for unmatched paths if that needs rules.
     """
     wanted: dict[Place, tuple[str, ...]] = {}
     for owner, others in reach.by_index(block, found).items():
@@ -52,7 +52,7 @@ def _files(block: ServerBlock, place: Place | None) -> tuple[str, str]:
 
 
 def rules(place: Place, names: Sequence[str], condition: Condition, root: str, words: Interpolator) -> list[Directive]:
-    """Index rules at virtual-host level, for a location without access control."""
+    """Return index rules at virtual-host level, for a location without access control; none for other locations."""
     if handlers.asks_access(place.location) or not (root or place.location.alias or place.location.root):
         return []
     found: list[Directive] = []
@@ -68,7 +68,7 @@ def rules(place: Place, names: Sequence[str], condition: Condition, root: str, w
 
 
 def of_section(place: Place, names: Sequence[str], *, encodes: bool) -> list[Directive]:
-    """Index rules in the location's section: mod_dir is disabled, and the rules run after access control."""
+    """Return index rules for the location's section, which run after access control; mod_dir is disabled there."""
     lines = [directive("DirectoryIndex", "disabled")]
     if not handlers.asks_access(place.location):
         return lines
@@ -81,7 +81,7 @@ def of_section(place: Place, names: Sequence[str], *, encodes: bool) -> list[Dir
 
 
 def _asked(place: Place, number: int, name: str) -> tuple[str, str]:
-    """Condition that holds for folders only and captures the path of the index file."""
+    """Return a rewrite condition that holds for folders only and captures the path of the index file."""
     name = checks.file_name(name, f"{place.pointer}/index/{number}")
     expression = rewrite_regex(f"(?s)^(.*/{exclusive.quote(name)})$", f"{place.pointer}/index/{number}")
     return "%{REQUEST_URI}" + target(name), expression

@@ -1,4 +1,7 @@
-"""Checks of Apache's own argument kinds: expressions, rewriting, logs, access, handlers."""
+"""Checks of Apache's own argument kinds: expressions, rewriting, logs, access, handlers.
+
+Each check returns the problem in words, "" if there is none.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +133,7 @@ def _substitute(args: Args, _where: Where) -> str:
 
 
 def _authorities(args: Args, where: Where) -> str:
-    """Check `Allow from …` and `Deny from …`."""
+    """Check the arguments of `Allow from …` or `Deny from …`."""
     if args[:1] and args[0].lower() == "from" and len(args) > 1:
         names = [value for value in args[1:] if not re.fullmatch(r"[A-Za-z0-9.:/*_-]+|env=!?\w+", value)]
         return f"needs an address, not “{names[0]}”" if names else ""
@@ -144,7 +147,7 @@ def _folder(args: Args, where: Where) -> str:
 
 
 def _pattern(args: Args, where: Where) -> str:
-    """Check `name`, or `~ regex`."""
+    """Check the argument of a section such as <Location>: a name, or `~` and a regular expression."""
     return regex(args[1], where) if args[:1] == ("~",) and len(args) == 2 else "" if len(args) == 1 else "takes a name"
 
 
@@ -172,7 +175,7 @@ def _filters(value: str, _where: Where) -> str:
 
 
 def _type(value: str, where: Where) -> str:
-    """Check a media type, which must not be the name of a handler."""
+    """Check a media type, which must not be one that makes Apache run files as programs."""
     lower = value.lower()
     if lower.startswith(("application/x-httpd", "text/x-server-parsed")) or "proxy:" in lower:
         return f"“{value}” makes the server run files as programs; use the site's PHP pool"
@@ -207,7 +210,10 @@ def _auth_provider(value: str, _where: Where) -> str:
 
 
 def _proxy_pass(args: Args, where: Where) -> str:
-    """Check `[path] target [key=value …]`; inside a location there is no path. `!` disables proxying."""
+    """Check the arguments of ProxyPass: `[path] target [key=value …]`.
+
+    Inside a location there is no path. `!` disables proxying.
+    """
     values = list(args)
     if values and values[0].startswith("/") and (message := confined.uri_problem(values.pop(0))):
         return message
@@ -225,7 +231,7 @@ def _pass(value: str, where: Where) -> str:
 
 
 def names(items: tuple[Read, ...]) -> frozenset[str]:
-    """Environment variables that the directives set, by RewriteRule's [E=…], SetEnv and SetEnvIf."""
+    """Return the environment variables that the directives set by RewriteRule's [E=…], SetEnv and SetEnvIf."""
     return frozenset(_names(items))
 
 

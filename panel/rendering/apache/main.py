@@ -1,4 +1,4 @@
-"""Apache's main configuration, for web servers whose main file the panel manages."""
+"""Render Apache's main configuration, for web servers whose main file the panel manages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Apache modules that a site's directives need, including their dependencies."""
+"""Find the Apache modules that a site's directives need, including their dependencies."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ WITH_CONF = frozenset(
 
 
 def needed(nodes: tuple[Node, ...]) -> set[str]:
-    """Modules that `nodes` need, except those that every httpd has."""
+    """Return the modules that `nodes` need, except those that every httpd has."""
     found: set[str] = set()
     for node in nodes:
         if isinstance(node, Directive):
@@ -78,12 +78,14 @@ def _of(node: Directive) -> set[str]:
 
 
 def _of_scheme(node: Directive) -> str:
-    """Module for the scheme of a proxy target, after the path of a socket if it has one; "" for other targets."""
+    """Return the module for the scheme of a proxy target, which may follow the path of a socket; "" for
+    other targets.
+    """
     return OF_SCHEME.get(node.args[0].rpartition("|")[2].partition("://")[0], "")
 
 
 def missing(nodes: tuple[Node, ...], web_server: WebServerSpec) -> set[str]:
-    """Needed modules that the web server does not load; none if its modules are unknown."""
+    """Return the needed modules that the web server does not load; none if its modules are unknown."""
     if not web_server.modules:
         return set()
     loaded = {name.removeprefix("mod_").removesuffix("_module") for name in web_server.modules}
@@ -91,6 +93,6 @@ def missing(nodes: tuple[Node, ...], web_server: WebServerSpec) -> set[str]:
 
 
 def mpm(web_server: WebServerSpec) -> str:
-    """The multi-processing module of the web server; event if unknown."""
+    """Return the multi-processing module of the web server; `mpm_event` if unknown."""
     loaded = {name.removeprefix("mod_").removesuffix("_module") for name in web_server.modules}
     return next((name for name in ("mpm_prefork", "mpm_worker") if name in loaded), "mpm_event")

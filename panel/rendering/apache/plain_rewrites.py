@@ -1,4 +1,4 @@
-"""Rewrites that one rule each expresses exactly, as an administrator would write them.
+"""Render rewrites that one rule each expresses exactly, as an administrator would write them.
 
 `[PT]` passes the new path on to the choice of sections, `[P]` to an upstream. Later rules do not run, and Alias and
 ProxyPass go by the original path. So a rule with `[PT]` is exact only if neither the location of the original path nor
@@ -30,9 +30,10 @@ _LITERAL = re.compile(r"\^((?:[A-Za-z0-9_/-]|\\[.-])*)(.?)")
 
 @dataclass(frozen=True)
 class Split:
-    """Locations whose rewrites have a plain form, and the reason why others have none, by their name.
+    """Division of rewrites: `places` are locations whose rewrites have a plain form.
 
-    If `of_block`, the rewrites of the server block have no plain form, and so nothing else has.
+    `general` maps other locations to the reason why their rewrites have no plain form. If `of_block` is set, it is the
+    reason why the rewrites of the server block have no plain form, and so nothing else has.
     """
 
     places: tuple[Place, ...]
@@ -41,7 +42,7 @@ class Split:
 
 
 def split(source: ServerBlock, found: Locations, index_rules: Collection[Place], *, limits: bool) -> Split:
-    """Divide the rewrites of a server block.
+    """Divide the rewrites of a server block into plain and general ones.
 
     `index_rules`: locations whose index files need rules. `limits`: rules limit the size of request bodies.
     """
@@ -58,7 +59,7 @@ def split(source: ServerBlock, found: Locations, index_rules: Collection[Place],
 
 
 def of_server(source: ServerBlock, at: str, limits: list[Directive], dialect: Dialect) -> list[Directive]:
-    """Rules of the server block's rewrites. `limits` come before the first that changes the path."""
+    """Return the rules of the server block's rewrites. `limits` come before the first rule that changes the path."""
     groups: tuple[list[Directive], list[Directive]] = ([], [])
     for number, item in enumerate(source.rewrites):
         is_inside = bool(groups[1]) or not rewriting.redirects(item)
@@ -68,7 +69,7 @@ def of_server(source: ServerBlock, at: str, limits: list[Directive], dialect: Di
 
 
 def of_places(places: Sequence[Place], chosen: Mapping[Place, Condition], dialect: Dialect) -> list[Directive]:
-    """Rules of locations' rewrites; each has a condition unless its pattern implies the location."""
+    """Return the rules of locations' rewrites; each has a condition unless its pattern implies the location."""
     found: list[Directive] = []
     for place in places:
         pattern = rewrite_regex(chosen[place].as_one(), f"{place.pointer}/pattern")
@@ -97,7 +98,7 @@ class _Judge:
     index_rules: Collection[Place]
 
     def why_not_block(self, *, limits: bool) -> str:
-        """Reason why the server block's rewrites have no plain form, or ""."""
+        """Return why the server block's rewrites have no plain form; "" if they have one."""
         items = self.source.rewrites
         changing = [number for number, item in enumerate(items) if not rewriting.redirects(item)]
         if changing and limits and any(rewriting.redirects(item) for item in items[changing[0] :]):
@@ -106,7 +107,7 @@ class _Judge:
         return next(filter(None, reasons), "")
 
     def why_not_place(self, place: Place) -> str:
-        """Reason why a location's rewrites have no plain form, or ""."""
+        """Return why a location's rewrites have no plain form; "" if they have one."""
         items = place.location.rewrites
         for number, item in enumerate(items):
             if rewriting.redirects(item) or (item.flag == "break" and place.location.handler == "proxy"):
@@ -120,14 +121,17 @@ class _Judge:
         return ""
 
     def targets(self, item: Rewrite) -> list[Place | None] | None:
-        """Locations that may handle the new path; None in the list is the server block. None if unknown."""
+        """Return the locations that may handle the new path of a rewrite; None if unknown.
+
+        None in the list is the server block.
+        """
         if rewriting.redirects(item):
             return []
         fixed, variable, _ = item.replacement.partition("?")[0].partition("$")
         return self._beginning_with(fixed) if variable else self._handling(fixed)
 
     def _why_not_from(self, item: Rewrite) -> str:
-        """Reason in the locations of the original path: one has an upstream or a folder of its own."""
+        """Return the reason if a location of the original path has an upstream or a folder of its own; "" otherwise."""
         start = _start(item.pattern)
         places = [place for place in self._beginning_with(start) if place is not None]
         if _stays_in_segment(item.pattern):
@@ -138,7 +142,9 @@ class _Judge:
         return next(reasons, "")
 
     def _why_not_final(self, items: Sequence[Rewrite]) -> str:
-        """Reason why further rules have to see the result of the first rewrite, or ""."""
+        """Return why later rules or the new path's location must see the result of the first rewrite; "" if
+        none must.
+        """
         item, *later = items
         if any(location.client_max_body_mb is not None for location in self.source.locations):
             return "a location limits bodies by itself"
@@ -151,14 +157,16 @@ class _Judge:
         return next((f"the new path can belong to a location with {need}" for need in needs if need), "")
 
     def _other_files(self, place: Place) -> str:
-        """Setting that maps the location's paths elsewhere than to the server block's folder, or ""."""
+        """Return the setting that maps a location's paths elsewhere than to the server block's folder; ""
+        if none does.
+        """
         location = place.location
         if location.handler == "proxy":
             return "an upstream"
         return "another folder" if location.alias or location.root not in ("", self.source.root) else ""
 
     def _needs(self, place: Place, item: Rewrite) -> str:
-        """Part of the location that needs rules for the new path, or ""."""
+        """Return the part of a location that needs rules for the new path; "" if no part does."""
         location = place.location
         if location.handler == "return":
             return "a fixed response"
@@ -176,7 +184,7 @@ class _Judge:
         return None if choice.slash else [choice.place]
 
     def _beginning_with(self, start: str) -> list[Place | None]:
-        """Locations that may handle a path with this beginning."""
+        """Return the locations that may handle a path with this beginning; None in the list is the server block."""
         longest = next((place for place in self.found.prefixes if start.startswith(place.pattern)), None)
         longer = [place for place in self.found.prefixes if place != longest and place.pattern.startswith(start)]
         exact = [place for place in self.found.exact if place.pattern.startswith(start)]
@@ -200,7 +208,7 @@ def _only_looks(place: Place, item: Rewrite) -> bool:
 
 
 def _may_match(item: Rewrite, other: Rewrite) -> bool:
-    """Return whether `other` may match the result of `item`."""
+    """Return whether the rewrite `other` may match the result of the rewrite `item`."""
     fixed, variable, _ = item.replacement.partition("?")[0].partition("$")
     if variable:
         return _overlap(fixed, _start(other.pattern))
@@ -219,7 +227,7 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def _start(pattern: str) -> str:
-    """Text with which every path that matches the expression begins."""
+    """Return the text with which every path that matches the expression begins; "" if unknown."""
     literal = _LITERAL.match(pattern)
     if literal is None or not exclusive.Expression(pattern).is_anchored:
         return ""

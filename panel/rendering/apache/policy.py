@@ -1,4 +1,7 @@
-"""Allow-list of raw Apache directives. Source: https://httpd.apache.org/docs/2.4/mod/directives.html."""
+"""Allow-list of raw Apache directives.
+
+Source: https://httpd.apache.org/docs/2.4/mod/directives.html.
+"""
 
 from __future__ import annotations
 

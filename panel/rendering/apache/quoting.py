@@ -45,14 +45,14 @@ def word(value: str) -> str:
 
 
 def rewrite_word(value: str) -> str:
-    """A word of RewriteCond and RewriteRule, which have no escapes (parseargline in mod_rewrite.c)."""
+    """Quote a word of RewriteCond or RewriteRule, which have no escapes (parseargline in mod_rewrite.c)."""
     if _BARE.match(value):
         return value
     return f"'{value}'" if '"' in value else f'"{value}"'
 
 
 def line(directive: Directive) -> str:
-    """One line of configuration; a newline is rejected in every directive."""
+    """Return one line of configuration; raise NotExpressible for a newline or `${` in any directive."""
     quote = rewrite_word if directive.name in ("RewriteCond", "RewriteRule") else word
     text = " ".join([directive.name, *(quote(argument) for argument in directive.args)])
     if "\n" in text or "${" in text:
@@ -61,51 +61,52 @@ def line(directive: Directive) -> str:
 
 
 def one_quote(value: str, field: str) -> str:
-    """Quote a rewrite word with the kind of quote that it does not contain; reject a word with both kinds."""
+    """Return a rewrite word that one kind of quote can enclose; raise NotExpressible if it contains both kinds."""
     if '"' in value and "'" in value:
         raise NotExpressible(field, "Apache's rewrite rules cannot contain both \" and '; use one of them")
     return value
 
 
 def plain(value: str, field: str) -> str:
-    """A value that Apache uses unchanged."""
+    """Return a value that Apache uses unchanged; raise NotExpressible if it contains `${`."""
     if "${" in value:
         raise NotExpressible(field, "Apache would expand ${ as a variable here; use a value without it")
     return value
 
 
 def regex(value: str, field: str) -> str:
-    """A regular expression; `${`, which could match only at the end of the path, is escaped."""
+    """Return a regular expression in which `${`, which could match only at the end of the path, is escaped."""
     return plain(value.replace("${", "$[{]"), field)
 
 
 def rewrite_regex(value: str, field: str) -> str:
-    """A regular expression for a rewrite rule; a double quote is written as its character code, so the word does not
-    end.
+    """Return a regular expression for a rewrite rule, with each double quote as its character code.
+
+    A double quote itself would end the word.
     """
     return re.sub(r'(\\[^"])|\\?"', lambda found: found[1] or r"\x22", regex(value, field), flags=re.S)
 
 
 def expression(value: str) -> str:
-    """Literal text in the string of an expression (ErrorDocument's text, Alias, Header's expr=)."""
+    """Escape literal text for the string of an expression (ErrorDocument's text, Alias, Header's expr=)."""
     escaped = re.sub(r"[\\%$]", r"\\\g<0>", value)
     return escaped.replace("\\${", "\\$\\{").replace("\n", "\\n").replace("\t", "\\t")
 
 
 def target(value: str) -> str:
-    """Literal text in the substitution of RewriteRule or the test string of RewriteCond."""
+    """Escape literal text for the substitution of RewriteRule or the test string of RewriteCond."""
     return re.sub(r"[\\%$]", r"\\\g<0>", value).replace("\\${", "\\$\\{")
 
 
 def format_string(value: str, field: str) -> str:
-    """Literal text in a value of Header or RequestHeader."""
+    """Escape literal text for a value of Header or RequestHeader."""
     if "${" in value or value.startswith("expr=") or value == "":
         return "expr=" + expression(value)
     return value.replace("%", "%%")
 
 
 class Interpolator:
-    """Values with variables, in both of Apache's notations.
+    """Translator of values with variables to both of Apache's notations.
 
     `captures` maps a capture to the name of its MATCH_ variable or to the number of its rewrite group.
     """
@@ -117,7 +118,7 @@ class Interpolator:
         self.uses_raw_uri = False
 
     def of_the_rule(self) -> Interpolator:
-        """Interpolator for which `$uri` is the match of the rule's pattern, which is the whole path."""
+        """Return an Interpolator for which `$uri` is the match of the rule's pattern, which is the whole path."""
         return Interpolator(self.server_name, {**self.captures, "uri": "0"}, self.names)
 
     def in_expression(self, value: str, field: str) -> str:

@@ -1,4 +1,4 @@
-"""A site's own rewrites as mod_rewrite rules; OpenLiteSpeed reads the same language.
+"""Render a site's rewrites as mod_rewrite rules, for Apache and for OpenLiteSpeed, which reads the same language.
 
 At virtual-host level a rule's pattern sees the path after earlier rules, but sections and `%{REQUEST_URI}` keep the
 original path. So these rules only compute the new path. An internal redirect from an unrestricted section then requests
@@ -29,7 +29,7 @@ ANEW = f"N={rewriting.ROUNDS}"
 
 @dataclass(frozen=True)
 class Dialect:
-    """Differences between Apache and OpenLiteSpeed.
+    """Differences between the rewrite rules of Apache and those of OpenLiteSpeed.
 
     `proxied`: path to which a proxying location sends a path changed by `break`, or None. `foreign`: tests that detect
     internal requests for an index file or an error page, which are not rewritten. `anew`: the flag that restarts the
@@ -50,7 +50,7 @@ def are_used(source: ServerBlock) -> bool:
 def rules(
     source: ServerBlock, chosen: Mapping[Place, Condition], slashes: list[Directive], at: str, dialect: Dialect
 ) -> list[Directive]:
-    """Rules of the server block, then those of the locations, until none changes the path.
+    """Return the rules of the server block, then those of the locations, which run until no rule changes the path.
 
     `slashes`: redirects that add a final /; they come before a location's own rules.
     """
@@ -64,7 +64,7 @@ def rules(
 
 
 def unless_foreign(lines: list[Directive], dialect: Dialect) -> list[Directive]:
-    """The rules, skipped for internal requests that the dialect detects."""
+    """Return the rules, preceded by a rule that skips them for internal requests that the dialect detects."""
     if not dialect.foreign or not lines:
         return lines
     first, *rest = _skip(dialect.foreign, len(_counted(lines)))
@@ -76,14 +76,14 @@ def _counted(lines: list[Directive]) -> list[Directive]:
 
 
 def _skip(tests: Sequence[tuple[str, str]], count: int) -> list[Directive]:
-    """Skip the next `count` rules if one of the tests holds."""
+    """Return a rule that skips the next `count` rules if one of the tests holds."""
     found = [directive("RewriteCond", *test, "[OR]") for test in tests[:-1]]
     found.append(directive("RewriteCond", *tests[-1]))
     return [*found, directive("RewriteRule", "^", "-", f"[S={count}]")]
 
 
 def _block_list(source: ServerBlock, at: str, dialect: Dialect, flags: list[str]) -> list[list[Directive]]:
-    """The rules of each rewrite of the server block. `flags`: of each rule."""
+    """Return the rules of each rewrite of the server block. `flags`: flags of each rule."""
     found: list[list[Directive]] = []
     for number, item in enumerate(source.rewrites):
         rest = len(source.rewrites) - number - 1
@@ -93,7 +93,7 @@ def _block_list(source: ServerBlock, at: str, dialect: Dialect, flags: list[str]
 
 
 def one_rule(item: Rewrite, at: str, flags: list[str], dialect: Dialect, url: str = "") -> list[Directive]:
-    """One rewrite as one rule; the path stays unchanged if its result would leave the folder.
+    """Return one rule for one rewrite, with a condition that leaves the path unchanged if the result leaves the folder.
 
     `url`: the upstream that receives the result.
     """
@@ -124,7 +124,10 @@ def one_rule(item: Rewrite, at: str, flags: list[str], dialect: Dialect, url: st
 
 
 def _inside(chosen: Mapping[Place, Condition], dialect: Dialect) -> list[Directive]:
-    """Record the location and run its rewrites; after `last`, or a change without a flag, the rules restart."""
+    """Return rules that record the request's location and run its rewrites.
+
+    After `last`, or a change without a flag, the rules restart.
+    """
     places = [place for place in chosen if place.location.rewrites]
     notes = [directive("RewriteRule", "^", "-", f"[E={AT}:-]")]
     for place in places:
@@ -152,7 +155,7 @@ def _group(place: Place, dialect: Dialect) -> list[Directive]:
 
 
 def _skipping(line: Directive, rest: int) -> Directive:
-    """For `break`: skip the remaining rules of the location."""
+    """Return the rule with the number of the location's remaining rules, which `break` skips, in place of S=REST."""
     words = [word.replace("S=REST", f"S={rest}") if rest else word.replace(",S=REST", "") for word in line.args]
     return directive(line.name, *words)
 
@@ -171,7 +174,7 @@ def _of_place(place: Place, number: int, item: Rewrite, dialect: Dialect) -> lis
 
 
 def ends() -> list[Directive]:
-    """Rule that ends the processing of a rewritten path."""
+    """Return the rule that ends the processing of a rewritten path."""
     return [
         directive("RewriteCond", f"%{{ENV:{MOVED}}}", "=1"),
         directive("RewriteRule", "^(?s:.*)$", NOWHERE, f"[E={TO}:$0,L]"),
@@ -179,8 +182,10 @@ def ends() -> list[Directive]:
 
 
 def is_asked_anew(place: Place, fallback: Place | None, root: str) -> bool:
-    """Return whether the fallback of `place` needs a new internal request, because httpd decides on ProxyPass and Alias
-    by the original path. `root`: the server block's, which serves a fallback that no location handles.
+    """Return whether the fallback of `place` needs a new internal request.
+
+    httpd decides on ProxyPass and Alias by the original path. `root`: the server block's, which serves a fallback that
+    no location handles.
     """
     own, other = place.location, fallback.location if fallback else Location("", "/", "static")
     if other.handler == "proxy":
@@ -190,7 +195,10 @@ def is_asked_anew(place: Place, fallback: Place | None, root: str) -> bool:
 
 
 def requests_anew(result: str, flags: str) -> tuple[str, str]:
-    """Result and flags for the section that repeats the request; what a flag cannot hold stays in the result."""
+    """Return result and flags of a rule whose path the section of `asked_anew` requests.
+
+    A path that a flag cannot hold stays in the result.
+    """
     path, mark, query = result.partition("?")
     if not re.fullmatch(r"[A-Za-z0-9/._-]+", path):
         return result, flags
@@ -198,7 +206,7 @@ def requests_anew(result: str, flags: str) -> tuple[str, str]:
 
 
 def asked_anew(*, encodes: bool) -> Node:
-    """Section that requests the path recorded by a rule; `%` and `?` in the path are literal.
+    """Return the section that requests the path recorded by a rule; `%` and `?` in the path are literal.
 
     `encodes`: the server supports BCTLS, needed for spaces, which proxied paths must not contain.
     """
@@ -218,5 +226,5 @@ def asked_anew(*, encodes: bool) -> Node:
 
 
 def asks_for_last(*, encodes: bool) -> Directive:
-    """In a section: request internally the text captured by the last condition."""
+    """Return a rule for a section that requests internally the text captured by the last condition."""
     return directive("RewriteRule", "^", "%1", "[B=%?#,BCTLS,BNP]" if encodes else "[B=%?#]")

@@ -1,4 +1,4 @@
-"""Decisions before Apache maps a path to a file: fixed responses, redirects and try_files, as rewrite rules.
+"""Render decisions before Apache maps a path to a file: fixed responses, redirects and try_files, as rewrite rules.
 
 The rules are at virtual-host level, where patterns see the whole path and `[PT]` repeats the choice of location for a
 rewritten path, like nginx's internal redirect.
@@ -30,8 +30,9 @@ RAW_URI_RULES = (
 
 
 def raw_uri_flag(web_server: WebServerSpec) -> str:
-    """Flag for rules that insert the raw path. Since 2.4.60 Apache rejects a result with ? if the request contained
-    %3F.
+    """Return the flag for rules that insert the raw path; "" before Apache 2.4.60.
+
+    Since that version Apache rejects a result with ? if the request contained %3F.
     """
     return ",UnsafeAllow3F" if version_of(web_server) >= (2, 4, 60) else ""
 
@@ -42,10 +43,10 @@ def encodes_queries(web_server: WebServerSpec) -> bool:
 
 
 def _encoded(result: str, tests: list[tuple[str, str]], flags: str, *, redirects: bool) -> tuple[str, str]:
-    """The result, with `$uri` in its query moved to a capture that the flags B and BCTLS encode, because httpd rejects
-    spaces there, and a # would end the query.
+    """Return result and flags in which `$uri` in the query is a capture that the flags B and BCTLS encode.
 
-    A capture in the path stays unchanged if the path names a file.
+    httpd rejects spaces in a query, and a # would end it. A capture in the path stays unchanged if the path names a
+    file.
     """
     path, mark, query = result.partition("?")
     inserted = "%{REQUEST_URI}" in query
@@ -58,8 +59,9 @@ def _encoded(result: str, tests: list[tuple[str, str]], flags: str, *, redirects
 
 
 def body_limits(source: ServerBlock, conditions: Mapping[Place, Condition]) -> list[Directive]:
-    """Rules that limit request bodies, because LimitRequestBody ignores proxied requests and any path may fall back to
-    one.
+    """Return rules that limit request bodies.
+
+    LimitRequestBody ignores proxied requests, and any path may fall back to a proxying location.
     """
     if not any(place.location.handler in ("php", "proxy") for place in conditions):
         return []
@@ -83,7 +85,7 @@ def _larger_than(megabytes: int) -> tuple[str, str]:
 
 
 def interpolator(place: Place, server_name: str) -> Interpolator:
-    """Interpolator that numbers captures as in the location's own expression."""
+    """Return an Interpolator that numbers captures as in the location's own expression."""
     names = handlers.captures(place.location)
     captures: dict[str, str] = {}
     if place.is_regex:
@@ -95,7 +97,7 @@ def interpolator(place: Place, server_name: str) -> Interpolator:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """One location that rewrite rules handle.
+    """One location that rewrite rules handle, with the data for its rules.
 
     `root` is the server block's, `fallback` the location that handles the last item of the location's try_files, if
     known. `encodes`: the server supports BCTLS. `anew`: a fallback to another folder needs a new internal request
@@ -113,7 +115,10 @@ class Rewritten:
 
 
 def rules(one: Rewritten, *, falls_back_later: bool = False) -> list[Directive]:
-    """Rewrite rules of one location. `falls_back_later`: locations with access control use `rules_inside`."""
+    """Return the rewrite rules of one location; none if it uses `rules_inside` because of access control.
+
+    `falls_back_later`: locations with access control use `rules_inside`.
+    """
     source = one.place.location
     if falls_back_later and is_checked_first(source):
         return []
@@ -127,7 +132,7 @@ def rules(one: Rewritten, *, falls_back_later: bool = False) -> list[Directive]:
 def rule(
     condition: Condition, tests: list[tuple[str, str]], result: str, flags: str, at: str, comment: str = ""
 ) -> list[Directive]:
-    """One rule with its conditions: the location's expression, its exclusions, and further file tests."""
+    """Return one rule with its conditions: the location's expression, its exclusions, and further file tests."""
     found: list[Directive] = []
     if condition.alone and any("$0" in subject for subject, _ in tests):
         condition = Condition(exclusive.Expression(condition.to_the_end()), ())
@@ -148,7 +153,7 @@ def rule(
 
 
 def _answer(one: Rewritten, tests: list[tuple[str, str]], place: Place) -> list[Directive]:
-    """The rule with the fixed response of `place`, which is the location itself or its fallback."""
+    """Return the rule with the fixed response of `place`, which is the location itself or its fallback."""
     source, at = place.location, place.pointer
     if source.return_code in handlers.REDIRECTS:
         url = one.words.in_target(source.return_value, f"{at}/return_value")
@@ -163,7 +168,7 @@ def _answer(one: Rewritten, tests: list[tuple[str, str]], place: Place) -> list[
 
 
 def _try_files(one: Rewritten) -> list[Directive]:
-    """One rule per item of try_files except the request's own file, then one for the fallback."""
+    """Return one rule per item of try_files except the request's own file, then one for the fallback."""
     place, source = one.place, one.place.location
     if not (source.root or one.root or source.alias):
         raise NotExpressible(
@@ -186,7 +191,7 @@ def _try_files(one: Rewritten) -> list[Directive]:
 def _found_files(
     one: Rewritten, files: Sequence[str], names: Interpolator
 ) -> tuple[list[Directive], list[tuple[str, str]]]:
-    """Rules that serve the first item that exists, and the tests which say that none does."""
+    """Return rules that serve the first existing item of try_files, and the tests that no item exists."""
     source, at = one.place.location, one.place.pointer
     found: list[Directive] = []
     missing: list[tuple[str, str]] = []
@@ -202,7 +207,7 @@ def _found_files(
 
 
 def _end_of_try_files(one: Rewritten, missing: list[tuple[str, str]], fallback: Place | None) -> tuple[str, str]:
-    """Result and flags of the rule for the last item. May add a test to `missing`."""
+    """Return result and flags of the rule for the last item of try_files. May add a test to `missing`."""
     last = one.place.location.try_files[-1]
     if last.startswith("="):
         return "-", f"[R={int(last[1:])},L]"
@@ -216,13 +221,13 @@ def _end_of_try_files(one: Rewritten, missing: list[tuple[str, str]], fallback: 
 
 
 def _commented(lines: list[Directive], place: Place) -> list[Directive]:
-    """The rules; a comment at the first one names the location."""
+    """Return the rules with a comment at the first one that names the location."""
     comment = f"try_files of location {place.label}".replace("\n", " ")
     return [replace(line, comment=comment) if number == 0 else line for number, line in enumerate(lines)]
 
 
 def _stepping_up(place: Place, condition: Condition, words: Interpolator) -> list[Directive]:
-    """Reject a request for which an item of try_files would leave the folder, before any file lookup."""
+    """Return rules that reject a request for which an item of try_files would leave the folder."""
     source, found = place.location, list[Directive]()
     for number in range(len(source.try_files)):
         if confinement.of_item(source, number) is Verdict.MAY_CLIMB:
@@ -233,14 +238,14 @@ def _stepping_up(place: Place, condition: Condition, words: Interpolator) -> lis
 
 
 def line_breaks(source: ServerBlock) -> list[Directive]:
-    """Reject paths with line breaks: a capture could end before the break and so hold `..`."""
+    """Return a rule that rejects paths with line breaks: a capture could end before the break and so contain `..`."""
     if not confinement.refuses_line_breaks(source):
         return []
     return [directive("RewriteRule", confinement.LINE_BREAK, "-", "[R=400,L]")]
 
 
 def beside_alias(conditions: Mapping[Place, Condition]) -> list[Directive]:
-    """Restrict an alias of `/x` to `/x` and paths below it; `/xy` does not match."""
+    """Return rules that restrict an alias of `/x` to `/x` and paths below it; `/xy` gets 404."""
     found: list[Directive] = []
     for place, condition in conditions.items():
         if confinement.is_loose(place.location):
@@ -250,12 +255,12 @@ def beside_alias(conditions: Mapping[Place, Condition]) -> list[Directive]:
 
 
 def rest_of(place: Place) -> str:
-    """Expression for the rest of the path after an aliased prefix."""
+    """Return an expression for the rest of the path after an aliased prefix."""
     return "(?:/.*)?" if confinement.is_loose(place.location) else ".*"
 
 
 def of_requests_only(rules: Sequence[Directive]) -> list[Directive]:
-    """Restrict rules to the main request.
+    """Return the rules restricted to the main request.
 
     mod_dir looks for a folder's index files with subrequests; a folder without index files must not count as a missing
     path.
@@ -269,7 +274,7 @@ def of_requests_only(rules: Sequence[Directive]) -> list[Directive]:
 
 
 def _reached(fallback: Place, last: str) -> Place:
-    """The location with the fallback's path as its `$uri`."""
+    """Return the location with `$uri` in its response replaced by the fallback's path."""
     path = without_args(last).partition("?")[0]
     said = re.sub(r"\$(?:uri\b|\{uri\})", lambda _: path, fallback.location.return_value)
     return replace(fallback, location=replace(fallback.location, return_value=said))
@@ -287,8 +292,9 @@ def _answers_at_once(fallback: Place, *, alone: bool) -> bool:
 
 
 def _no_folders(one: Rewritten) -> list[Directive]:
-    """Rules for the fallback =404. Apache sends 404 for missing paths after access control, so only folders need a
-    rule.
+    """Return rules for the fallback =404.
+
+    Apache sends 404 for missing paths after access control, so only folders need a rule.
     """
     place = one.place
     if "$uri/" in place.location.try_files:
@@ -300,7 +306,7 @@ def _no_folders(one: Rewritten) -> list[Directive]:
 
 
 def is_checked_first(source: Location) -> bool:
-    """Return whether access control comes before the fallback, as in nginx; rules inside a section run after it.
+    """Return whether rules inside the location's section can run its try_files after access control, as in nginx.
 
     Rules inside a section have neither the location's captures nor the rest of an aliased path.
     """
@@ -316,7 +322,7 @@ def is_checked_first(source: Location) -> bool:
 
 
 def rules_inside(one: Rewritten) -> list[Directive]:
-    """Rules of try_files inside the location's own section, which run after access control."""
+    """Return the rules of try_files for the location's own section, where they run after access control."""
     place, every = one.place, Condition(exclusive.Expression("^"), ())
     # httpd follows the result of a section's rule with a new internal request, so no rule needs to ask for one.
     found = _try_files(replace(one, condition=every, anew=False))
@@ -328,15 +334,16 @@ def rules_inside(one: Rewritten) -> list[Directive]:
 
 
 def without_args(last: str) -> str:
-    """Path of a fallback that keeps the original query."""
+    """Return the last item of try_files without a tail such as `?$args`, which keeps the original query."""
     for tail in ("$is_args$args", "?$args", "?$query_string"):
         last = last.removesuffix(tail)
     return last
 
 
 def split_fallback(last: str, words: Interpolator, field: str) -> tuple[str, str]:
-    """Split the fallback into path and flags. A rewrite keeps the query by itself, so `?$args` and `$is_args$args` are
-    dropped; without them the query is removed.
+    """Return result and flags of the rule for a fallback.
+
+    A rewrite keeps the query by itself, so `?$args` and `$is_args$args` are dropped; without them the query is removed.
     """
     if (path := without_args(last)) != last:
         return words.in_target(path, field), "[PT,L]"
@@ -345,7 +352,7 @@ def split_fallback(last: str, words: Interpolator, field: str) -> tuple[str, str
 
 
 def with_rest(place: Place, condition: Condition) -> Condition:
-    """Condition whose first group captures the rest of the path after an `alias` prefix."""
+    """Return the condition with a first group that captures the rest of the path after an `alias` prefix."""
     if not (place.location.alias and place.is_prefix):
         return condition
     own = exclusive.Expression(f"{condition.own.text}({rest_of(place)})$")
@@ -353,7 +360,7 @@ def with_rest(place: Place, condition: Condition) -> Condition:
 
 
 def file_of(place: Place, item: str, root: str, words: Interpolator, field: str) -> str:
-    """File path of one item of try_files."""
+    """Return the file path of one item of try_files."""
     alias = place.location.alias
     if alias and place.is_prefix:
         rest = item.removeprefix("$uri") if item.startswith("$uri") else None
@@ -366,7 +373,7 @@ def file_of(place: Place, item: str, root: str, words: Interpolator, field: str)
 
 
 def missing_slashes(found: Locations) -> list[Directive]:
-    """Redirects that add a missing final / to a proxying prefix; nginx does this first."""
+    """Return redirects that add a missing final / to a proxying prefix; nginx redirects before anything else."""
     rules: list[Directive] = []
     for place in (*found.exact, *found.prefixes):
         bare = place.pattern[:-1]
@@ -378,7 +385,7 @@ def missing_slashes(found: Locations) -> list[Directive]:
 
 
 def challenges_first(spec: SiteSpec) -> list[Directive]:
-    """Rule that leaves the paths of ACME challenges unchanged; it comes before all others."""
+    """Return the rule that leaves the paths of ACME challenges unchanged; it comes before all others."""
     return [directive("RewriteRule", challenges.PATHS, "-", "[END]")] if spec.challenge_folder else []
 
 

@@ -1,4 +1,4 @@
-"""Check raw RewriteRule and RewriteCond lines, for Apache and OpenLiteSpeed.
+"""Check raw RewriteRule and RewriteCond directives, for Apache and OpenLiteSpeed.
 
 Source: https://httpd.apache.org/docs/2.4/rewrite/flags.html, hook_uri2file of mod_rewrite.c: outside of <Directory>, a
 path whose first folder exists on the host is treated as a file path.
@@ -43,7 +43,7 @@ def rewrite_rule(args: tuple[str, ...], where: Where) -> str:
 
 
 def _path_problem(args: tuple[str, ...], flags: dict[str, str], where: Where) -> str:
-    """Problem of a rewrite target that is a path.
+    """Return the problem of a rewrite target that is a path; "" if there is none.
 
     In a <Directory> the result is treated as a URL and normalized again. Elsewhere its first folder must be constant.
     """
@@ -108,5 +108,5 @@ def rewrite_cond(args: tuple[str, ...], where: Where) -> str:
 
 
 def _simple(text: str) -> str:
-    """Text of a file test without the slash before a variable that already is an absolute path."""
+    """Return the text of a file test without the slash before a variable that already is an absolute path."""
     return text.removeprefix("/") if text.startswith("/%{") else text

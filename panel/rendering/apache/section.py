@@ -1,4 +1,6 @@
-"""One location as a `<LocationMatch>` that excludes the paths of all other locations, so sections never merge."""
+"""Render one location as a `<LocationMatch>` that excludes the paths of all other locations, so sections
+never merge.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ REST = "PADDOCK_REST"  # the rest of the path after an aliased prefix
 
 @dataclass(frozen=True)
 class Scope:
-    """The parts that all sections of a virtual host share: also its headers, and its ServerName as `name`."""
+    """Data that all sections of a virtual host share; `name` is its ServerName."""
 
     spec: SiteSpec
     web_server: WebServerSpec
@@ -35,7 +37,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Inside:
-    """Rules inside a section.
+    """Rules inside a location's section.
 
     `is_target`: another location's try_files leads here after the rewrite rules. `fallbacks`: the location's own rules;
     `folders`: the rules for index files of its folders.
@@ -47,7 +49,7 @@ class Inside:
 
 
 def section(scope: Scope, place: Place, condition: Condition, inside: Inside) -> list[Node]:
-    """Section of the location; empty if it adds nothing to the virtual host."""
+    """Return the section of the location; an empty list if it adds nothing to the virtual host."""
     if inside.folders:  # disable mod_dir, the rules do its work
         place = replace(place, location=replace(place.location, index=()))
     source, at = place.location, place.pointer
@@ -78,14 +80,14 @@ def _fallbacks(source: Location, rules: Sequence[Directive]) -> list[Node]:
 
 
 def _settings(source: Location, at: str, everywhere: tuple[Header, ...], words: Interpolator) -> list[Node]:
-    """Access control, limits, compression, expiry and headers."""
+    """Return the directives for access control, limits, compression, expiry and headers."""
     times = _expires_of_answer if source.handler == "return" else _expires
     lines = [*require(source, at), *_limits(source), *_compressed(source), *times(source, at)]
     return [*lines, *_headers(source, at, everywhere, words)]
 
 
 def _interpolator(place: Place, server_name: str) -> Interpolator:
-    """Interpolator that refers to captures by group name; unnamed groups get a name."""
+    """Return an Interpolator that refers to captures by group name; unnamed groups get a name."""
     names = handlers.captures(place.location)
     found = exclusive.groups(place.pattern) if place.is_regex else []
     captures = {str(n): (name or f"PADDOCK_{n}").upper() for n, (_, _, name) in enumerate(found, 1)}
@@ -172,7 +174,7 @@ def _proxy(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
 
 
 def _request_headers(source: Location, at: str, words: Interpolator, done: Collection[str] = frozenset()) -> list[Node]:
-    """Request headers except those in `done` (lower case)."""
+    """Return directives for the request headers except those in `done` (lower case)."""
     check_headers(source.request_headers, f"{at}/request_headers")
     lines: list[Node] = []
     for number, header in enumerate(source.request_headers):
@@ -187,7 +189,10 @@ def _request_headers(source: Location, at: str, words: Interpolator, done: Colle
 
 
 def _return(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
-    """Body of a fixed response. A rewrite rule sets the status; for 200 the default text would be that of an error."""
+    """Return the body of a fixed response.
+
+    A rewrite rule sets the status, so Apache sends the text as an error document.
+    """
     source, field = place.location, f"{place.pointer}/return_value"
     code = source.return_code or 0
     if code in handlers.REDIRECTS or (not source.return_value and code >= 300):
@@ -204,7 +209,10 @@ def _return(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
 
 
 def _return_inside(source: Location) -> list[Node]:
-    """Settings inside a `return` location; redirects are sent by the rewrite rule that leads here."""
+    """Return the settings inside a `return` location that another location's try_files leads to.
+
+    Redirects need none, because the rewrite rule that leads here sends them.
+    """
     if source.return_code in handlers.REDIRECTS:
         return []
     return [directive("AllowMethods", "reset"), directive("Redirect", source.return_code)]
@@ -218,7 +226,7 @@ _HANDLERS = {"static": _static, "php": _php, "proxy": _proxy, "return": _return,
 
 
 def _compressed(source: Location) -> list[Node]:
-    """Compression: the “compress responses” setting covers gzip and Brotli."""
+    """Return the compression directives; the site's “compress responses” setting covers gzip and Brotli."""
     return [*gzip(source.gzip), *(brotli("off", ()) if source.gzip == "off" else [])]
 
 
@@ -238,7 +246,7 @@ def gzip(setting: str, types: tuple[str, ...] = ()) -> list[Node]:
 
 
 def brotli(setting: str, types: tuple[str, ...]) -> list[Node]:
-    """Brotli filter; before gzip, so responses are compressed once."""
+    """Return the Brotli filter, which comes before gzip, so that responses are compressed once."""
     kinds = dict.fromkeys(("text/html", *types))
     if setting == "on":
         return [directive("UnsetEnv", "no-brotli"), directive("AddOutputFilterByType", "BROTLI_COMPRESS", *kinds)]
@@ -264,7 +272,7 @@ def _expires(source: Location, at: str) -> list[Node]:
 
 
 def _expires_of_answer(source: Location, at: str) -> list[Node]:
-    """Expiry headers of a fixed response.
+    """Return the expiry headers of a fixed response.
 
     Apache handles it as an error page, where mod_expires has no effect and headers need “always”. nginx sends both
     headers only with these statuses (ngx_http_headers_module.c).
@@ -285,7 +293,7 @@ def _expires_of_answer(source: Location, at: str) -> list[Node]:
 
 
 def _headers(source: Location, at: str, everywhere: tuple[Header, ...], words: Interpolator) -> list[Node]:
-    """The location's own headers; each first removes a header of the same name set by the virtual host."""
+    """Return the location's own headers; each first removes a header of the same name set by the virtual host."""
     check_headers(source.headers, f"{at}/headers")
     inherited = {header.name.lower(): header for header in everywhere}
     lines: list[Node] = []

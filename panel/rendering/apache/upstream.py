@@ -1,4 +1,4 @@
-"""Upstreams as Apache balancers, and the proxy targets of locations."""
+"""Render upstreams as Apache balancers, and the proxy targets of locations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def balancer_name(spec: SiteSpec, upstream: Upstream, scheme: str) -> str:
 
 
 def scheme_of(source: Location) -> str:
-    """Scheme of the location's proxy target, for locations that passed handlers.check."""
+    """Return the scheme of the location's proxy target, for locations that passed handlers.check."""
     return SCHEMES[source.upstream_protocol, source.upstream_tls]
 
 
@@ -36,7 +36,7 @@ def is_simple(upstream: Upstream) -> bool:
 
 
 def balancers(spec: SiteSpec) -> list[Node]:
-    """`<Proxy balancer://>` blocks for each upstream with several servers, one per scheme that locations use."""
+    """Return `<Proxy balancer://>` blocks for each upstream with several servers, one per scheme that locations use."""
     found: list[Node] = []
     for number, upstream in enumerate(spec.upstreams):
         users = [item for block_ in spec.blocks for item in block_.locations if item.handler == "proxy"]
@@ -68,8 +68,9 @@ def _url(server: UpstreamServer, scheme: str, at: str) -> str:
 
 
 def _parameters(spec: SiteSpec, upstream: Upstream) -> list[str]:
-    """Proxy parameters. Apache keeps timeouts per server, not per location, so the longest of the site's locations
-    applies.
+    """Return the parameters of an upstream's servers.
+
+    Apache keeps timeouts per server, not per location, so the longest of the site's locations applies.
     """
     users = [item for block_ in spec.blocks for item in block_.locations if item.handler == "proxy"]
     users = [item for item in users if item.upstream == upstream.name]
@@ -82,7 +83,7 @@ def _parameters(spec: SiteSpec, upstream: Upstream) -> list[str]:
 
 
 def target_of(spec: SiteSpec, source: Location, at: str) -> tuple[str, list[str]]:
-    """URL without path, and the parameters of ProxyPassMatch."""
+    """Return the URL of the location's upstream without path, and the parameters of ProxyPassMatch."""
     number, upstream = handlers.upstream_of(spec, source, at)
     scheme = scheme_of(source)
     # Without a URI of its own, an HTTP upstream gets the path as the client sent it, as in nginx. mod_proxy_uwsgi would
@@ -97,7 +98,7 @@ def target_of(spec: SiteSpec, source: Location, at: str) -> tuple[str, list[str]
 
 
 def host_of(spec: SiteSpec, source: Location, at: str) -> str:
-    """The Host header that httpd sends by itself to a plain server, "" for a balancer or a socket."""
+    """Return the Host header that httpd sends by itself to a plain server; "" for a balancer or a socket."""
     _number, upstream = handlers.upstream_of(spec, source, at)
     address = upstream.servers[0].address
     if not is_simple(upstream) or address.startswith("unix:"):

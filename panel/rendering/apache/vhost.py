@@ -1,4 +1,4 @@
-"""One server block as Apache virtual hosts: one for its plain ports, one for its TLS ports."""
+"""Render one server block as Apache virtual hosts: one for its plain ports, one for its TLS ports."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _host(
 
 
 def _address(listen: Listen, at: str) -> str:
-    """Address of a virtual host. `*` covers IPv4 and IPv6; Apache has no virtual host for only one family."""
+    """Return the address of a virtual host. `*` covers IPv4 and IPv6, because Apache cannot separate the families."""
     address = checks.listen_address(listen.address, f"{at}/listens")
     checks.port(listen.port, f"{at}/listens")
     if address in ("", "::"):
@@ -135,7 +135,7 @@ def _files(source: ServerBlock, at: str) -> list[Node]:
 
 
 def _default_type() -> Directive:
-    """ForceType that stands in for nginx's default_type, so browsers do not guess the type of unknown files.
+    """Return a header that stands in for nginx's default_type, so browsers do not guess the type of unknown files.
 
     Apache no longer supports DefaultType (https://httpd.apache.org/docs/2.4/mod/core.html#defaulttype); a 304 response
     has no type.
@@ -145,7 +145,7 @@ def _default_type() -> Directive:
 
 
 def _folders(source: ServerBlock) -> list[str]:
-    """Unique folders from which the block serves files."""
+    """Return the folders from which the block serves files, each once."""
     found = [source.root]
     for location in source.locations:
         if location.handler in ("static", "php"):
@@ -166,7 +166,7 @@ def _tls(tls: TlsFiles, at: str) -> list[Node]:
 
 
 def _client_certificates(source: ClientCertificates | None, at: str) -> list[Node]:
-    """Directives that check clients' certificates, and a first rule that responds with 400 without one, as nginx does.
+    """Return directives that check clients' certificates, and a first rule that sends 400 without one, as nginx does.
 
     With `SSLVerifyClient require`, Apache would end the handshake instead. The depth counts the authority as well.
     """

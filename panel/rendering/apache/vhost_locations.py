@@ -1,4 +1,4 @@
-"""The locations of one server block: rewrite rules of the virtual host, and a section for each location."""
+"""Render the locations of one server block: rewrite rules of the virtual host, and a section for each location."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from panel.rendering.tree import Directive, Node, directive
 
 @dataclass(frozen=True)
 class _Block:
-    """A server block with its locations. `folders`: locations whose index files need rules. `encodes`: the server
-    supports BCTLS.
+    """Server block with its locations.
+
+    `folders`: locations whose index files need rules. `encodes`: the server supports BCTLS.
     """
 
     source: ServerBlock
@@ -34,7 +35,7 @@ class _Block:
 
 @dataclass(frozen=True)
 class _Lines:
-    """Lines that a location adds to the virtual host."""
+    """Lines that one location adds to the virtual host."""
 
     rules: list[Directive]
     sections: list[Node]
@@ -43,7 +44,7 @@ class _Lines:
 def locations_lines(
     spec: SiteSpec, web_server: WebServerSpec, source: ServerBlock, everywhere: tuple[Header, ...], at: str
 ) -> list[Node]:
-    """Lines of all locations. `everywhere`: headers of the virtual host."""
+    """Return the lines of all locations of a server block. `everywhere`: headers of the virtual host."""
     one = _block(Scope(spec, web_server, everywhere, server_name(spec, source)), source, at)
     lines = [_of_place(one, place) for place in one.chosen]
     sections = [node for item in lines for node in item.sections]
@@ -66,7 +67,7 @@ def _block(scope: Scope, source: ServerBlock, at: str) -> _Block:
 
 
 def _of_place(one: _Block, place: Place) -> _Lines:
-    """Rules and section of one location."""
+    """Return the rules and the section of one location."""
     condition, root = one.chosen[place], one.source.root
     words, flag = rewriting.interpolator(place, one.scope.name), rewriting.raw_uri_flag(one.scope.web_server)
     rewritten = Rewritten(place, condition, root, words, flag, one.fallbacks[place], encodes=one.encodes, anew=True)
@@ -83,7 +84,7 @@ def _of_place(one: _Block, place: Place) -> _Lines:
 
 
 def _with_rules_of_block(one: _Block, rules: list[Directive]) -> list[Directive]:
-    """The locations' rules after the server block's: its rewrites, redirects and limits."""
+    """Return the server block's rules (its rewrites, redirects and limits), followed by the locations' rules."""
     aside = [*rewriting.beside_alias(one.chosen), *cache.path_rules(one.source)]
     if rewrites.are_used(one.source):
         return [*_moved(one), *aside, *rules]
@@ -92,7 +93,7 @@ def _with_rules_of_block(one: _Block, rules: list[Directive]) -> list[Directive]
 
 
 def _with_first_rules(one: _Block, rules: list[Directive]) -> list[Directive]:
-    """The rules, preceded by those for challenges, line breaks, and maintenance."""
+    """Return the rules, preceded by those for challenges, line breaks, and maintenance."""
     spec, source = one.scope.spec, one.source
     rules = [*_maintenance_rules(spec), *rules]
     first = rewriting.challenges_first(spec) if rules else []
@@ -101,14 +102,14 @@ def _with_first_rules(one: _Block, rules: list[Directive]) -> list[Directive]:
 
 
 def server_name(spec: SiteSpec, source: ServerBlock) -> str:
-    """The first exact name; without one, a reserved name that no client can request (RFC 2606)."""
+    """Return the first exact name; without one, a reserved name that no client can request (RFC 2606)."""
     # A ServerName with brackets is a syntax error.
     exact = [name for name in source.names if names.kind(name) == "exact" and not names.is_ipv6(name)]
     return exact[0] if exact else f"{spec.name}.invalid"
 
 
 def _maintenance_rules(spec: SiteSpec) -> list[Directive]:
-    """Rules that send every request to the page, unless it comes from an allowed address."""
+    """Return rules that send every request to the maintenance page, unless it comes from an allowed address."""
     if spec.maintenance is None:
         return []
     allowed = [checks.source(item, "/maintenance/allowed") for item in spec.maintenance.allowed]
@@ -117,9 +118,9 @@ def _maintenance_rules(spec: SiteSpec) -> list[Directive]:
 
 
 def _moved(one: _Block) -> list[Directive]:
-    """Rules of the site's rewrites, with the redirects and limits that come before those of locations.
+    """Return the rules of the site's rewrites, with the redirects and limits that come before those of locations.
 
-    Rewrites leave pages for errors alone, which httpd requests internally, and paths that rules have requested.
+    Error pages that httpd requests internally, and paths that rules have requested, are not rewritten.
     """
     spec, source, chosen, at = one.scope.spec, one.source, one.chosen, one.at
 
@@ -152,7 +153,10 @@ def _general(
     dialect: rewrites.Dialect,
     who: str,
 ) -> list[Directive]:
-    """Rules that request the new path internally, so that its location is chosen as in nginx. `who`: with reasons."""
+    """Return rules that request the new path internally, so that its location is chosen as in nginx.
+
+    `who` names the owners of the rewrites, and why one rule each is not enough, for a comment.
+    """
     lines = rewrites.rules(source, chosen, slashes, at, dialect)
     comment = f"One rule each is not enough for rewrites of {who}".replace("\n", " ")
     return [replace(lines[0], comment=comment), *lines[1:], *rewrites.ends()]

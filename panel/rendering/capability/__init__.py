@@ -1,4 +1,4 @@
-"""Capability table: the behavior of each engine for each field of a SiteSpec."""
+"""Table of the engines' capabilities: the behavior of each engine for each field of a SiteSpec."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Severity = Literal["not_offered", "different"]
 
 @dataclass(frozen=True)
 class Context:
-    """Surroundings of a value: its owner, the server block (if any), the site, and the web server."""
+    """Surroundings of a value in a SiteSpec: its owner, the server block (if any), the site, and the web server."""
 
     owner: Any
     block: ServerBlock | None
@@ -23,7 +23,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One difference from nginx's meaning of a field, and the condition for it."""
+    """One difference from nginx's meaning of a field, and the condition under which it applies."""
 
     severity: Severity
     what: str
@@ -42,7 +42,10 @@ def differs(what: str, nearest: str, when: Callable[[Context], bool] = lambda co
 def protocols(
     reasons: Mapping[str, str], when: Callable[[Context], bool] = lambda context: True
 ) -> tuple[Verdict, ...]:
-    """Verdicts on protocols of upstreams for which the engine refuses a site; `reasons` by protocol."""
+    """Return verdicts on the upstream protocols for which the engine refuses a site.
+
+    `reasons` maps protocols to reasons.
+    """
 
     def uses(name: str) -> Callable[[Context], bool]:
         return lambda context: (

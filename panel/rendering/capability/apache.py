@@ -1,4 +1,4 @@
-"""Differences of Apache httpd from nginx."""
+"""Differences of Apache httpd from nginx, by field of the SiteSpec."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from panel.rendering.spec import Location
 
 
 def _passes_answers(context: Context) -> bool:
-    """Return whether responses of applications, with their own headers, pass through."""
+    """Return whether the server block passes responses of applications through, with their own headers."""
     owners = context.block.locations if context.block else ()
     return any(location.handler in ("php", "proxy") for location in owners)
 
 
 def _same_upstream(context: Context) -> list[Location]:
-    """Proxying locations that share a server with this location; Apache has one worker per server."""
+    """Return the proxying locations that share a server with this location; Apache has one worker per server."""
     found = [item for block in context.spec.blocks for item in block.locations if item.handler == "proxy"]
     servers = {item.name: {server.address for server in item.servers} for item in context.spec.upstreams}
     own = servers.get(context.owner.upstream, set())
@@ -54,8 +54,9 @@ def _refuses_an_index(context: Context) -> bool:
 
 
 def _skips_access(context: Context) -> bool:
-    """Return whether access control is skipped; a missing path is the exception, because its 404 follows access
-    control.
+    """Return whether try_files skips the location's access control.
+
+    A missing path is the exception, because its 404 follows access control.
     """
     source = context.owner
     natural = source.try_files in (("$uri", "$uri/", "=404"), ("$uri/", "$uri", "=404"))
@@ -68,7 +69,7 @@ def _runs_other_files(context: Context) -> bool:
 
 
 def _decoded_in_query(target: str) -> bool:
-    """Return whether the query contains decoded text: the path or a part of the path."""
+    """Return whether the query of a redirect or fallback contains decoded text: the path or a part of the path."""
     _, found, query = target.partition("?")
     return bool(found) and bool(re.search(r"\$(?:uri|\{uri\}|\d)", query))
 

@@ -1,4 +1,4 @@
-"""Limits of nginx itself, or of some of its versions."""
+"""Limits of nginx itself, or of some of its versions, and of gallop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Differences of OpenLiteSpeed from nginx."""
+"""Differences of OpenLiteSpeed from nginx, by field of the SiteSpec."""
 
 from __future__ import annotations
 

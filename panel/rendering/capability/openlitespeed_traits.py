@@ -16,7 +16,7 @@ from panel.rendering.spec import Location, ServerBlock
 
 
 def has_only_www(context: Context) -> bool:
-    """Return whether a server block has www.NAME without NAME."""
+    """Return whether a server block has the name www.NAME without NAME."""
     blocks = context.spec.blocks
     return any(name.startswith("www.") and name[4:] not in block.names for block in blocks for name in block.names)
 
@@ -32,14 +32,14 @@ def runs_everywhere(context: Context) -> bool:
 
 
 def redirects_first(context: Context) -> bool:
-    """Return whether the server redirects to some folders of the location before access control."""
+    """Return whether OpenLiteSpeed redirects to some folders of the location before access control."""
     block = context.block
     ruled_all = block is not None and asides.has_own(context.owner, block) and not are_used(block)
     return context.owner.handler == "static" and not (ruled_all and block and formats.origin(block))
 
 
 def of_indexes(context: Context) -> list[Location]:
-    """Locations of index files that folders of other locations show with their own settings."""
+    """Return the locations of index files that folders of other locations show with their own settings."""
     if context.block is None:
         return []
     try:
@@ -93,7 +93,9 @@ def ends_in_status(owner: Location | ServerBlock) -> bool:
 
 
 def is_by_rule(location: Location, inside: ServerBlock | None) -> bool:
-    """Return whether a rule of the virtual host handles all or some requests before a context is chosen."""
+    """Return whether a rule of the virtual host handles the location's requests, or some, before a context
+    is chosen.
+    """
     if any(redirects(item) for item in location.rewrites) or ends_in_status(location):
         return True
     if inside is not None and ruled.is_here(location, inside):
@@ -120,7 +122,7 @@ def leads_to_itself(context: Context) -> bool:
 
 
 def is_of_request(context: Context) -> bool:
-    """Return whether the header is sent to an upstream."""
+    """Return whether the header is a request header for an upstream."""
     places = context.block.locations if context.block else ()
     return any(header is context.owner for place in places for header in place.request_headers)
 

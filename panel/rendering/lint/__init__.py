@@ -1,4 +1,4 @@
-"""Known mistakes that a server accepts: the problem, the reason, and the fix. Pure.
+"""Find known mistakes that a server accepts: the problem, the reason, and the fix. Pure.
 
 `findings` checks a frozen site. A finding's `apply_fix` changes the site's definition (websites.services.site_define),
 in which blocks and locations have the same indexes.
@@ -16,7 +16,7 @@ __all__ = ["Finding", "Socket", "findings"]
 
 
 def findings(spec: SiteSpec, web_server: WebServerSpec, defaults: Collection[Socket] = ()) -> list[Finding]:
-    """Findings in order of their places.
+    """Return the findings of a site in order of their places.
 
     `defaults`: (address, port) pairs for which other sites of the web server are the default server.
     """

@@ -1,4 +1,4 @@
-"""Access control: rules that admit everybody, or that are never evaluated, on every server."""
+"""Find access rules that admit everybody, or that no server evaluates."""
 
 from __future__ import annotations
 

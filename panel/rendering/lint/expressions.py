@@ -1,4 +1,4 @@
-"""Regular expressions that match more than intended, or take exponential time."""
+"""Find regular expressions that match more than intended, or take exponential time."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _any(items: Iterable[tuple[Any, Any]]) -> bool:
 
 
 def _inside(value: Any) -> Iterator[Any]:
-    """Nested expressions within one part of an expression."""
+    """Yield the nested expressions within one part of a parsed expression."""
     if isinstance(value, _parser.SubPattern):
         yield value
     elif isinstance(value, (list, tuple)):

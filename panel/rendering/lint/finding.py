@@ -1,4 +1,4 @@
-"""One finding, and the functions that apply its fix to a definition."""
+"""Finding of a known mistake, and the functions that apply its fix to a definition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Fix = Callable[[dict[str, Any]], None]
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding.
+    """One known mistake in a site.
 
     `where` is the place in the definition (blocks/0/locations/2). `fix` describes the change to the definition; it is
     empty if a person has to decide.
@@ -28,7 +28,7 @@ class Finding:
 
 
 def part(definition: dict[str, Any], where: str) -> dict[str, Any]:
-    """The server block or location of a definition at `where`, for example `blocks/0/locations/2`."""
+    """Return the server block or location of a definition at `where`, for example `blocks/0/locations/2`."""
     words = where.split("/")
     found: Any = definition
     for word in words:
@@ -38,7 +38,7 @@ def part(definition: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def setting(where: str, **members: Any) -> Fix:
-    """A fix that sets these fields of the part at `where`."""
+    """Return a fix that sets these fields of the part at `where`."""
 
     def fix(definition: dict[str, object]) -> None:
         part(definition, where).update(members)

@@ -1,4 +1,7 @@
-"""Mistakes in the site's fields. They are the same on every server, because every server behaves like nginx."""
+"""Find mistakes in the site's fields.
+
+They are the same on every server, because every server behaves like nginx.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +90,9 @@ def _alias(location: Location, where: str) -> Iterator[Finding]:
 
 
 def _no_index(try_files: tuple[str, ...], index: tuple[str, ...], where: str) -> Iterator[Finding]:
-    """Find folders without an index. A fallback page also handles folders; a fallback status does not."""
+    """Find locations in which try_files ignores folders. A fallback page also handles folders; a fallback status does
+    not.
+    """
     if "$uri" not in try_files or "$uri/" in try_files or not try_files[-1].startswith("="):
         return
     items = list(try_files)
@@ -155,7 +160,7 @@ def _grpc_without_http2(block: ServerBlock, location: Location, where: str) -> I
 
 
 def _cache_key(location: Location, where: str) -> Iterator[Finding]:
-    """Find a custom cache key that does not distinguish path, query and host."""
+    """Find a custom cache key that does not distinguish paths or hosts."""
     key = location.cache.key if location.cache else ""
     if not key:
         return
@@ -185,8 +190,10 @@ def _names(value: str) -> list[str]:
 
 
 def to_own_name(block: ServerBlock, value: str) -> tuple[str, str, str] | None:
-    """A redirect that follows the visitor's Host header: the variable, one of the block's own names ("" if it has
-    none), and the redirect rewritten to that name.
+    """Return how a redirect follows the visitor's Host header; None if it does not.
+
+    The result is the variable, one of the block's own names ("" if it has none), and the redirect rewritten to that
+    name.
     """
     match = re.match(r"(?:https?:|\$scheme:)?//\$\{?(http_host|host)\b\}?", value)
     if match is None or not _answers_any(block):
@@ -246,19 +253,21 @@ def _split_headers(headers: tuple[Header, ...], pattern: str, where: str) -> Ite
 
 
 def _breaks(value: str, pattern: str) -> bool:
-    """Return whether `value` can contain a line break that was percent-encoded in the address."""
+    """Return whether `value` can contain a line break that was percent-encoded in the request's path."""
     named = _names(value)
     captured = any(name.isdigit() or name in variables.captures_of(pattern) for name in named)
     return decoded(value) or bool(captured and _CAN_BREAK.search(pattern))
 
 
 def decoded(value: str) -> bool:
-    """Return whether the value uses the decoded address. A redirect encodes captures of a rewrite again."""
+    """Return whether the value uses the decoded path. Captures do not count, because a redirect encodes them again."""
     return any(name in DECODED for name in _names(value))
 
 
 def encoded(value: str) -> str:
-    """The value with `$request_uri`, which is the raw address with its query; variables for the query are removed."""
+    """Return the value with `$request_uri` for `$uri` and a query after it: the path and query as the
+    visitor sent them.
+    """
     return re.sub(
         r"\$\{?(?:document_)?uri\}?(?![a-z_])(?:\$is_args\$(?:args|query_string)|\?\$args)?", "$request_uri", value
     )

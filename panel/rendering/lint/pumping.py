@@ -36,7 +36,7 @@ _USUAL = "a/0-.xZ_ "  # tried if a class excludes characters
 
 @lru_cache(maxsize=512)
 def slow_text(pattern: str) -> str:
-    """Beginning of a text for which `pattern` is too slow; "" if none was found."""
+    """Return the beginning of a text for which `pattern` is too slow; "" if none was found."""
     try:
         tree = _parser.parse(re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", pattern))
         expression = pcre.compiled(pattern)
@@ -55,7 +55,7 @@ def slow_text(pattern: str) -> str:
 
 
 def _repeated(items: list[tuple[Any, Any]], before: str) -> Iterator[tuple[str, str]]:
-    """Samples of each part with unlimited repetition, with a text that leads to it."""
+    """Yield (text that leads to a part, sample of the part) for each part with unlimited repetition."""
     for number, (kind, value) in enumerate(items):
         if kind in _REPEATS and value[1] is _constants.MAXREPEAT:
             body = list(value[2])
@@ -77,7 +77,7 @@ def _bodies(kind: Any, value: Any) -> list[list[tuple[Any, Any]]]:
 
 
 def _samples(items: list[tuple[Any, Any]]) -> list[str]:
-    """Texts that match the parts in sequence; at least one, perhaps empty."""
+    """Return texts that match the parts in sequence; at least one, perhaps empty."""
     found = [""]
     for kind, value in items:
         found = [text + more for text in found for more in _of_part(kind, value)][:_SAMPLES]

@@ -1,4 +1,4 @@
-"""Mistakes in raw directives, parsed by the grammar of their server."""
+"""Find mistakes in raw directives, parsed by the grammar of their server."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _all(items: Iterable[Read]) -> Iterator[Read]:
 
 
 def _without(text: str, gone: Iterable[Read], engine: str) -> str | None:
-    """The text without the lines of these directives; None if other directives share those lines."""
+    """Return the text without the lines of the directives `gone`; None if other directives share those lines."""
     own = list(gone)
     lines = {number for item in own for number in range(item.line, max(item.line, item.end) + 1)}
     inside = {id(child) for item in own for child in _all((item,))}
@@ -133,7 +133,10 @@ def _weak(item: Read, engine: str) -> str:
 
 
 def _apache_protocols(values: list[str]) -> str:
-    """Protocols enabled by SSLProtocol: `all` is every protocol, `-x` removes one, `+x` or `x` adds one."""
+    """Return the weak protocols that SSLProtocol enables.
+
+    `all` is every protocol, `-x` removes one, `+x` or `x` adds one.
+    """
     allowed: set[str] = set()
     for value in values:
         names = {"tlsv1", "tlsv1.1", "sslv3"} if value.lstrip("+-") == "all" else {value.lstrip("+-")}
@@ -226,7 +229,7 @@ def _if(location: Location, where: str, engine: str) -> Iterator[Finding]:
 
 
 def _fallback(item: Read) -> str:
-    """Fallback of `if (!-e $request_filename) { rewrite . /index.php last; }`."""
+    """Return the fallback of `if (!-e $request_filename) { rewrite . /index.php last; }`; "" for any other `if`."""
     test = " ".join(item.args).strip("()").split()
     if test not in (["!-e", "$request_filename"], ["!-f", "$request_filename"]) or len(item.body or ()) != 1:
         return ""

@@ -1,4 +1,4 @@
-"""Protection that does not protect, and locations that never win: found with addresses made from the patterns. Pure."""
+"""Find locations that no request reaches, and protection that another location bypasses, with sample paths. Pure."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def _of_place(place: Place, found: Locations, where: str) -> Iterator[Finding]:
 
 
 def _addresses(place: Place, found: Locations) -> list[str]:
-    """Addresses that the location's pattern matches, and for a prefix those that a regular expression takes from it."""
+    """Return sample paths of a location: those that its pattern matches, and for a prefix also some of regular
+    expressions.
+    """
     made = list(candidates(place, found))
     if place.is_prefix:
         folder = place.pattern.rstrip("/")
@@ -71,7 +73,7 @@ def _addresses(place: Place, found: Locations) -> list[str]:
 
 
 def _protection(location: Location) -> str:
-    """The protection in words, or ""."""
+    """Return the protection of a location in words; "" if there is none."""
     if location.handler == "deny":
         return "The deny"
     if location.basic_auth:
@@ -80,7 +82,7 @@ def _protection(location: Location) -> str:
 
 
 def _is_weaker(mine: Location, other: Location) -> bool:
-    """Return true if `other` lets visitors in that `mine` keeps out."""
+    """Return whether the location `other` may admit visitors that the location `mine` denies."""
     if other.handler in ("deny", "return"):
         return False
     if mine.handler == "deny":

@@ -1,4 +1,4 @@
-"""Mistakes in redirects by rewrite: the visitor controls the target or can split the response."""
+"""Find mistakes in redirects by rewrite: the visitor controls the target or can split the response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes that show when the web server starts: it does not start, and every site of it is away."""
+"""Find mistakes that show when a web server starts: it does not start, and all of its sites are down."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def of_site(spec: SiteSpec, web_server: WebServerSpec) -> Iterator[Finding]:
 
 
 def name_at_start(where: str, name: str, engine: str) -> Finding:
-    """The finding for a name that nginx or gallop (`engine`) resolves when it starts."""
+    """Return the finding for a name that nginx or gallop (`engine`) resolves when it starts."""
     server = "gallop" if engine == "native" else "nginx"
     return Finding(
         "name-at-start",
@@ -41,7 +41,7 @@ def name_at_start(where: str, name: str, engine: str) -> Finding:
 
 
 def of_block(block: ServerBlock, where: str) -> Iterator[Finding]:
-    """Find ports with TLS of a server block that has no certificate."""
+    """Find a server block with TLS ports and no certificate."""
     ports = sorted({listen.port for listen in block.listens if listen.tls})
     if ports and block.tls is None:
         named = ", ".join(str(port) for port in ports)

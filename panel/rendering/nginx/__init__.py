@@ -1,4 +1,4 @@
-"""nginx and gallop, which reads nginx's syntax. The files of each site are independent; no files are shared."""
+"""Render sites for nginx, and for gallop, which reads nginx's syntax. Each site has its own files; none are shared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Response caching of a location in nginx's directives.
+"""Render response caching of a location in nginx's directives.
 
 Each site has its own zone for each kind of backend, so its size and its purging affect no other site.
 """
@@ -39,7 +39,7 @@ def cached(scope: Scope, place: Place) -> list[Node]:
 
 
 def _zone(scope: Scope, kind: str) -> str:
-    """Name of the zone, which is declared once in the site's file."""
+    """Return the name of the site's zone for a kind of backend, and declare the zone once in the site's file."""
     name = scope.name(kind)
     if name not in scope.caches:
         folder = no_variables(caching.folder(scope.spec.name, scope.web_server, kind), "/cache_dir")
@@ -56,8 +56,10 @@ def _zone(scope: Scope, kind: str) -> str:
 
 
 def _key(scope: Scope, place: Place, found: Cache, kind: str) -> str:
-    """Cache key. nginx turns HEAD into GET for HTTP upstreams only. For others the key has the method, so that the
-    empty response to HEAD is never sent for GET.
+    """Return the cache key of a location.
+
+    nginx turns HEAD into GET for HTTP upstreams only. For other backends the key has the method, so that the empty
+    response to HEAD is never sent for GET.
     """
     field = f"{place.pointer}/cache/key"
     own = scope.dollars.complex(found.key, field, handlers.captures(place.location)) if found.key else _KEY

@@ -1,4 +1,4 @@
-"""Directives that keep paths built by a site inside its folder (see rendering.confinement).
+"""Render directives that keep paths built by a site inside its folder (see rendering.confinement).
 
 Only paths that the analysis cannot prove are checked at request time: the value is assembled as in the directive, and
 403 is sent if it contains `..`.
@@ -16,7 +16,7 @@ from panel.rendering.tree import Directive, Node, block, directive
 
 
 def line_breaks(source: ServerBlock) -> list[Node]:
-    """Reject line breaks, before which `.*` and `$` stop: a capture might end in `..`."""
+    """Return a directive that rejects line breaks, before which `.*` and `$` stop: a capture might end in `..`."""
     if not confinement.refuses_line_breaks(source):
         return []
     comment = "Captures end at a line break, so no path may hold one"
@@ -24,13 +24,13 @@ def line_breaks(source: ServerBlock) -> list[Node]:
 
 
 def folders(scope: Scope, source: ServerBlock, at: str) -> list[Node]:
-    """The directive with which gallop opens only files below the site's folders, even through symbolic links."""
+    """Return the directive with which gallop opens only files below the site's folders, even through symbolic links."""
     found = confinement.folders(source) if scope.dialect.confine_files else ()
     return [directive("confine_files", *(no_variables(folder, f"{at}/root") for folder in found))] if found else []
 
 
 def before_rewrite(scope: Scope, item: Rewrite, at: str) -> list[Node]:
-    """Check of the path that this rewrite builds."""
+    """Return a check of the path that the rewrite builds; none if the path cannot leave the folder."""
     if confinement.of_rewrite(item) is not Verdict.MAY_CLIMB:
         return []
     name, known = _variable(scope, "rewrite", at), variables.captures_of(item.pattern)
@@ -41,7 +41,7 @@ def before_rewrite(scope: Scope, item: Rewrite, at: str) -> list[Node]:
 
 
 def try_files(scope: Scope, items: tuple[str, ...], at: str, place: Place) -> list[Node]:
-    """The directive, after a check of each item that may leave the folder.
+    """Return the try_files directive, after a check of each item that may leave the folder.
 
     Such an item is assembled once, so the tested path is the path that is used.
     """
@@ -79,7 +79,10 @@ def _variable(scope: Scope, kind: str, at: str) -> str:
 
 
 def _stepping_up(scope: Scope, name: str) -> Directive:
-    """A map that detects a `..` segment; a failing regular expression in `if` would clear the location's captures."""
+    """Return a check that sends 403 if the variable `name` contains a `..` segment.
+
+    It uses a map, because a failing regular expression in `if` would clear the location's captures.
+    """
     body = [directive("volatile"), directive("default", 0), directive(f"~{confinement.CLIMBS}", 1)]
     scope.maps.append(block("map", f"${name}", f"${name}_up", body=body))
     return block("if", f"(${name}_up)", body=[directive("return", 403)], gap=False)

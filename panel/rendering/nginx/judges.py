@@ -22,14 +22,14 @@ def _none(args: Args, _where: Where) -> str:
 
 
 def _location(args: Args, where: Where) -> str:
-    """Check `[= | ~ | ~* | ^~] pattern` or `@name`."""
+    """Check the arguments of `location`: `[= | ~ | ~* | ^~] pattern` or `@name`."""
     if args[:1] in (("~",), ("~*",)) and len(args) == 2:
         return regex(args[1], where)
     return "" if 1 <= len(args) <= 2 else "takes a pattern"
 
 
 def _try_files(args: Args, _where: Where) -> str:
-    """Check try_files: the original path is safe; everything else must be constant."""
+    """Check try_files: an item may begin with the original path; everything else must be constant."""
     if len(args) < 2:
         return "needs at least a file and a fallback"
     for value in args:
@@ -72,7 +72,9 @@ def _return(args: Args, _where: Where) -> str:
 
 
 def _rewrite(args: Args, where: Where) -> str:
-    """Check a rewrite: a redirect may have any target; a path of this site may hold only captures of whole segments."""
+    """Check a rewrite: a redirect may have any target; a path of this site may only contain captures of
+    whole segments.
+    """
     if not 2 <= len(args) <= 3 or (args[2:] and args[2] not in ("last", "break", "redirect", "permanent")):
         return "takes a regular expression, a replacement and last, break, redirect or permanent"
     if message := regex(args[0], where):
@@ -94,7 +96,7 @@ def _access_log(args: Args, where: Where) -> str:
 
 
 def _log(value: str, where: Where) -> str:
-    """Check a log file. Other targets (syslog:, memory:, stderr) would be invisible to the panel."""
+    """Check the path of a log file. Other targets (syslog:, memory:, stderr) would be invisible to the panel."""
     if value.startswith(("syslog:", "memory:")) or value == "stderr":
         return f"“{value}” is not a file; enter the path of a log file and let the host's syslog read that file"
     return KINDS["path"](value, where)
@@ -120,7 +122,7 @@ def _zone(value: str, _where: Where) -> str:
 
 
 def _conf_command(args: Args, where: Where) -> str:
-    """Check OpenSSL commands: only those that name no file."""
+    """Check the arguments of ssl_conf_command: only OpenSSL commands that name no file are allowed."""
     if len(args) != 2 or args[0].lower() not in _CONF_COMMANDS:
         return f"takes one of {', '.join(sorted(_CONF_COMMANDS))} and its value"
     return KINDS["ciphers"](args[1], where)

@@ -1,4 +1,4 @@
-"""One location in nginx's directives."""
+"""Render one location in nginx's directives."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def gzip(setting: str) -> list[Node]:
 
 
 def brotli(scope: Scope, setting: str, types: Sequence[str] = ()) -> list[Node]:
-    """Brotli directives; none if the module is not known to be loaded, which capabilities reports."""
+    """Return Brotli directives; none if the module is not known to be loaded, which capabilities reports."""
     if not (setting and scope.dialect.brotli):
         return []
     scope.brotli = setting == "on"
@@ -61,8 +61,9 @@ def brotli(scope: Scope, setting: str, types: Sequence[str] = ()) -> list[Node]:
 
 
 def add_headers(scope: Scope, everywhere: tuple[Header, ...], at: str, source: Location | None = None) -> list[Node]:
-    """Headers of a location. In nginx a location with its own headers inherits none, so the block's headers are
-    repeated.
+    """Return the response headers of a location.
+
+    In nginx a location with its own headers inherits none, so the block's headers are repeated.
     """
     lines: list[Node] = []
     known = scope.own_variables | (handlers.captures(source) if source else frozenset())
@@ -81,7 +82,7 @@ def _tells_cache(source: Location) -> bool:
 
 
 def rewrites(scope: Scope, items: tuple[Rewrite, ...], at: str, *, checked: tuple[Rewrite, ...]) -> list[Node]:
-    """Rewrite directives; `checked`: rewrites whose result may name a file."""
+    """Return rewrite directives. `checked`: rewrites whose result may name a file, which may need a check."""
     lines: list[Node] = []
     for number, item in enumerate(items):
         rewriting.check(item, f"{at}/{number}")
@@ -189,7 +190,7 @@ def _php(scope: Scope, place: Place) -> list[Node]:
 
 
 def _header_params(module: str, scope: Scope, source: Location, at: str) -> list[Node]:
-    """The location's request headers as CGI variables (RFC 3875 section 4.1.18)."""
+    """Return the location's request headers as CGI variables (RFC 3875 section 4.1.18)."""
     check_headers(source.request_headers, f"{at}/request_headers")
     lines: list[Node] = []
     for n, header in enumerate(source.request_headers):
@@ -252,7 +253,7 @@ def _http(scope: Scope, place: Place) -> list[Node]:
 
 
 def _request_headers(scope: Scope, source: Location, at: str) -> dict[str, str]:
-    """Name -> value of all headers for an HTTP upstream."""
+    """Return name -> value of all headers for an HTTP upstream."""
     headers = {**FORWARDED_HEADERS, "Connection": ""}  # empty: keeps the upstream connection alive
     if source.websocket:
         scope.websocket = True
@@ -261,7 +262,7 @@ def _request_headers(scope: Scope, source: Location, at: str) -> dict[str, str]:
 
 
 def _own_headers(scope: Scope, source: Location, at: str, usual: dict[str, str]) -> dict[str, str]:
-    """The `usual` headers, replaced by the location's own."""
+    """Return the `usual` headers, replaced by the location's own."""
     headers = dict(usual)
     check_headers(source.request_headers, f"{at}/request_headers")
     for number, header in enumerate(source.request_headers):

@@ -1,4 +1,4 @@
-"""Main configuration of nginx and gallop, for web servers whose main file the panel manages."""
+"""Render the main configuration of nginx or gallop, for web servers whose main file the panel manages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ FILE_NAMES = {"nginx": "nginx.conf", "native": "gallop.conf"}
 
 
 def status_socket(pid_file: str) -> str:
-    """Private socket on which gallop publishes its counters, next to its pid file; "" if the path is too long."""
+    """Return the path of the private socket on which gallop publishes its counters, next to its pid file.
+
+    "" if the path would be too long for a socket.
+    """
     place = PurePosixPath(pid_file)
     path = str(place.with_name(f"{place.stem}-status.sock"))
     return path if len(path.encode()) <= LONGEST_SOCKET else ""

@@ -1,7 +1,7 @@
-"""A distribution's nginx.conf under the panel's management.
+"""Merge the panel's settings into a distribution's nginx.conf, so that the panel manages the file.
 
-Everything that its packages need is kept (user, modules, includes, log formats, maps, its own server); the panel's
-settings replace the existing ones.
+Everything that the distribution's packages need is kept (user, modules, includes, log formats, maps, its own server);
+the panel's settings replace the existing ones.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CONNECTIONS = 4096
 
 @dataclass(frozen=True)
 class Managed:
-    """The merged file. `lost` lists replaced directives of the original, as (line, directive, panel's directive)."""
+    """Merged nginx.conf. `lost` lists replaced directives of the original, as (line, directive, panel's directive)."""
 
     text: str
     lost: tuple[tuple[int, str, str], ...]
@@ -64,7 +64,7 @@ def _http() -> list[Directive]:
 
 
 def _merged(own: Iterable[Read], ours: Sequence[Directive], lost: list[tuple[int, str, str]]) -> list[Node]:
-    """Merge with the panel's directives first, because the original's includes and sites follow them."""
+    """Merge a block's directives with the panel's, which come first: the original's includes and sites follow them."""
     named = {item.name: item for item in ours}
     kept: list[Node] = []
     for node in own:

@@ -1,4 +1,7 @@
-"""Allow-list of raw nginx and gallop directives. Source: https://nginx.org/en/docs/dirindex.html."""
+"""Allow-list of raw directives for nginx and gallop.
+
+Source: https://nginx.org/en/docs/dirindex.html.
+"""
 
 from __future__ import annotations
 

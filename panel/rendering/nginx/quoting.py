@@ -22,7 +22,7 @@ _BARE_TROUBLE = re.compile(r"\\(?=[\"'\\trn;{]|\Z)")
 
 
 def word(value: str) -> str:
-    """One word, unquoted if nginx reads it unchanged, otherwise in double quotes."""
+    """Return one word of nginx's configuration: unquoted if nginx reads it unchanged, otherwise in double quotes."""
     if _BARE.match(value) and not _BARE_TROUBLE.search(value):
         return value
     quoted = _ESCAPED.sub(lambda found: "\\" + found[0], value)
@@ -41,16 +41,16 @@ def bounded(value: str, field: str) -> str:
 
 
 def no_variables(value: str, field: str) -> str:
-    """A value for directives that expand variables where the site means plain text: file names."""
+    """Return a file name for a directive that would expand variables; raise NotExpressible if the name contains `$`."""
     if "$" in value:
         raise NotExpressible(field, "nginx would expand $ as a variable here; use a name without $")
     return bounded(value, field)
 
 
 class Dollars:
-    """Literal `$` signs. Values with variables have no escape for `$`, so a variable holds one.
+    """Writer of values for directives that expand variables, in which a literal `$` needs a variable of its own.
 
-    `geo` reads its values literally; `used` tells whether the site needs the block.
+    `geo` reads its values literally, so it can define that variable; `used` tells whether the site needs the block.
     """
 
     def __init__(self, site: str) -> None:
@@ -58,14 +58,14 @@ class Dollars:
         self.used = False
 
     def literal(self, value: str, field: str) -> str:
-        """`value` as a complex value that evaluates to exactly `value`."""
+        """Return an nginx value that evaluates to exactly `value`."""
         if "$" in value:
             self.used = True
             value = value.replace("$", "${" + self.variable + "}")
         return bounded(value, field)
 
     def complex(self, value: str, field: str, captures: frozenset[str] = frozenset()) -> str:
-        """A SiteSpec value with variables, in nginx's notation."""
+        """Return a SiteSpec value with variables in nginx's notation."""
         parts = variables.parse(value, field, captures=captures)
         spelled = []
         for number, part in enumerate(parts):
@@ -87,7 +87,7 @@ LONGEST_VARIABLE = 43
 
 
 def variable(site: str, name: str) -> str:
-    """Name of a variable of this site; long site names are shortened, because nginx limits the length."""
+    """Return the full name of a site's variable; long site names are shortened, because nginx limits the length."""
     found = f"{prefix(site)}_{name}"
     if len(found) <= LONGEST_VARIABLE:
         return found
@@ -95,5 +95,5 @@ def variable(site: str, name: str) -> str:
 
 
 def prefix(site: str) -> str:
-    """Prefix of this site's zones and variables; site names contain no `_`, so prefixes are unique."""
+    """Return the prefix of a site's zones and variables; site names contain no `_`, so prefixes are unique."""
     return "paddock_" + site.replace("-", "_")

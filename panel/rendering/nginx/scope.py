@@ -1,4 +1,4 @@
-"""State that the blocks of one site share while nginx configuration is rendered."""
+"""State that the server blocks of one site share while their nginx configuration is rendered."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from panel.rendering.tree import Directive, block, directive
 
 @dataclass(frozen=True)
 class Dialect:
-    """Syntax that depends on the version of nginx."""
+    """Syntax that depends on the version and modules of nginx or gallop."""
 
     http2_directive: bool  # `http2 on;` since 1.25.1; earlier a parameter of `listen`
     http3: bool  # since 1.25.0, if the module is built in
@@ -58,16 +58,16 @@ class Scope:
         return variable(self.spec.name, name)
 
     def name(self, name: str) -> str:
-        """Name of a zone or log format, which is not a variable."""
+        """Return the full name of a zone or log format of the site; variables have `variable`."""
         return f"{prefix(self.spec.name)}_{name}"
 
     def zone(self, kind: str, at: str) -> str:
-        """Shared memory zone of one location; `at` is the location's pointer."""
+        """Return the name of the shared memory zone of one location; `at` is the location's JSON pointer."""
         numbers = "_".join(part for part in at.split("/") if part.isdigit())
         return self.name(f"{kind}_{numbers}")
 
     def shared(self) -> list[Directive]:
-        """Directives at http level that the site's blocks need."""
+        """Return the directives at http level that the site's blocks need."""
         found: list[Directive] = []
         if self.dollars.used:
             dollar = directive("default", "$")
@@ -78,7 +78,10 @@ class Scope:
         return [*found, *self.formats.values(), *self.maps, *self.zones, *self.caches.values()]
 
     def log_format(self, chosen: str, field: str) -> list[str]:
-        """Name of the site's own log format, as the last word of access_log; empty for nginx's default."""
+        """Return the name of the site's own log format, as the last word of access_log; [] for nginx's default.
+
+        The format is declared at http level (`shared`).
+        """
         if not logformats.check(chosen, field):
             return []
         name = self.name(f"log_{chosen}")
@@ -87,7 +90,7 @@ class Scope:
         return [name]
 
     def only_encrypted(self, name: str, value: str) -> str:
-        """A variable that holds `value` on TLS connections and is empty otherwise."""
+        """Return a variable that contains `value` on TLS connections and is empty otherwise."""
         variable = self.variable(name)
         self.own_variables |= {variable}
         self.maps.append(block("map", "$https", f"${variable}", body=[directive("on", value)]))

@@ -1,4 +1,4 @@
-"""One site as nginx server blocks, with its own zones, maps and upstreams."""
+"""Render one site as nginx server blocks, with its own zones, maps and upstreams."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _upstream(scope: Scope, upstream: Upstream, at: str) -> Node:
 
 
 def _servers(scope: Scope, server_block: ServerBlock, at: str) -> list[Node]:
-    """One server, or two if plain listens only redirect to TLS."""
+    """Return one server, or two if listens without TLS only redirect to HTTPS."""
     if not server_block.listens:
         raise NotExpressible(f"{at}/listens", "has no port; add one")
     secure = tuple(listen for listen in server_block.listens if listen.tls)
@@ -116,9 +116,9 @@ def _server(scope: Scope, source: ServerBlock, at: str) -> Node:
 
 
 def _maintenance(scope: Scope, at: str) -> list[Node]:
-    """The maintenance page, decided before anything else of the server block.
+    """Return the directives of the maintenance page, which nginx evaluates before the rest of the server block.
 
-    A status that nothing else has leads to the page, so error pages of the site stay as they are for allowed visitors.
+    An otherwise unused status leads to the page, so the site's error pages stay unchanged for allowed visitors.
     """
     settings = scope.spec.maintenance
     if settings is None:
@@ -148,8 +148,9 @@ def _maintenance(scope: Scope, at: str) -> list[Node]:
 
 
 def _challenges_first(scope: Scope, source: ServerBlock) -> list[Node]:
-    """Directives that serve challenges first, because rewrites and raw directives at server level run before the choice
-    of a location.
+    """Return a directive that serves challenges first; empty without rewrites and raw directives.
+
+    Rewrites and raw directives at server level run before nginx chooses a location.
     """
     if not scope.spec.challenge_folder or not (source.rewrites or source.snippet):
         return []
@@ -184,7 +185,7 @@ def _names(source: ServerBlock, at: str) -> list[Node]:
 
 
 def _counted(scope: Scope) -> list[Node]:
-    """The directive with which gallop counts all server blocks of a site together; nginx has none."""
+    """Return the directive with which gallop counts all server blocks of a site together; nginx has none."""
     return [directive("status_zone", scope.spec.name)] if scope.web_server.engine == "native" else []
 
 
@@ -269,7 +270,7 @@ def _error_page(scope: Scope, page: ErrorPage, at: str) -> Node:
 
 
 def block_headers(scope: Scope, source: ServerBlock, at: str) -> tuple[Header, ...]:
-    """The block's own headers and those of its TLS settings, with unquoted values of the SiteSpec."""
+    """Return the block's headers and those of its TLS settings, with unquoted values of the SiteSpec."""
     check_headers(source.headers, f"{at}/headers")
     headers = list(source.headers)
     secure = [listen for listen in source.listens if listen.tls]

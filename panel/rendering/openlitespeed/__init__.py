@@ -1,7 +1,8 @@
-"""OpenLiteSpeed 1.7 and later: one virtual host per server block; listeners and maps in one shared file.
+"""Render sites for OpenLiteSpeed 1.7 and later.
 
-`config_root` is the folder of httpd_config.conf, usually /usr/local/lsws/conf. If the panel does not manage the main
-file, that file needs one line: `include paddock.conf`.
+Each server block is a virtual host; listeners and maps are in one shared file. `config_root` is the folder of
+httpd_config.conf, usually /usr/local/lsws/conf. If the panel does not manage the main file, that file needs one line:
+`include paddock.conf`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fixed responses with status 200 and a text: one file each, next to the virtual host's own file.
+"""Render fixed responses with status 200 and a text as one file each, next to the virtual host's own file.
 
 OpenLiteSpeed has no directive for fixed responses. A regular-expression context whose `location` has no capture maps
 every path to that one file (HttpReq::processMatchedURI in src/http/httpreq.cpp).
@@ -14,7 +14,7 @@ from panel.rendering.tree import Node, directive
 
 
 def is_file(source: Location) -> bool:
-    """Return whether the location's response is a constant text."""
+    """Return whether the location sends status 200 with a constant text, which a file can hold."""
     if source.handler != "return" or source.return_code != 200 or not source.return_value:
         return False
     try:
@@ -35,7 +35,7 @@ def text(place: Place) -> str:
 
 
 def file_name(place: Place) -> str:
-    """File path below the virtual host's own folder."""
+    """Return the path of a fixed response's file below the virtual host's own folder."""
     return f"answers/{place.number}.txt"
 
 

@@ -1,4 +1,4 @@
-"""External applications: PHP pools and upstream servers."""
+"""Render external applications: PHP pools and upstream servers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from panel.rendering.tree import Node, block, directive
 
 
 def applications(spec: SiteSpec, source: ServerBlock) -> list[Node]:
-    """Applications that the block's locations use."""
+    """Return the external applications that the block's locations use."""
     found: list[Node] = []
     pools = {location.php_pool for location in source.locations if location.handler == "php"}
     for number, pool in enumerate(spec.php_pools):
@@ -29,7 +29,7 @@ def balances(upstream: Upstream) -> bool:
 
 
 def _servers(upstream: Upstream) -> list[UpstreamServer]:
-    """Servers of the upstream; backups only if there are no others."""
+    """Return the servers of the upstream that are not down; backups only if there are no others."""
     up = [server for server in upstream.servers if not server.down]
     return [server for server in up if not server.backup] or up
 
@@ -51,7 +51,7 @@ def _pool(spec: SiteSpec, pool: PhpPool, at: str) -> Node:
 
 
 def _upstream(spec: SiteSpec, source: ServerBlock, upstream: Upstream, tls: bool, at: str) -> list[Node]:
-    """One application for a single server; a load balancer over one application per server otherwise."""
+    """Return one application for a single server, else one per server and a load balancer over them."""
     name = app_name(spec, upstream.name, tls)
     users = [item for item in source.locations if item.upstream == upstream.name and item.upstream_tls == tls]
     timeout = max([item.read_timeout_s for item in users if item.read_timeout_s is not None], default=60)

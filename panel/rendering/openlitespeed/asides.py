@@ -1,7 +1,8 @@
-"""Contexts that only rules can reach: they answer for a context that OpenLiteSpeed would not ask in time.
+"""Contexts that only rewrite rules can reach; they send responses which other contexts would not send in time.
 
-Their paths begin with `/./`, which no request has, because OpenLiteSpeed resolves it (GPath::clean in src/util). It
-tries regular expressions in the order of their texts, so those of these contexts begin with `!`; `!^` never matches.
+Their paths begin with `/./`, which no request has, because OpenLiteSpeed resolves it (GPath::clean in src/util).
+OpenLiteSpeed tries regular expressions in the order of their texts, so those of these contexts begin with `!`; `!^`
+never matches.
 """
 
 from __future__ import annotations
@@ -30,13 +31,16 @@ def path(name: str) -> str:
 
 
 def lengthened(place: Place, inside: ServerBlock, pattern: str) -> str:
-    """The expression of a context, at least as long as the paths: only then access control comes first."""
+    """Return the expression of a context, padded to the length of the paths that its rules lead to.
+
+    OpenLiteSpeed checks access first only if the expression is at least as long as the new path.
+    """
     missing = _LONGEST - len(pattern) if rules_inside(place, inside) else 0
     return f"{pattern}(?#{'-' * missing})" if missing > 0 else pattern
 
 
 def context(name: str, headers: Sequence[str], rules: Sequence[Directive] = ()) -> Node:
-    """The context of this path. Without rules, it answers 404: it has no files."""
+    """Return the context of the path `name`. Without rules it sends 404, because it has no files."""
     body: list[Node] = [directive("location", "$VH_ROOT/paddock-none"), directive("allowBrowse", 1)]
     if headers:
         body.append(Lines("extraHeaders", tuple(headers)))
@@ -47,8 +51,9 @@ def context(name: str, headers: Sequence[str], rules: Sequence[Directive] = ()) 
 
 
 def has_own(source: Location, inside: ServerBlock) -> bool:
-    """Return whether errors of this location of files come from contexts of their own: access control comes before
-    them, or they have no past expiry time.
+    """Return whether contexts of their own send the errors of a location of files.
+
+    The reason is that access control comes before these errors, or that they must not have a past expiry time.
     """
     if source.handler != "static" or (source.alias and source.match in ("~", "~*")):
         return False
@@ -56,7 +61,7 @@ def has_own(source: Location, inside: ServerBlock) -> bool:
 
 
 def rules_inside(place: Place, inside: ServerBlock) -> list[Directive]:
-    """Rules of a location's context with access control: a new path is looked up after access control."""
+    """Return the rules of a location's context with access control; a new path is looked up after access control."""
     if not handlers.asks_access(place.location) or not has_own(place.location, inside):
         return []
     return [
@@ -67,7 +72,9 @@ def rules_inside(place: Place, inside: ServerBlock) -> list[Directive]:
 
 
 def missing(place: Place) -> tuple[str, str]:
-    """Target and flags of the virtual host's rule for a file that is missing in such a location."""
+    """Return target and flags of the virtual host's rule for a missing file of a location with its own
+    error contexts.
+    """
     if handlers.asks_access(place.location):
         return "-", f"[E={MISSING}:1,L]"
     return path(f"missing-{place.number}"), "[L]"
@@ -78,12 +85,12 @@ def _led(mark: str, test: str, name: str) -> list[Directive]:
 
 
 def is_past(source: Location) -> bool:
-    """Return whether the location of files has a past expiry time."""
+    """Return whether the location serves files with a past expiry time."""
     return source.handler == "static" and bool(source.expires) and expiry.parse(source.expires, "/expires").no_cache
 
 
 def sends_headers(source: Location | None, inside: ServerBlock) -> bool:
-    """Return whether redirects of this location of files have headers, and contexts can send them."""
+    """Return whether redirects of the location to folders need headers, and contexts can send them."""
     everywhere = inside.headers or inside.hsts_max_age_s is not None
     own = source is not None and (source.headers or is_past(source))
     return bool(everywhere or own) and refusals.can_be_marked(inside)

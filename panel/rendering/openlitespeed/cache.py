@@ -1,4 +1,4 @@
-"""Response caching of a location: rewrite rules tell the cache module which requests to cache, and for how long.
+"""Render response caching of a location: rewrite rules tell the cache module what to cache, and for how long.
 
 Source: LiteSpeed's developer guide of LSCache (rewrite rules: E=Cache-Control) and src/modules/cache.
 """
@@ -16,7 +16,7 @@ ASIDE = "PADDOCK_ASIDE"
 
 
 def module(spec: SiteSpec, found: Locations) -> list[Node]:
-    """Cache module of the virtual host, active only where a rule enables it."""
+    """Return the cache module of the virtual host, active only where a rule enables it; empty without caching."""
     if not any(caching.caches(place.location) for place in found.places):
         return []
     stale = any(source.cache.stale_on_error for source in caching.locations(spec) if source.cache)
@@ -37,7 +37,7 @@ def module(spec: SiteSpec, found: Locations) -> list[Node]:
 
 
 def cached(place: Place, condition: Condition) -> list[Directive]:
-    """Set a variable and continue with the next rules."""
+    """Return rules that set the variable Cache-Control for cacheable requests; the next rules run anyway."""
     source = place.location
     if not caching.caches(source):
         return []

@@ -1,4 +1,4 @@
-"""One location as a context: a plain prefix if that is exact, else a regular expression that excludes the others.
+"""Render one location as a context: a plain prefix if that is exact, else an expression that excludes the others.
 
 All regular-expression contexts are tried before any prefix, in order of their texts. Mutually exclusive conditions make
 that order irrelevant.
@@ -26,7 +26,7 @@ from panel.rendering.tree import Directive, Lines, Node, Raw, block, directive
 
 
 def prefixes_suffice(found: Locations) -> bool:
-    """Return whether prefix contexts choose as nginx does.
+    """Return whether prefix contexts choose a location as nginx does.
 
     They match whole path segments, treat `/x/` as `/x`, and pass their settings to nested contexts, and from `/` to
     regular-expression contexts.
@@ -74,7 +74,7 @@ def by_prefix(place: Place) -> bool:
 
 
 def suffixes_suffice(found: Locations) -> bool:
-    """Return whether scripts need no context: no prefix context would take them or add its settings to them."""
+    """Return whether scripts need no context, because no prefix context would handle them or add its settings."""
     return all(
         place.location.handler == "return" or (_is_bare(place) and not _says_more(place.location))
         for place in found.prefixes
@@ -92,7 +92,9 @@ def context(
     plain_prefix: bool,
     plain_scripts: bool,
 ) -> list[Node]:
-    """Context of the location. `plain_prefix`, `plain_scripts`: whether prefixes and suffixes suffice."""
+    """Return the location's context, [] if it needs none. `plain_prefix`, `plain_scripts`: prefixes and suffixes
+    suffice.
+    """
     source, at = place.location, place.pointer
     handlers.check(source, at)
     inside = spec.blocks[int(at.split("/")[2])]
@@ -125,7 +127,7 @@ def context(
 
 
 def _rules(place: Place, inside: ServerBlock, falls_back: list[Directive], *, is_prefix: bool) -> list[Node]:
-    """Rules that answer for files, then the fallback."""
+    """Return the rules of the context: first those for refused methods and folders, then the fallback."""
     if place.location.handler != "static" or is_prefix:
         return refusals.only(falls_back)
     if led := asides.rules_inside(place, inside):
@@ -135,7 +137,7 @@ def _rules(place: Place, inside: ServerBlock, falls_back: list[Directive], *, is
 
 
 def _check_asked(source: Location, inside: ServerBlock, at: str) -> None:
-    """Reject access control where a virtual host's rule sends requests to an upstream, because no context sees them."""
+    """Raise NotExpressible for access control that a virtual host's rule to an upstream would bypass."""
     breaks = any(item.flag == "break" for item in source.rewrites)
     replaced = source.proxy_uri and not ruled.proxies_here(source, inside)
     if source.handler == "proxy" and (replaced or breaks) and handlers.asks_access(source):
@@ -151,19 +153,22 @@ def _check_asked(source: Location, inside: ServerBlock, at: str) -> None:
 
 
 def _plain_php(source: Location) -> Location:
-    """The location reduced to running PHP."""
+    """Return the location without any setting besides running PHP."""
     return Location(
         source.match, source.pattern, "php", php_pool=source.php_pool, split_path_info=source.split_path_info
     )
 
 
 def _is_by_rule(source: Location) -> bool:
-    """Return whether a rule of the virtual host handles the location."""
+    """Return whether a rule of the virtual host handles the location instead of its context."""
     return bool(source.proxy_uri) if source.handler == "proxy" else answers.is_rule(source)
 
 
 def _pattern(place: Place, condition: Condition) -> str:
-    """Pattern of the context. For files, the last group must be the whole path or the rest after an aliased prefix."""
+    """Return the pattern of the context.
+
+    For files, the last group must be the whole path or the rest after an aliased prefix.
+    """
     if place.location.handler not in ("static", "php"):
         return condition.as_one()
     if place.location.alias and place.is_prefix:
@@ -194,7 +199,7 @@ def _static(spec: SiteSpec, place: Place, is_prefix: bool) -> list[Node]:
 
 
 def _folder(place: Place, is_prefix: bool) -> str:
-    """Folder of the context's files; "" for a prefix context that uses the document root."""
+    """Return the folder of the context's files; "" for a prefix context that uses the document root."""
     source, at = place.location, place.pointer
     groups = len(exclusive.groups(place.pattern)) if place.is_regex else 0
     if source.alias:
@@ -210,7 +215,7 @@ def _folder(place: Place, is_prefix: bool) -> str:
 
 
 def _captured(place: Place, alias: str, field: str) -> str:
-    """`$name` and `$1` as numbers of groups in the location's own expression."""
+    """Return the alias with `$name` and `$1` as numbers of groups in the location's own expression."""
     parts = variables.parse(alias, field, captures=handlers.captures(place.location))
     found = []
     for part in parts:
@@ -239,7 +244,7 @@ def _deny(spec: SiteSpec, place: Place, is_prefix: bool) -> list[Node]:
 
 
 def _fixed(spec: SiteSpec, place: Place, is_prefix: bool) -> list[Node]:
-    """Rewrite rules for responses that are not files."""
+    """Return the body of a fixed response from a file; empty for a response that a rule of the virtual host sends."""
     # otherwise handled by a rule of the virtual host
     return answers.body(place) if answers.is_file(place.location) else []
 
@@ -282,7 +287,7 @@ def _expires(source: Location, at: str) -> list[Node]:
 def header_lines(
     spec: SiteSpec, source: Location, at: str, everywhere: tuple[Header, ...], *, times: bool = True
 ) -> tuple[str, ...]:
-    """All headers including the block's, because a context's headers replace those of its parents."""
+    """Return all header lines of a context, including the block's: a context's headers replace those of its parents."""
     check_headers(source.headers, f"{at}/headers")
     check_headers(source.request_headers, f"{at}/request_headers")
     lines: list[str] = []

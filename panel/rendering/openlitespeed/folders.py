@@ -1,8 +1,8 @@
-"""Redirects to a folder's final `/`, with the port of the listener and an encoded path, as nginx has it.
+"""Render redirects to a folder's final `/`, with the port of the listener and an encoded path, as in nginx.
 
 OpenLiteSpeed would redirect by itself, to the port of the Host header (HttpSession::addLocationHeader in src/http). So
 a rule redirects first. Where the response has headers, the rule only records the URL, and a context's rule redirects.
-Prefix contexts redirect before their rules run (HttpReq::processContext), so a context of its own answers for them.
+Prefix contexts redirect before their rules run (HttpReq::processContext), so a context of its own redirects for them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _AS_IT_CAME = rf"^\S+ /*((?:/(?!\.\.?(?:/|[ ?]))(?:{_PLAIN}|{_ENCODED})+)+)[ ?]"
 
 
 def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
-    """Rules for paths that no earlier rule answered."""
+    """Return rules that redirect folders; they come last, for paths that no earlier rule handled."""
     start = origin(block)
     if not start or refer_back(chosen):
         return []
@@ -51,7 +51,7 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
 
 
 def refused(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
-    """Rules for other methods, where a rule of the context / would come too late."""
+    """Return rules that refuse other methods for folders, where a rule of the context `/` would come too late."""
     if not refusals.are_marked(block) or refer_back(chosen) or not origin(block):
         return []
     lines: list[Directive] = []
@@ -65,7 +65,10 @@ def refused(block: ServerBlock, found: Locations, chosen: dict[Place, Condition]
 
 
 def _aside(block: ServerBlock, found: Locations, place: Place | None) -> str | None:
-    """Path of the context that redirects; None: the rule itself does, "": the location's own context."""
+    """Return the path of the context that redirects.
+
+    None: the rule itself redirects; "": the location's own context does.
+    """
     if place is not None and asides.rules_inside(place, block):
         return ""
     if not asides.sends_headers(place.location if place else None, block):
@@ -85,7 +88,7 @@ def _redirect(url: str, pattern: str, aside: str | None) -> list[Directive]:
 
 
 def missing(block: ServerBlock, chosen: dict[Place, Condition], root: str) -> list[Directive]:
-    """Rules for missing files of locations with a past expiry time, which errors do not have."""
+    """Return rules for missing files of locations with a past expiry time, which the 404 must not have."""
     if refer_back(chosen):
         return []
 
@@ -105,7 +108,10 @@ def missing(block: ServerBlock, chosen: dict[Place, Condition], root: str) -> li
 def contexts(
     block: ServerBlock, found: Locations, headers: Callable[[Place | None, bool], tuple[str, ...]]
 ) -> Iterator[Node]:
-    """Contexts that answer for others. `headers`: the header lines of a location, with expiry times or without."""
+    """Yield the contexts that respond for other contexts.
+
+    `headers` returns the header lines of a location, with expiry times or without.
+    """
     if origin(block) and not any(map(is_all, found.places)) and _aside(block, found, None):
         yield asides.context("folder", headers(None, True), asides.TO_FOLDER)
         yield asides.context("refused", headers(None, False), refusals.REFUSED)

@@ -1,4 +1,4 @@
-"""Values of response headers: formats in which `%{NAME}e` is a variable of the server or of rewrite rules.
+"""Render values of response headers, in which `%{NAME}e` is a variable of the server or of rewrite rules.
 
 Source: HttpReq::createHeaderValue and RequestVars::parseBuiltIn (src/http). Request headers have no such variables.
 Values that could contain a line break (a path, a capture) are rejected, because they would be inserted unescaped.
@@ -35,7 +35,7 @@ _UNKNOWN = re.compile(r"(?<!\\)((?:\\\\)*)%\{(REQUEST_SCHEME|SERVER_NAME)\}")
 
 
 def header_line(header: Header, field: str, spec: SiteSpec, number: int) -> str:
-    """Header line of a response of block `number`."""
+    """Return the line that sets a response header in server block `number`."""
     parts = variables.parse(header.value, field)
     text = "".join(
         part.replace("%", "%%") if isinstance(part, str) else _reference(part, field, spec, number) for part in parts
@@ -51,7 +51,7 @@ def request_header_line(header: Header, field: str) -> str:
 
 
 def server_name(spec: SiteSpec, number: int) -> str:
-    """`$server_name` of a block."""
+    """Return the value of `$server_name` in server block `number`."""
     names = spec.blocks[number].names
     return names[0] if names else f"{spec.name}.invalid"
 
@@ -84,7 +84,7 @@ def _reference(part: Variable, field: str, spec: SiteSpec, number: int) -> str:
 
 
 def _scheme(source: ServerBlock) -> str:
-    """Scheme of the block; "" if the block serves both."""
+    """Return the scheme of the block; "" if the block serves HTTP and HTTPS."""
     schemes = {"https" if listen.tls else "http" for listen in source.listens}
     return schemes.pop() if len(schemes) == 1 else ""
 
@@ -94,10 +94,10 @@ def _kept_as(name: str) -> str:
 
 
 def in_own_words(rules: list[Directive], source: ServerBlock) -> list[Directive]:
-    """Rules with `$scheme` and `$host` in OpenLiteSpeed's terms.
+    """Return the rules with `$scheme` and `$host` in OpenLiteSpeed's terms.
 
-    It has no REQUEST_SCHEME, one unknown variable invalidates all rules, and its SERVER_NAME keeps a final dot of the
-    host.
+    OpenLiteSpeed has no REQUEST_SCHEME, one unknown variable invalidates all rules, and its SERVER_NAME keeps a final
+    dot of the host.
     """
     said = {"REQUEST_SCHEME": _scheme(source) or f"%{{ENV:{SCHEME}}}", "SERVER_NAME": f"%{{ENV:{HOST}}}"}
 
@@ -108,7 +108,7 @@ def in_own_words(rules: list[Directive], source: ServerBlock) -> list[Directive]
 
 
 def origin(source: ServerBlock) -> str:
-    """Scheme, host and port of the block's own URLs in a rule, as nginx has them; "" if it has several ports."""
+    """Return scheme, host and port of the block's own URLs for a rule; "" if the block has several ports."""
     if (port := _port(source)) is None:
         return ""
     scheme = _scheme(source) or f"%{{ENV:{SCHEME}}}"
@@ -116,8 +116,9 @@ def origin(source: ServerBlock) -> str:
 
 
 def _absolute(rule: Directive, source: ServerBlock) -> Directive:
-    """A redirect to a path, made absolute with the listener's port, as nginx does; OpenLiteSpeed would use the port of
-    the Host header.
+    """Return a rule whose redirect to a path is absolute, with the listener's port, as in nginx.
+
+    OpenLiteSpeed would use the port of the Host header. Other rules are returned unchanged.
     """
     found = _TO_PATH.match(rule.args[1]) if rule.name == "RewriteRule" and len(rule.args) > 2 else None
     if found is None or not _REDIRECTS.search(rule.args[2]) or not (start := origin(source)):
@@ -126,14 +127,14 @@ def _absolute(rule: Directive, source: ServerBlock) -> Directive:
 
 
 def _port(source: ServerBlock) -> str | None:
-    """Port in the URLs of the block; None if it has several."""
+    """Return the port in the URLs of the block, "" for the usual one; None if the block has several ports."""
     usual = {True: 443, False: 80}
     ports = {"" if listen.port == usual[listen.tls] else f":{listen.port}" for listen in source.listens}
     return ports.pop() if len(ports) == 1 else None
 
 
 def rules_for(spec: SiteSpec, number: int, rules: Sequence[Directive]) -> list[Directive]:
-    """Rules that record the variables used by headers of block `number` and by these rules."""
+    """Return rules that record the variables used by headers of block `number` and by `rules`."""
     source = spec.blocks[number]
     names = _said(source)
     found: list[Directive] = []
@@ -160,12 +161,12 @@ def _say(rules: Sequence[Directive], name: str) -> bool:
 
 
 def says_raw_uri(source: ServerBlock) -> bool:
-    """Return whether the original path must be recorded."""
+    """Return whether rules must record the original path, because headers or fixed responses use it."""
     return "request_uri" in _said(source)
 
 
 def _said(source: ServerBlock) -> set[str]:
-    """Variables in headers and in fixed responses, some of which contexts provide."""
+    """Return the variables in the block's headers and fixed responses, for which rules record values."""
     every = [*source.headers, *(header for place in source.locations for header in place.headers)]
     headers = [variables.names(header.value) for header in every]
     fixed = [variables.names(place.return_value, handlers.captures(place)) for place in source.locations]

@@ -1,4 +1,4 @@
-"""Names that connect a site's virtual hosts, applications and listeners."""
+"""Names of a site's virtual hosts, applications and folders, by which the rendered files refer to each other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ NOT_OFFERED = {
 
 
 def host_name(spec: SiteSpec, number: int) -> str:
-    """One virtual host per server block: the site's name, then name_2, name_3; site names contain no `_`."""
+    """Return the name of a server block's virtual host: the site's name, then name_2, name_3.
+
+    Site names contain no `_`, so these names are unique.
+    """
     return spec.name if number == 0 else f"{spec.name}_{number + 1}"
 
 

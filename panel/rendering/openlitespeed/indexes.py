@@ -1,8 +1,8 @@
-"""Index files that belong to another location than their folder.
+"""Serve index files that belong to another location than their folder.
 
 nginx chooses a location again for the index file of a folder; OpenLiteSpeed sends it with the settings of the folder's
-context. So a rule replaces the folder's path by the file's, and the file's own location applies: its access rules,
-its headers, its PHP. A folder with access control keeps its path, because no context would check it afterwards.
+context. So a rule replaces the folder's path by the file's, and the file's own location applies: its access rules, its
+headers, its PHP. A folder with access control keeps its path, because no context would check it afterwards.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OF_FILES = directive("RewriteCond", "%{REQUEST_METHOD}", "^(?:GET|HEAD)$")
 
 
 def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
-    """Rules that come before those of the locations, which see the file's path."""
+    """Return rules that replace a folder's path by that of its index file; they come before those of the locations."""
     if paths.refer_back(found.regexes):
         return []
     lines: list[Directive] = []
@@ -37,7 +37,7 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
 
 
 def keeps_path(block: ServerBlock, place: Place | None) -> bool:
-    """Return whether folders of this location show their index files with its own settings."""
+    """Return whether folders of the location show their index files with the location's own settings."""
     tries = place.location.try_files if place else block.try_files
     if tries and "$uri/" not in tries:
         return True

@@ -1,4 +1,4 @@
-"""Listeners with their maps and the list of virtual hosts: these depend on all sites of a web server."""
+"""Render listeners with their maps, and the list of virtual hosts, which depend on all sites of a web server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KINDS = {"exact": 0, "dot": 1, "leading": 1, "trailing": 2}
 
 @dataclass
 class Listener:
-    """One socket and its server blocks, in order of the sites."""
+    """Listener on one socket, with its server blocks in order of the sites."""
 
     address: str
     port: int
@@ -33,7 +33,10 @@ class Listener:
         return f"paddock_{where}_{self.port}"
 
     def add(self, host: tuple[str, ServerBlock, Listen, str]) -> None:
-        """Add a block. A block that listens on both families is added once, as default if either listen is."""
+        """Add a server block.
+
+        A block that listens on both address families is added once, as default if either listen is.
+        """
         known = next((n for n, other in enumerate(self.hosts) if other[0] == host[0]), None)
         if known is None:
             self.hosts.append(host)
@@ -52,7 +55,7 @@ def web_server_nodes(specs: Sequence[SiteSpec], web_server: WebServerSpec) -> li
 
 
 def own_clash(own: Sequence[OwnListener], address: str, port: int, secure: bool) -> str:
-    """Reason why the server's own listener of that socket cannot serve such a site; "" if it can."""
+    """Return why the server's own listener of a socket cannot serve a site with these settings; "" if it can."""
     wanted = "" if address == "::" else address
     same = [
         item for item in own if item.port == port and (item.address == wanted or (item.address, wanted) == ("::", ""))
@@ -71,7 +74,7 @@ def _clash(own: OwnListener, secure: bool, both_families: bool) -> str:
 
 
 def _joined(listener: Listener, own: dict[tuple[str, int], OwnListener]) -> Node | None:
-    """The server's own listener of that socket, repeated with the sites' maps."""
+    """Return the server's own listener of that socket, repeated with the sites' maps; None if it has none."""
     both = own.get(("::", listener.port))
     found = (both if not listener.address else None) or own.get((listener.address, listener.port))
     if found is None:
@@ -126,11 +129,10 @@ def _listener(listener: Listener) -> Node:
 
 
 def _maps(listener: Listener, *, is_own: bool = False) -> list[Node]:
-    """Maps of a listener: exact names first, then wildcards with the longest first, as in nginx.
+    """Return the maps of a listener: exact names first, then wildcards with the longest first, as in nginx.
 
-    A host's final dot is significant (RFC 3986 section 3.2.2 allows one), so each name is listed with and without it.
-
-    A leading `www.` is ignored (VHostMap::mapDomainList), so if NAME and www.NAME belong to two blocks, one of them is
+    A host's final dot is significant (RFC 3986 section 3.2.2 allows one), so each name is listed with and without it. A
+    leading `www.` is ignored (VHostMap::mapDomainList), so if NAME and www.NAME belong to two blocks, one of them is
     left out.
     """
     ranked: list[tuple[int, int, str, str]] = []

@@ -1,4 +1,4 @@
-"""httpd_config.conf, for web servers whose main file the panel manages. One include line adds the sites."""
+"""Render httpd_config.conf, for web servers whose main file the panel manages. One include line adds the sites."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from panel.rendering.tree import Node, block, directive, print_tree
 
 
 def main(web_server: WebServerSpec, *, user: str, workers: int, pid_file: str, temp_dir: str) -> list[RenderedFile]:
-    """Render the main files. OpenLiteSpeed takes the pid file from the environment variable OLS_PID_FILE, not from
-    here.
+    """Render the main file.
 
-    Two servers on one machine would write the same status files, so `temp_dir` gives each its own folder.
+    OpenLiteSpeed takes the pid file from the environment variable OLS_PID_FILE, so `pid_file` has no effect. Two
+    servers on one machine would write the same status files, so `temp_dir` gives each its own folder.
     """
     root = web_server.config_root
     nodes: list[Node] = [
@@ -46,8 +46,9 @@ def _temporary(folder: str) -> list[Node]:
 
 
 def file_access() -> Node:
-    """File access masks. Without them OpenLiteSpeed 1.9 wrongly rejects files (403) on all but the first of concurrent
-    connections.
+    """Return the file access masks.
+
+    Without them OpenLiteSpeed 1.9 wrongly rejects files (403) on all but the first of concurrent connections.
     """
     masks = ("requiredPermissionMask", "restrictedPermissionMask")
     links = [directive("followSymbolLink", 1), directive("checkSymbolLink", 0)]

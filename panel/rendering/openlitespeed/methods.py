@@ -1,4 +1,4 @@
-"""Requests that must be rejected: malformed paths, and methods that files do not support (405, as in nginx).
+"""Reject malformed paths, and methods that files do not support (405), as nginx does.
 
 OpenLiteSpeed would send a file for POST and OPTIONS. nginx rejects TRACE everywhere, and other methods once the
 location and the fallback of its try_files are known. Locations with access control are left out: rules run before
@@ -28,8 +28,10 @@ _NO_DOTS = r"(?!(?s:.*)/\.\.?$)"  # the target is no file of this name, and the 
 
 @dataclass(frozen=True)
 class _Files:
-    """Lookup of files in some locations: `name` in a rule's notation, the index files for POST to a folder, and whether
-    missing paths get 404 (`=404`), also folders (`$uri =404`).
+    """Key of locations whose files one rule can look up.
+
+    `name`: the file in a rule's notation; `indexes`: index files for POST to a folder; `must_be`: missing paths get 404
+    (`=404`), for "file" also folders (`$uri =404`); `own`: a location whose own contexts refuse.
     """
 
     name: str
@@ -40,7 +42,10 @@ class _Files:
 
 
 def refused(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directive]:
-    """Rules for every location: paths that nginx rejects too (OpenLiteSpeed cuts them at %00), and TRACE."""
+    """Return rules for every location against TRACE, and against paths that nginx rejects too.
+
+    OpenLiteSpeed would cut such paths at %00.
+    """
     return [
         directive("RewriteCond", "%{THE_REQUEST}", r"^\S+ [^ ?#]*%(?:00|(?![0-9A-Fa-f]{2}))"),
         directive("RewriteRule", f"^{_no_pages(block)}", "-", "[R=400,L]"),
@@ -51,7 +56,7 @@ def refused(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directiv
 
 
 def _refused_trace(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directive]:
-    """nginx rejects TRACE with the headers of the server block."""
+    """Return rules that reject TRACE with the headers of the server block, as nginx does."""
     asked = directive("RewriteCond", "%{REQUEST_METHOD}", "=TRACE")
     every = directive("RewriteRule", f"^{_no_pages(block)}", "-", refusals.flags(block))
     others: list[Place | None] = [place for place in chosen if place.location.handler != "static" or _has_own(place)]
@@ -68,7 +73,10 @@ def _has_own(place: Place) -> bool:
 
 
 def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
-    """Rules for paths that no earlier rule handled or redirected; one rule for all files with the same lookup."""
+    """Return rules that refuse methods for files, for paths that no earlier rule handled or redirected.
+
+    One rule serves all locations with the same lookup of files.
+    """
     if refer_back(found.regexes):
         return []
     groups: dict[_Files, list[Place | None]] = {}  # None: paths without a location
@@ -90,7 +98,9 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
 
 
 def _answer(block: ServerBlock, own: Place | None) -> tuple[str, str]:
-    """Target and flags of a rule that refuses requests for files."""
+    """Return target and flags of a rule that refuses requests for files. `own`: a location whose own
+    contexts refuse.
+    """
     if own is None:
         return "-", refusals.flags(block)
     if handlers.asks_access(own.location):
@@ -101,7 +111,7 @@ def _answer(block: ServerBlock, own: Place | None) -> tuple[str, str]:
 def before_fallback(
     block: ServerBlock, place: Place, condition: Condition, root: str, fallback: Place | None
 ) -> list[Directive]:
-    """Reject the request if the fallback of try_files is a file; rules run only once."""
+    """Return a rule that refuses methods if the fallback of try_files is a file, because rules run only once."""
     if fallback is None or not (_refuses(place.location) and _refuses(fallback.location)) or place.location.alias:
         return []
     lines = [_OTHERS]
@@ -118,8 +128,9 @@ def _is_page(block: ServerBlock, place: Place) -> bool:
 
 
 def _no_pages(block: ServerBlock) -> str:
-    """Rules that skip error pages. They keep the method of the request, so a second rejection would send a second
-    response.
+    """Return an expression that excludes the block's error pages.
+
+    Error pages keep the method of the request, so a second rejection would send a second response.
     """
     pages = dict.fromkeys(page.uri.partition("?")[0] for page in block.error_pages if page.uri.startswith("/"))
     return "".join(f"(?!{exclusive.quote(page)}$)" for page in pages)
@@ -139,7 +150,7 @@ def is_captured(place: Place) -> bool:
 
 
 def name_of(place: Place | None, root: str) -> str:
-    """The requested file in a rule's notation. None: a path without a location."""
+    """Return the requested file in a rule's notation. `place` is None for paths without a location."""
     if place is not None and place.location.alias.endswith("/") and is_all(place):
         return f"{target(place.location.alias.rstrip('/'))}$0"  # patterns of such a location capture nothing
     if place is not None and place.location.alias:
@@ -149,8 +160,10 @@ def name_of(place: Place | None, root: str) -> str:
 
 @dataclass(frozen=True)
 class Lookup:
-    """Locations of files that look for them alike: `name` is the requested file in a rule's notation, `pattern` that of
-    their paths. None: paths without a location.
+    """Locations of files that look for them alike.
+
+    `name` is the requested file in a rule's notation, `pattern` that of their paths. `places` contains None for paths
+    without a location.
     """
 
     name: str
@@ -164,7 +177,7 @@ def by_file(
     root: str,
     apart: Callable[[Place | None], object] = lambda place: None,
 ) -> list[Lookup]:
-    """Lookups of the block; locations for which `apart` returns different values are kept apart."""
+    """Return the lookups of the block. Locations for which `apart` returns different values are kept apart."""
     groups: dict[tuple[str, Place | None, object], list[Place | None]] = {}
     for place in chosen:
         if place.location.handler == "static" and not is_captured(place):
@@ -194,7 +207,7 @@ def _files(block: ServerBlock, found: Locations, place: Place | None, root: str)
 
 
 def _indexes(block: ServerBlock, found: Locations, place: Place | None) -> tuple[str, ...]:
-    """Index files up to the first script; empty if another location handles them."""
+    """Return the index files of a location's folders up to the first script; empty if another location handles them."""
     others = reach.by_index(block, found).get(place, frozenset())
     root = place.location.root if place else ""
     if any(
@@ -215,7 +228,7 @@ def _indexes(block: ServerBlock, found: Locations, place: Place | None) -> tuple
 
 
 def these(chosen: dict[Place, Condition], group: list[Place | None]) -> str:
-    """Pattern of these locations: $0 is the whole path, $1 the rest after an aliased prefix."""
+    """Return the pattern of these locations' paths: $0 is the whole path, $1 the rest after an aliased prefix."""
     places = [place for place in group if place is not None]
     if len(places) == 1 and places[0].location.alias:
         return rewriting.with_rest(places[0], chosen[places[0]]).as_pattern()
@@ -223,7 +236,7 @@ def these(chosen: dict[Place, Condition], group: list[Place | None]) -> str:
 
 
 def outside(block: ServerBlock, chosen: dict[Place, Condition], places: list[Place | None]) -> str:
-    """Pattern of paths outside all other locations; earlier rules have handled their rejects and redirects."""
+    """Return the pattern of paths outside all other locations; earlier rules have handled rejects and redirects."""
     left = [place for place in chosen if place not in places and not _is_answered(block, place.location)]
     return f"^{''.join(f'(?!{_bare(chosen[place]).as_pattern()[1:]})' for place in left)}(?s:.*)$"
 
@@ -233,7 +246,7 @@ def _is_answered(block: ServerBlock, source: Location) -> bool:
 
 
 def _bare(condition: Condition) -> Condition:
-    """The condition without captures, to be combined with others."""
+    """Return the condition without captures, to be combined with others."""
     return replace(condition, own=replace(condition.own, text=exclusive.uncaptured(condition.own.text)))
 
 
@@ -252,8 +265,9 @@ def _rule(files: _Files, pattern: str, answer: tuple[str, str]) -> list[Directiv
 
 
 def marks(block: ServerBlock, chosen: dict[Place, Condition], found: Locations) -> list[Directive]:
-    """Reject paths with a literal ? (%3F): a regular-expression context would look for the part before the ? in any
-    folder (HttpReq::processMatchList).
+    """Return rules that reject paths with a literal ? (%3F).
+
+    A regular-expression context would look for the part before the ? in any folder (HttpReq::processMatchList).
     """
     if prefixes_suffice(found):
         chosen = {place: condition for place, condition in chosen.items() if not by_prefix(place)}

@@ -1,4 +1,4 @@
-"""Request paths as nginx resolves them: without a fragment, and without a final `/.` or `/..`.
+"""Resolve request paths as nginx does: remove a fragment, and a final `/.` or `/..`.
 
 OpenLiteSpeed resolves dots only before a slash (HttpUtil::unescapeInPlace, GPath::clean in src/util).
 """
@@ -29,7 +29,7 @@ def refer_back(places: Iterable[Place]) -> bool:
 
 
 def resolved(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directive]:
-    """Rules that replace the path; all that follow see the new one.
+    """Return rules that replace the path by the resolved one, which all later rules see.
 
     nginx gives upstreams and scripts the path as it came, so theirs is not replaced. A rule that refuses a request
     would send the new path as its Location, so refusing locations keep theirs too.
@@ -57,7 +57,7 @@ def resolved(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directi
 
 
 def is_all(place: Place) -> bool:
-    """Return whether this is the location of the prefix /, to which every path belongs that has no other."""
+    """Return whether the location is that of the prefix /, which handles every path without another location."""
     return place.is_prefix and place.pattern == "/"
 
 
@@ -68,19 +68,19 @@ def _has_files(place: Place) -> bool:
 
 
 def letters(block: ServerBlock) -> str:
-    """Letters of a path that a rule may replace."""
+    """Return the letters of a path that a rule may replace, as a character class."""
     return _OF_UPSTREAMS if any(place.handler == "proxy" for place in block.locations) else _OF_FILES
 
 
 def _of_files(block: ServerBlock) -> list[Directive]:
-    """A condition on the method: a rule that refuses a request would send the new path as its Location."""
+    """Return a condition on the method: a rule that refuses a request would send the new path as its Location."""
     if refusals.are_marked(block):
         return []
     return [directive("RewriteCond", "%{REQUEST_METHOD}", "^(?:GET|HEAD)$")]
 
 
 def _kept(chosen: dict[Place, Condition]) -> list[Directive]:
-    """A condition on the new path: it belongs to no application and to no refusing location."""
+    """Return a condition on the new path: it belongs to no application and to no refusing location."""
     texts = [
         uncaptured(condition.as_pattern()).removeprefix("^")
         for place, condition in chosen.items()

@@ -1,4 +1,4 @@
-"""Scripts that the site sends as plain files, because no location for PHP matches their path.
+"""Send scripts as plain files if no location for PHP matches their path.
 
 OpenLiteSpeed runs scripts by suffix in the whole virtual host. A rewrite rule with the flag `T` sets the type of the
 requested file instead, and so its handler (HttpReq::setMimeBySuffix in src/http). The type stays with the request, so
@@ -42,7 +42,7 @@ def can_be_sent(block: ServerBlock) -> bool:
 
 
 def runs_anyway(block: ServerBlock, source: Location) -> bool:
-    """Return whether scripts run in this location of files, because no rule can tell them from PHP's."""
+    """Return whether scripts run in a location of files, because no rule can distinguish them from PHP's."""
     if source.handler != "static":
         return False
     changes = [*block.rewrites, *(rule for place in block.locations for rule in place.rewrites)]
@@ -51,7 +51,7 @@ def runs_anyway(block: ServerBlock, source: Location) -> bool:
 
 
 def _is_plain_page(block: ServerBlock, page: ErrorPage) -> bool:
-    """Return whether the error page is a file, whatever happens, and not a script."""
+    """Return whether the error page is always a file, and not a script."""
     path = page.uri.partition("?")[0]
     try:
         place = choose(locations_of(block, ""), path).place
@@ -63,7 +63,9 @@ def _is_plain_page(block: ServerBlock, page: ErrorPage) -> bool:
 
 
 def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
-    """Rules that set the type of requested scripts; they come last, because a fallback may still run a script."""
+    """Return rules that set the type of requested scripts; they come last, because a fallback may still run
+    a script.
+    """
     if not _suffixes(block) or not can_be_sent(block):
         return []
     lines: list[Directive] = []
@@ -85,7 +87,7 @@ def _pages(block: ServerBlock) -> list[Directive]:
 
 
 def fallback(block: ServerBlock, place: Place, found: Locations, lines: Sequence[Directive]) -> list[Directive]:
-    """The rules of try_files; a fallback to a script that is a plain file gets its type."""
+    """Return the rules of try_files; a fallback to a script that is a plain file gets the type of a file."""
     last = place.location.try_files[-1].partition("?")[0] if place.location.try_files else ""
     path = last.removesuffix("$is_args$args")
     kind = next((kind for kind, suffixes in _by_type(block) if re.search(rf"\.(?i:{suffixes})$", path)), "")
@@ -102,12 +104,12 @@ def fallback(block: ServerBlock, place: Place, found: Locations, lines: Sequence
 
 
 def _suffixes(block: ServerBlock) -> str:
-    """Alternatives of an expression: all suffixes that run."""
+    """Return all suffixes that run as scripts, as alternatives of an expression."""
     return "|".join(suffixes for _kind, suffixes in _by_type(block))
 
 
 def _by_type(block: ServerBlock) -> list[tuple[str, str]]:
-    """The type that nginx sends, and alternatives of an expression: the suffixes of that type that run."""
+    """Return (type that nginx sends, suffixes of that type that run as scripts, as alternatives of an expression)."""
     found: dict[str, dict[str, None]] = {}
     for place in block.locations:
         if place.handler == "php":
@@ -117,7 +119,7 @@ def _by_type(block: ServerBlock) -> list[tuple[str, str]]:
 
 
 def _rule(name: str, pattern: str, kind: str, suffixes: str) -> list[Directive]:
-    """Rule for `/x.php` unless it is a folder, and for `/x.php/y`, which leads to 404 then."""
+    """Return a rule for `/x.php` unless it is a folder, and for `/x.php/y`, which then gets 404."""
     script = rf"^(?=(?s:.*)\.(?i:{suffixes})(?:/|$)){pattern[1:]}"
     return [
         directive("RewriteCond", name, "!-d"),

@@ -1,4 +1,7 @@
-"""Allow-list of raw OpenLiteSpeed directives. Source: the keywords of src/util/configctx and plainconf.cpp."""
+"""Allow-list of raw OpenLiteSpeed directives.
+
+Source: the keywords of src/util/configctx and plainconf.cpp.
+"""
 
 from __future__ import annotations
 
@@ -152,7 +155,7 @@ def _context(where: Where) -> str:
 
 
 def _opened(value: str, where: Where) -> str:
-    """Check a context's address: a path, or `exp:` and a regular expression."""
+    """Check a context's path: a path of the site, or `exp:` and a regular expression."""
     return regex(value[4:], where) if value.lower().startswith("exp:") else confined.uri_problem(value)
 
 
@@ -163,7 +166,7 @@ def _type(value: str, _where: Where) -> str:
 
 
 def _folder(value: str, where: Where) -> str:
-    """Check a folder or password file; a redirect context has a URL here."""
+    """Check the path of a folder or password file; in a redirect context, `location` is a URL."""
     if value.lower().startswith(("http://", "https://")) and "userdb" not in where.parents:
         return ""
     if value.lower().startswith("$doc_root/"):

@@ -1,4 +1,4 @@
-"""OpenLiteSpeed's lines. A value is the rest of its line without quoting, so some values cannot be expressed.
+"""Quote values for OpenLiteSpeed. A value is the rest of its line without quotes, so some cannot be expressed.
 
 Source: src/main/plainconf.cpp.
 """
@@ -17,7 +17,10 @@ _VARIABLE = re.compile(r"\$(SERVER_ROOT|VH_NAME|VH_ROOT|VH_DOMAIN|DOC_ROOT)", re
 
 
 def value(text: str, field: str, *, among_lines: bool = False) -> str:
-    """Return `text` if a line can hold it exactly. `among_lines`: the line is one of several that are not joined."""
+    """Return `text` if a line can contain it exactly; raise NotExpressible otherwise.
+
+    `among_lines`: the line is one of several that are not joined.
+    """
     if text != text.strip(" \t") or not text:
         raise NotExpressible(field, "OpenLiteSpeed drops leading and trailing spaces and empty values; remove them")
     if "\n" in text or "\r" in text:
@@ -43,7 +46,7 @@ def path(text: str, field: str) -> str:
 
 
 def header(text: str, field: str) -> str:
-    """A header's value as its operations read it (HttpHeaderOps, observed on 1.9.1).
+    """Return a header's value in the notation of header operations (HttpHeaderOps, observed on 1.9.1).
 
     Values that begin with a quote or end with the word early are quoted, because both would be removed. No escapes
     exist within quotes.

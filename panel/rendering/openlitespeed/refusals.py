@@ -1,4 +1,4 @@
-"""Refusals (405) that have the response headers of the location.
+"""Refuse methods (405) with the response headers of the location.
 
 A virtual host's rule that refuses a request sends no headers, because no context is chosen yet
 (HttpSession::processVHostRewrite in src/http). So such a rule marks the request, and a rule of the context refuses it.
@@ -25,7 +25,7 @@ REFUSED = (directive("RewriteRule", "^", "-", _REFUSED),)
 
 
 def says_itself(snippet: str, name: str) -> bool:
-    """Return whether raw directives contain this block; unreadable directives are rejected later."""
+    """Return whether raw directives contain the block `name`; unreadable directives are rejected later."""
     try:
         return name in {item.name for item in read(snippet)}
     except Unreadable:
@@ -33,7 +33,7 @@ def says_itself(snippet: str, name: str) -> bool:
 
 
 def are_marked(source: ServerBlock) -> bool:
-    """Return whether contexts refuse, because files have headers."""
+    """Return whether contexts must refuse marked requests, because responses for files have headers."""
     has_headers = (
         source.headers or source.hsts_max_age_s is not None or any(place.headers for place in source.locations)
     )
@@ -51,12 +51,12 @@ def can_be_marked(source: ServerBlock) -> bool:
 
 
 def flags(source: ServerBlock) -> str:
-    """Flags of a virtual host's rule that refuses requests for files."""
+    """Return the flags of a virtual host's rule that refuses requests for files."""
     return f"[E={MARK}:1,L]" if are_marked(source) else _REFUSED
 
 
 def pages_are_unmarked(source: ServerBlock) -> list[Directive]:
-    """Rule that excludes error pages from refusals, because an error page is the response to a refused request."""
+    """Return a rule that excludes error pages from refusals: an error page is the response to a refused request."""
     pages = dict.fromkeys(page.uri.partition("?")[0] for page in source.error_pages if page.uri.startswith("/"))
     if not pages or not can_be_marked(source):
         return []
@@ -65,7 +65,7 @@ def pages_are_unmarked(source: ServerBlock) -> list[Directive]:
 
 
 def rules(source: ServerBlock, own: Sequence[Directive] = ()) -> list[Node]:
-    """Rules of a context that refuse marked requests, then its own."""
+    """Return the rewrite block of a context: rules that refuse marked requests, then the context's `own`."""
     found: list[Directive] = []
     if are_marked(source):
         found += [directive("RewriteCond", f"%{{ENV:{MARK}}}", "=1"), directive("RewriteRule", "^", "-", _REFUSED)]
@@ -73,7 +73,7 @@ def rules(source: ServerBlock, own: Sequence[Directive] = ()) -> list[Node]:
 
 
 def only(found: Sequence[Directive]) -> list[Node]:
-    """A context's block with these rules."""
+    """Return a context's rewrite block with these rules; an empty list without rules."""
     if not found:
         return []
     lines = Lines("rules", tuple(map(rewrite_line, found)))
@@ -81,7 +81,7 @@ def only(found: Sequence[Directive]) -> list[Node]:
 
 
 def with_rules(nodes: Sequence[Node], source: ServerBlock) -> list[Node]:
-    """The contexts, with these rules in the context `/`."""
+    """Return the contexts with the rules that refuse marked requests in the context `/`."""
     inside, found = rules(source), list(nodes)
     if not inside:
         return found

@@ -1,4 +1,4 @@
-"""Contexts with a single rewrite rule: fixed responses, and upstreams that receive a different path.
+"""Render contexts with a single rewrite rule: fixed responses, and upstreams that receive a different path.
 
 Unlike rules of the virtual host, which run before a context is chosen, they apply the context's headers and access
 rules. Without either, a rule of the virtual host is shorter. A context's rules see the path without its rewrite base,
@@ -33,7 +33,7 @@ PLAIN = (200, 201, 204, 206, 301, 302, 303, 304, 307, 308)
 
 
 def answers_here(source: Location, inside: ServerBlock) -> bool:
-    """Return whether the location is a fixed response that has headers or a text."""
+    """Return whether a context's rule sends the location's fixed response, because it has headers, a text or expiry."""
     if not answers.is_rule(source):
         return False
     says_more = _says_more(source, inside) or error_text(source) or (names_path(source) and _names_uri(source))
@@ -60,7 +60,7 @@ def error_text(source: Location) -> str:
 
 
 def proxies_here(source: Location, inside: ServerBlock) -> bool:
-    """Return whether the path for the location's upstream must and can be built here."""
+    """Return whether a context's rule must and can build the path for the location's upstream."""
     replaced = source.handler == "proxy" and bool(source.proxy_uri) and _base(source) != "/"
     return replaced and (_says_more(source, inside) or bool(source.expires))
 
@@ -75,7 +75,7 @@ def _says_more(source: Location, inside: ServerBlock) -> bool:
 
 
 def body(spec: SiteSpec, place: Place) -> list[Node]:
-    """Rule of the context; headers and access control are the same as for other contexts."""
+    """Return the body of a context with one rule; headers and access control are added as for other contexts."""
     nothing = [directive("location", "/"), directive("allowBrowse", 0)]
     inside: list[Node] = [directive("enable", 1)]
     if place.location.handler == "proxy":
@@ -89,7 +89,9 @@ def body(spec: SiteSpec, place: Place) -> list[Node]:
 
 
 def _text(source: Location) -> list[Node]:
-    """Text of an error response: a page that begins with a quotation mark is sent itself, not the file of that name
+    """Return the text of an error response.
+
+    OpenLiteSpeed sends a page that begins with a quotation mark itself, not the file of that name
     (HttpSession::sendHttpError in src/http).
     """
     if not (text := error_text(source)):
@@ -98,7 +100,7 @@ def _text(source: Location) -> list[Node]:
 
 
 def times(source: Location, at: str) -> list[str]:
-    """Header lines for `expires` of a fixed response; dates that depend on the current time are left out."""
+    """Return the header lines for `expires` of a fixed response; dates that depend on the current time are left out."""
     if not source.expires or source.return_code not in PLAIN:
         return []
     found = expiry.parse(source.expires, f"{at}/expires")
@@ -110,7 +112,7 @@ def times(source: Location, at: str) -> list[str]:
 
 
 def dated(times: tuple[str, str]) -> list[str]:
-    """Header lines of Expires and Cache-Control."""
+    """Return the header lines of Expires and Cache-Control, from `times` in that order."""
     return [f"Header set Cache-Control {times[1]}", f"Header set Expires {times[0]}"]
 
 
@@ -127,7 +129,7 @@ def _answered(spec: SiteSpec, place: Place) -> list[Directive]:
 
 
 def _redirected(spec: SiteSpec, place: Place, condition: Condition, *, of_rule: bool = False) -> list[Directive]:
-    """Rules of the redirect. `of_rule`: `$uri` is the match of the pattern, which is the whole path."""
+    """Return the rules of a fixed response. `of_rule`: `$uri` is the match of the pattern, which is the whole path."""
     number = int(place.pointer.split("/")[2])
     words = rewriting.interpolator(place, server_name(spec, number))
     words = words.of_the_rule() if of_rule else words
@@ -136,7 +138,7 @@ def _redirected(spec: SiteSpec, place: Place, condition: Condition, *, of_rule: 
 
 
 def recorded(spec: SiteSpec, place: Place, condition: Condition) -> list[Directive]:
-    """Rules of the virtual host that record the target of a redirect for the context's rule.
+    """Return rules of the virtual host that record the target of a redirect for the context's rule.
 
     nginx decodes `$uri` into the target, line breaks included. Here only a path of plain letters is decoded.
     """

@@ -1,4 +1,4 @@
-"""Script suffixes of a virtual host; contexts cannot choose whether scripts run."""
+"""Find the script suffixes of a virtual host, in which contexts cannot choose whether scripts run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ USUAL = ("php",)
 
 
 def suffixes(source: Location) -> tuple[str, ...]:
-    """Suffixes at the end of the location's pattern; the usual one for a prefix or a pattern without suffixes."""
+    """Return the suffixes at the end of the location's pattern; the usual one for a prefix or a pattern without
+    suffixes.
+    """
     if source.match in ("~", "~*"):
         found = _ENDS.search(source.pattern)
         return tuple((found[1] or found[2]).split("|")) if found else USUAL

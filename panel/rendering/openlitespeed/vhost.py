@@ -1,4 +1,4 @@
-"""One server block as a virtual host's vhconf.conf."""
+"""Render one server block as a virtual host's vhconf.conf."""
 
 from __future__ import annotations
 
@@ -69,16 +69,16 @@ def host(spec: SiteSpec, web_server: WebServerSpec, number: int) -> tuple[Node, 
 
 
 def answers_twice(source: Location) -> bool:
-    """Return whether an error page of access control could be sent twice: OpenLiteSpeed looks for a file first, whose
-    404 it would still send (HttpSession::processFileMap in src/http). It looks for none of an upstream.
+    """Return whether OpenLiteSpeed may send an error page of access control twice: it also sends the 404 of a missing
+    file.
+
+    It looks for no file of an upstream (HttpSession::processFileMap in src/http).
     """
     return handlers.asks_access(source) and source.handler != "proxy"
 
 
 def document_root(spec: SiteSpec, web_server: WebServerSpec, number: int) -> str:
-    """Document root of the virtual host. It must exist, so without files it is an empty folder next to the
-    configuration.
-    """
+    """Return the document root, which must exist: without files it is an empty folder next to the configuration."""
     root = spec.blocks[number].root
     if not root:
         return f"{folder(web_server, host_name(spec, number))}/html"
@@ -119,8 +119,8 @@ def _logs(source: ServerBlock, web_server: WebServerSpec, at: str) -> list[Node]
 
 
 def _error_pages(source: ServerBlock, at: str) -> list[Node]:
-    """Error pages, without those of access control to files: OpenLiteSpeed 1.9 would respond twice to such a request
-    for a missing file, and the next request would get the second response.
+    """Return error pages, without those of access control to files: OpenLiteSpeed 1.9 would respond twice to such a
+    request for a missing file, and the next request would get the second response.
     """
     lines: list[Node] = []
     left_out = REFUSALS if any(map(answers_twice, source.locations)) else ()
@@ -149,7 +149,7 @@ def _tls(source: ServerBlock, at: str) -> list[Node]:
 
 
 def tls_keys(source: ServerBlock, at: str) -> list[Node]:
-    """TLS settings of the virtual host, and of the listener whose default it is."""
+    """Return the TLS settings of the virtual host, and of the listener whose default it is."""
     assert source.tls is not None
     http2 = any(listen.http2 for listen in source.listens if listen.tls)
     http3 = any(listen.http3 for listen in source.listens if listen.tls)
@@ -175,7 +175,7 @@ def _realms(found: Locations) -> list[Node]:
 
 
 def _scripts(spec: SiteSpec, found: Locations) -> list[Node]:
-    """PHP by suffix for the whole virtual host; contexts cannot choose whether scripts run."""
+    """Return the handler that runs PHP by suffix in all contexts of the virtual host, which have no choice."""
     pools = [handlers.pool_of(spec, place.location, place.pointer)[1] for place in _php(found)]
     if not pools:
         return []
@@ -226,7 +226,7 @@ def _rewrite(spec: SiteSpec, web_server: WebServerSpec, number: int, found: Loca
 
 
 def _led_up(source: ServerBlock) -> list[Directive]:
-    """Reject `..` in X-LiteSpeed-Location, which applications send and the server follows unchecked."""
+    """Return a rule against `..` in X-LiteSpeed-Location, which applications send and the server follows unchecked."""
     if not any(location.handler in ("php", "proxy") for location in source.locations):
         return []
     return [directive("RewriteRule", r"(?:^|/)\.\.(?:/|$)", "-", "[F,L]")]
@@ -243,7 +243,7 @@ def _of_place(
     *,
     refuses: bool,
 ) -> list[Directive]:
-    """Rules of one location. `refuses`: methods that files do not support."""
+    """Return the rules of one location. `refuses`: add those against methods that files do not support."""
     handlers.check(place.location, place.pointer)
     rules = cached(place, condition)
     is_ruled = ruled.is_here(place.location, source)
@@ -270,7 +270,7 @@ def _rewritten(
     server: str,
     number: int,
 ) -> list[Directive]:
-    """Rules of the site's rewrites. Contexts are chosen by the rewritten path, so no internal redirect is needed."""
+    """Return the rules of the site's rewrites, without internal redirects: contexts see the rewritten path."""
 
     def proxied(place: Place) -> str | None:
         proxies = place.location.handler == "proxy"
@@ -282,8 +282,8 @@ def _rewritten(
 
 
 def _unsendable(chosen: dict[Place, Condition]) -> list[Directive]:
-    """Reject line breaks in rewritten paths. They are sent to an upstream decoded (HttpReq::encodeReqLine) and would
-    start another request.
+    """Return rules against line breaks in rewritten paths, which reach an upstream decoded (HttpReq::encodeReqLine) and
+    would start another request.
     """
     found: list[Directive] = []
     for place, condition in chosen.items():
@@ -296,7 +296,7 @@ def _unsendable(chosen: dict[Place, Condition]) -> list[Directive]:
 
 
 def _redirects_of(spec: SiteSpec, other: int, hosts: str) -> list[Directive]:
-    """Redirects of another block whose names this virtual host must serve, limited to those hosts."""
+    """Return the redirects of another block whose names this virtual host must serve, limited to those hosts."""
     source = spec.blocks[other]
     found = locations_of(source, f"/blocks/{other}")
     lines: list[Directive] = []
@@ -308,15 +308,13 @@ def _redirects_of(spec: SiteSpec, other: int, hosts: str) -> list[Directive]:
 
 
 def _for_hosts(line: Directive, hosts: str) -> list[Directive]:
-    """A condition on the Host header before a rule."""
+    """Return the rule preceded by a condition on the Host header; other lines unchanged."""
     asked = directive("RewriteCond", "%{HTTP_HOST}", hosts, "[NC]")
     return [asked, line] if line.name == "RewriteRule" else [line]
 
 
 def _fixed(fallback: Place | None, source: ServerBlock) -> Place | None:
-    """The fixed response that a fallback names. Rules of the virtual host run once, so the response is inserted
-    directly.
-    """
+    """Return the fixed response that a fallback names. Rules of the virtual host run once, so they send it directly."""
     if fallback is None or fallback.location.handler != "return":
         return None
     if ruled.is_here(fallback.location, source) and not ruled.names_path(fallback.location):
@@ -331,7 +329,7 @@ def _to_https(port: int) -> list[Directive]:
 
 
 def _proxied(spec: SiteSpec, place: Place, condition: Condition) -> list[Directive]:
-    """Rewrite that replaces a proxied prefix; proxy contexts pass the original path."""
+    """Return the rewrite that replaces a proxied prefix; proxy contexts pass the original path."""
     source, at = place.location, place.pointer
     text = condition.own.text
     own = Expression(f"{text[:-1]}()$" if source.match == "=" else f"{text}(?s:(.*))$")
@@ -340,7 +338,7 @@ def _proxied(spec: SiteSpec, place: Place, condition: Condition) -> list[Directi
 
 
 def _no_scripts(place: Place, condition: Condition) -> list[Directive]:
-    """Reject scripts where the site wants plain files; OpenLiteSpeed runs them by suffix in the whole virtual host.
+    """Return rules that reject scripts in a location of plain files; OpenLiteSpeed runs scripts by suffix everywhere.
 
     The rule uses the pattern, which sees the decoded path; a condition would see `%70hp`.
     """
@@ -375,7 +373,7 @@ def _contexts(
 
 
 def _folders(spec: SiteSpec, number: int, found: Locations, everywhere: tuple[Header, ...]) -> list[Node]:
-    """Contexts that redirect to folders for prefix contexts, and for paths without a location."""
+    """Return contexts that redirect to folders for prefix contexts, and for paths without a location."""
     source = spec.blocks[number]
     if refusals.says_itself(source.snippet, "rewrite") or paths.refer_back(found.regexes):
         return []

@@ -1,4 +1,4 @@
-"""NAME and www.NAME, which OpenLiteSpeed treats as one name (VHostMap::mapDomainList removes a leading `www.`).
+"""Handle NAME and www.NAME, which are one name for OpenLiteSpeed (VHostMap::mapDomainList removes `www.`).
 
 If they belong to two server blocks, one virtual host must serve both. Usually one block only redirects to the other;
 its redirect then becomes a rule of the other's virtual host, conditional on the Host header.
@@ -31,7 +31,7 @@ def only_redirects(source: ServerBlock) -> bool:
 
 
 def left_out(blocks: Mapping[str, ServerBlock]) -> set[tuple[str, str]]:
-    """Pairs (virtual host, name) that must not be mapped, because another virtual host serves that name."""
+    """Return pairs (virtual host, name) that must not be mapped, because another virtual host serves that name."""
     names = {host: source.names for host, source in blocks.items()}
     found: set[tuple[str, str]] = set()
     for bare, prefixed, name in _pairs(names):
@@ -41,7 +41,7 @@ def left_out(blocks: Mapping[str, ServerBlock]) -> set[tuple[str, str]]:
 
 
 def taken_over(blocks: tuple[ServerBlock, ...], number: int) -> list[tuple[int, str]]:
-    """Pairs (number of a block that only redirects, expression of its hosts) that block `number` serves too."""
+    """Return pairs (number of a block that only redirects, expression of its hosts) that block `number` serves too."""
     hosts = {str(n): block for n, block in enumerate(blocks)}
     found: dict[int, list[str]] = {}
     for host, name in sorted(left_out(hosts)):

@@ -1,4 +1,7 @@
-"""Apache httpd's grammar. Source: ap_cfg_getline, ap_getword_conf and ap_build_config in server/util.c, config.c."""
+"""Parse Apache httpd's configuration grammar.
+
+Source: ap_cfg_getline, ap_getword_conf and ap_build_config in server/util.c, config.c.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,9 @@ MAX_LINE_BYTES = 16 * 1024 * 1024
 
 
 def read(text: str) -> tuple[Read, ...]:
-    """Parse the directives of a file or snippet; section names keep their case. Raises Unreadable where httpd would
-    fail.
+    """Parse the directives of a file or snippet; section names keep their case.
+
+    Raises Unreadable for text that httpd would reject.
     """
     stack: list[tuple[str, int, tuple[str, ...], list[Read]]] = [("", 0, (), [])]
     for number, end, line in lines(text):
@@ -46,8 +50,9 @@ def _close(stack: list[tuple[str, int, tuple[str, ...], list[Read]]], line: str,
 
 
 def lines(text: str) -> Iterator[tuple[int, int, str]]:
-    """Logical lines without comments and empty lines, with their first and last line numbers. A final backslash joins
-    the next line.
+    """Yield logical lines without comments and empty lines, as (first line number, last line number, text).
+
+    A final backslash joins the next line.
     """
     pending, first, joins = "", 0, False
     for number, line in enumerate(text.split("\n"), 1):
@@ -64,7 +69,7 @@ def lines(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def words(line: str, number: int) -> list[str]:
-    """Unquoted words of a logical line."""
+    """Return the unquoted words of a logical line."""
     found: list[str] = []
     position = 0
     while position < len(line):
@@ -83,7 +88,7 @@ def words(line: str, number: int) -> list[str]:
 
 
 def _end(line: str, start: int, quote: str, raw: bool) -> int:
-    """End of the word; without a closing quote httpd uses the rest of the line."""
+    """Return the end of a word; without a closing quote httpd uses the rest of the line."""
     position = start
     while position < len(line) and (line[position] != quote if quote else line[position] not in BLANK):
         following = line[position + 1 : position + 2]

@@ -1,4 +1,4 @@
-"""The reader of each engine's grammar, and the engines that share nginx's."""
+"""Readers of the engines' grammars by engine, and the engines that share nginx's grammar."""
 
 from __future__ import annotations
 

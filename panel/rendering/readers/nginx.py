@@ -1,4 +1,4 @@
-"""nginx's grammar. Source: ngx_conf_read_token in core/ngx_conf_file.c."""
+"""Parse nginx's configuration grammar. Source: ngx_conf_read_token in core/ngx_conf_file.c."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Token:
 
 
 def read(text: str) -> tuple[Read, ...]:
-    """Parse the directives of a file or snippet. Raises Unreadable where nginx would fail."""
+    """Parse the directives of a file or snippet. Raise Unreadable for text that nginx would reject."""
     parser = _Parser(tokens(text))
     return parser.directives(depth=0)
 
@@ -45,7 +45,7 @@ def tokens(text: str) -> Iterator[Token]:
 
 
 def _quoted(text: str, start: int, line: int) -> tuple[int, int]:
-    """End of the quoted word's content, and the position after it."""
+    """Return the end of the quoted word's content, and the position after the quote."""
     position = start + 1
     while position < len(text) and text[position] != text[start]:
         position += 2 if text[position] == "\\" else 1

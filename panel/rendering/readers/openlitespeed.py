@@ -1,4 +1,4 @@
-"""OpenLiteSpeed's plain-text grammar. Source: src/main/plainconf.cpp."""
+"""Parse OpenLiteSpeed's plain-text configuration grammar. Source: src/main/plainconf.cpp."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class _Reader:
         return tuple(self.stack[0][3])
 
     def _logical(self) -> tuple[int, str]:
-        """The next logical line; a line that ends in exactly one backslash is joined with the next."""
+        """Return the next logical line with its number; a line that ends in exactly one backslash is joined with the
+        next.
+        """
         number, joined = self.position + 1, ""
         while self.position < len(self.lines):
             line = self.lines[self.position].strip(BLANK)
@@ -61,7 +63,7 @@ class _Reader:
             self.stack[-1][3].append(Read(key.lower(), args, number, end=self.position))
 
     def _until(self, tag: str, number: int) -> str:
-        """Raw lines up to one whose first word is the tag."""
+        """Return the raw lines up to the line whose first word is the tag."""
         start = self.position
         while self.position < len(self.lines):
             words = self.lines[self.position].split()
@@ -72,7 +74,8 @@ class _Reader:
 
 
 def read(text: str) -> tuple[Read, ...]:
-    """Parse the directives of a file or snippet, with keys in lower case. Raises Unreadable where the server would
-    misread it.
+    """Parse the directives of a file or snippet, with keys in lower case.
+
+    Raises Unreadable for text that OpenLiteSpeed would misread.
     """
     return _Reader(text).read()
