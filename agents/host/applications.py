@@ -146,7 +146,7 @@ def _admin() -> List[str]:
 
 
 def _theme(packages: Any) -> List[str]:
-    """Return the first theme that the WordPress package recommends; an empty list if such a theme is installed."""
+    """Return the first theme that the WordPress package recommends; an empty list if one of its themes is installed."""
     if "wordpress" not in packages:
         return []
     shown = commands.run(["apt-cache", *OPTIONS, "depends", "wordpress"]).output

@@ -40,7 +40,7 @@ class Files:
     """
 
     def __init__(self, text: Text, go_on: Callable[[], None]) -> None:
-        """`go_on` is called before each file; it raises Refusal to end the reading."""
+        """Create a reader. `go_on` is called before each file, and raises Refusal to end the reading."""
         self._text, self._go_on = text, go_on
         self._left, self._bytes = MOST_FILES, MAX_TOTAL
         self._seen: set[str] = set()
@@ -51,7 +51,9 @@ class Files:
         self._seen = set()
 
     def new_text(self, path: str) -> str:
-        """Return the content of a configuration file; "" if the current web server's search read the file before."""
+        """Return the content of a configuration file; "" if it was already read since `begin`, or if a limit was
+        reached.
+        """
         if path in self._seen or not self._may_go_on():
             return ""
         self._seen.add(path)

@@ -176,7 +176,7 @@ def _staged(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _unpacked(site: _Site, release: str, args: Dict[str, Any]) -> None:
-    """Unpack a verified copy of the upload, which the login could replace, and record the unpacked tree."""
+    """Unpack a verified copy of the upload, which the SSH account could replace, and record the unpacked tree."""
     owner, mode = _owner(site)
     with Place(os.path.join(os.path.dirname(site.path), PREFIX + site.name, release)) as place:
         archive = place.checked_copy(str(args.get("source")), str(args.get("sha256")))
@@ -195,7 +195,7 @@ def _unpacked(site: _Site, release: str, args: Dict[str, Any]) -> None:
 
 
 def _forget_upload(source: str) -> None:
-    """Remove the uploaded archive from the login's folder; only a file with an upload's name is removed."""
+    """Remove the uploaded archive from the SSH account's folder; only a file with an upload's name is removed."""
     folder, name = os.path.split(source)
     if not _UPLOAD.fullmatch(name):
         return

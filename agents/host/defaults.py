@@ -52,7 +52,7 @@ def _is_read_first(path: str) -> bool:
 
 
 def _hosts(text: str) -> list[str]:
-    """Return the addresses of virtual hosts in Apache's syntax; a * stands for IPv4 and IPv6.
+    """Return the addresses of Apache's virtual hosts; a * stands for IPv4 and IPv6.
 
     Addresses without a port, or with a variable, are left out, because the result is only a hint.
     """

@@ -22,8 +22,8 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
     {"source", "sha256", "path", "engine": its EngineControl or nothing} -> {"path", "installed": whether anything was
     changed, "version": output of -v, "modules": optional features of gallop}. A server that runs from `path` runs the
     new program afterwards, or the restored old one if the new one rejects its configuration or does not start. `source`
-    is a file uploaded by the login; it is copied once to its final folder, and the copy is compared with `sha256`, so
-    nobody can replace it in between.
+    is a file uploaded by the SSH account; it is copied once to its final folder, and the copy is compared with
+    `sha256`, so nobody can replace it in between.
     """
     wanted = args.get("sha256")
     path = _place(paths.check_shape(args.get("path")))
@@ -121,7 +121,7 @@ class Place:
     def checked_copy(self, source: str, wanted: str) -> str:
         """Copy `source` next to the program and return the copy's name; raise Refusal if its SHA-256 is not `wanted`.
 
-        The source is in the login's upload folder, where that account can replace it.
+        The source is in the upload folder of the SSH account, which could replace the file.
         """
         draft = ".%s.%d" % (self.name, os.getpid())
         try:

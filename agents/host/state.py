@@ -262,7 +262,7 @@ class Journal:
         return path
 
     def records(self) -> list[dict[str, Any]]:
-        """All records in order, finished or not; an incomplete last line after a crash is ignored."""
+        """Return all records in order, finished or not; an incomplete last line after a crash is ignored."""
         # The final name is tried twice, because the journal may be renamed between the two attempts.
         for path in (self._stem + ".jsonl", self._open, self._stem + ".jsonl"):
             found = records_at(path)

@@ -177,7 +177,7 @@ class Server:
 def _written(path: str, begin: int) -> str:
     """Return part of a log: from the offset `begin` on or, if negative, that many bytes from the end.
 
-    "" if the path is not a file that only the agent and the server's account could have put there.
+    "" if the log is missing, or is a link or anything else than a regular file.
     """
     try:
         descriptor = paths.open_file(path)

@@ -162,7 +162,7 @@ class NameIndex(Generic[Owner]):
         self._beginnings = [sorted(part.items()) for part in (exact, prefix)]
 
     def overlapping(self, name: str) -> Iterator[tuple[str, Owner]]:
-        """Rows whose names may match a host that `name` also matches; a row can appear twice."""
+        """Yield rows whose names may match a host that `name` also matches; a row can appear twice."""
         for span in spans(name):
             for rows in self._meeting(span.form, span.text):
                 yield from rows

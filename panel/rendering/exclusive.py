@@ -45,30 +45,32 @@ class Condition:
     alone: bool = False
 
     def as_one(self) -> str:
-        """Return one combined expression, for sections that accept only one."""
+        """Return the condition as one expression, for sections that accept only one."""
         if not self.but_not:
             return self.own.inline()
         lookaheads = "".join(f"(?!{_from_start(item)})" for item in self.but_not)
         return f"^{lookaheads}{_from_start(self.own)}"
 
     def as_whole(self) -> str:
-        """Return one expression that matches the whole path and keeps the captures of the location's own expression."""
+        """Return the condition as one expression that matches the whole path and keeps the captures of the location's
+        own.
+        """
         lookaheads = "".join(f"(?!{_found(item)})" for item in self.but_not)
         return f"^{lookaheads}(?={_found(self.own)})(?s:.*)$"
 
     def as_pattern(self) -> str:
-        """Return one combined expression that matches at the same position as the location's own, so captures stay the
-        same.
+        """Return the condition as one expression that matches at the position of the location's own, so captures stay
+        the same.
         """
         return f"^{''.join(f'(?!{_anywhere(item)})' for item in self.but_not)}{_anywhere(self.own)}"
 
     def to_the_end(self) -> str:
-        """Return one combined expression that matches up to the end of the path."""
+        """Return the condition as one expression that matches up to the end of the path."""
         found = self.as_pattern()
         return found if self.own.is_anchored and found.endswith("$") and not self.own.nocase else f"{found}(?s:.*)$"
 
     def below_root(self) -> str:
-        """Return the combined expression with a required leading /, for a section that also sees raw targets.
+        """Return the condition as one expression with a required leading /, for a section that also sees raw targets.
 
         A target such as `http://other/x` would otherwise become part of a proxied URL.
         """

@@ -52,7 +52,7 @@ def segment(state: str, found: str) -> str | None:
 
 
 def path(*, line_breaks: bool) -> Language:
-    """Return the language of paths that begin with / and have no `..` segment."""
+    """Return the automaton for paths that begin with / and have no `..` segment."""
 
     def step(state: object, found: str) -> tuple[object, ...]:
         if found == BREAK and not line_breaks:

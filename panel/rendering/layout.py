@@ -75,7 +75,7 @@ def client_certificate_files(spec: SiteSpec) -> list[RenderedFile]:
 def password_files(spec: SiteSpec) -> list[RenderedFile]:
     """Return the password files of the site's locations, once per path.
 
-    Worker processes read them, so root is not the only reader.
+    Worker processes read them, so other accounts than root may read them.
     """
     found: dict[str, RenderedFile] = {}
     for b, server_block in enumerate(spec.blocks):

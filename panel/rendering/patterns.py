@@ -1,7 +1,7 @@
-"""Find the possible captures of a regular expression's groups on a request's path, as `languages`.
+"""Find the possible captures of a regular expression's groups on a request's path, as automata (languages.py).
 
-A small PCRE parser builds a nondeterministic automaton over the four letters. If the expression has unsupported syntax
-(look-around, back-references), every group may capture any part of a path.
+A small PCRE parser builds a nondeterministic automaton over the four letters of languages.py. If the expression has
+unsupported syntax (look-around, back-references), every group may capture any part of a path.
 """
 
 from __future__ import annotations
@@ -182,9 +182,9 @@ _Search = tuple[int, str, str]
 
 @lru_cache(maxsize=1024)
 def capture_languages(pattern: str, *, line_breaks: bool) -> Mapping[str, Language]:
-    """Return the languages of an expression's groups by number and name.
+    """Return the possible captures of an expression's groups, as automata by group number and name.
 
-    An unmatched group is empty, so every language contains the empty text.
+    An unmatched group is empty, so every automaton accepts the empty text.
     """
     reader = _Reader(_to_its_end(pattern))
     try:
@@ -204,7 +204,7 @@ def _to_its_end(pattern: str) -> str:
 
 
 def _part_of_a_path(line_breaks: bool) -> Language:
-    """Return the language of any part of any path without a `..` segment.
+    """Return the automaton for any part of any path without a `..` segment.
 
     Only the first and last segments may be incomplete.
     """
@@ -286,7 +286,7 @@ def _leading(graph: _Graph, after: int) -> set[_Search]:
 
 
 def _between(graph: _Graph, useful: set[_Search], opens: tuple[int, int], closes: tuple[int, int]) -> Language:
-    """Return the language of the texts between a group's opening and closing edge."""
+    """Return the automaton for the texts between a group's opening and closing edge."""
     closed = {state for state in useful if state[0] == closes[0]}
     entered = {state for state in useful if state[0] == opens[1]}
 

@@ -60,7 +60,7 @@ class Missing(NotExpressible):
 
 @contextmanager
 def budget(seconds: float = BUDGET_S) -> Iterator[None]:
-    """Limit the total time of all matches inside, then raise TooSlow; a running match may end slightly later."""
+    """Limit the total time of all matches in the `with` block; a match that begins after that time raises TooSlow."""
     token = _budget.set((seconds, [0.0]))
     try:
         yield

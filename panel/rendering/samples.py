@@ -1,4 +1,4 @@
-"""Create sample paths that a location handles, from its pattern, for requests and for explanations. Pure.
+"""Create sample paths that a location handles, from its pattern, for requests and for lint. Pure.
 
 The texts that `of_pattern` creates for a regular expression are guesses, so `reaching` tries each with the rules by
 which servers choose a location (choice.py).

@@ -1,4 +1,4 @@
-"""URLs at which a browser opens a site."""
+"""Find the URL at which a browser opens a site."""
 
 from __future__ import annotations
 

@@ -130,8 +130,9 @@ class Engine:
         return commands.run(argv, self.env(), prepare)
 
     def new_errors(self, done: commands.Done, before: commands.Done) -> commands.Done:
-        """Return the test result `done` without the errors that `before` lists too, for a server that starts despite
-        errors.
+        """Return the test result `done`, in which only errors that `before` does not list count as failures.
+
+        For servers that start despite errors (`starts_with_errors`).
         """
         raise NotImplementedError
 

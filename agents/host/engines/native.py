@@ -19,7 +19,7 @@ class Server(Engine):
         return is_of(line, pid, "emerg")
 
     def is_replaced(self, before: Generation) -> bool:
-        """Return whether an old worker no longer listens and a new one does; without sites, no worker listens."""
+        """Return whether no old worker listens and a new one does; without sites, whether new workers run."""
         pid = self.pid()
         now = processes.children(pid)
         inodes = listening_sockets.inodes()

@@ -21,7 +21,7 @@ METHODS = ("%{REQUEST_METHOD}", "^(?:GET|HEAD|POST)$")  # other methods get no i
 
 
 def asking(block: ServerBlock, found: Locations, at: str) -> tuple[Locations, dict[Place, tuple[str, ...]]]:
-    """Return the locations, and the index files of those whose folders need index rules.
+    """Return the locations, and the index files of those whose folders need rewrite rules for index files.
 
     The result includes a location for unmatched paths if that needs rules.
     """
@@ -52,7 +52,7 @@ def _files(block: ServerBlock, place: Place | None) -> tuple[str, str]:
 
 
 def rules(place: Place, names: Sequence[str], condition: Condition, root: str, words: Interpolator) -> list[Directive]:
-    """Return index rules at virtual-host level, for a location without access control; none for other locations."""
+    """Return rewrite rules for index files, for the virtual host; none for a location with access control."""
     if handlers.asks_access(place.location) or not (root or place.location.alias or place.location.root):
         return []
     found: list[Directive] = []
@@ -68,7 +68,10 @@ def rules(place: Place, names: Sequence[str], condition: Condition, root: str, w
 
 
 def of_section(place: Place, names: Sequence[str], *, encodes: bool) -> list[Directive]:
-    """Return index rules for the location's section, which run after access control; mod_dir is disabled there."""
+    """Return rewrite rules for index files, for the location's section, where they run after access control.
+
+    mod_dir is disabled there.
+    """
     lines = [directive("DirectoryIndex", "disabled")]
     if not handlers.asks_access(place.location):
         return lines

@@ -30,10 +30,10 @@ _LITERAL = re.compile(r"\^((?:[A-Za-z0-9_/-]|\\[.-])*)(.?)")
 
 @dataclass(frozen=True)
 class Split:
-    """Division of rewrites: `places` are locations whose rewrites have a plain form.
+    """Division of a server block's rewrites into plain ones (one rule each suffices) and general ones.
 
-    `general` maps other locations to the reason why their rewrites have no plain form. If `of_block` is set, it is the
-    reason why the rewrites of the server block have no plain form, and so nothing else has.
+    `places` are locations whose rewrites are plain. `general` maps other locations to the reason why theirs are not. If
+    `of_block` is set, it is the reason why the server block's own rewrites are not plain, and so no others are.
     """
 
     places: tuple[Place, ...]
@@ -42,7 +42,7 @@ class Split:
 
 
 def split(source: ServerBlock, found: Locations, index_rules: Collection[Place], *, limits: bool) -> Split:
-    """Divide the rewrites of a server block into plain and general ones.
+    """Divide the rewrites of a server block into plain ones (one rule each suffices) and general ones.
 
     `index_rules`: locations whose index files need rules. `limits`: rules limit the size of request bodies.
     """
@@ -98,7 +98,7 @@ class _Judge:
     index_rules: Collection[Place]
 
     def why_not_block(self, *, limits: bool) -> str:
-        """Return why the server block's rewrites have no plain form; "" if they have one."""
+        """Return why one rule each is not enough for the server block's rewrites; "" if it is."""
         items = self.source.rewrites
         changing = [number for number, item in enumerate(items) if not rewriting.redirects(item)]
         if changing and limits and any(rewriting.redirects(item) for item in items[changing[0] :]):
@@ -107,7 +107,7 @@ class _Judge:
         return next(filter(None, reasons), "")
 
     def why_not_place(self, place: Place) -> str:
-        """Return why a location's rewrites have no plain form; "" if they have one."""
+        """Return why one rule each is not enough for a location's rewrites; "" if it is."""
         items = place.location.rewrites
         for number, item in enumerate(items):
             if rewriting.redirects(item) or (item.flag == "break" and place.location.handler == "proxy"):

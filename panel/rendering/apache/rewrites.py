@@ -33,7 +33,7 @@ class Dialect:
 
     `proxied`: path to which a proxying location sends a path changed by `break`, or None. `foreign`: tests that detect
     internal requests for an index file or an error page, which are not rewritten. `anew`: the flag that restarts the
-    rules. `encodes`: the server supports BCTLS.
+    rules. `encodes`: the server supports the rewrite flag BCTLS.
     """
 
     server_name: str
@@ -208,7 +208,7 @@ def requests_anew(result: str, flags: str) -> tuple[str, str]:
 def asked_anew(*, encodes: bool) -> Node:
     """Return the section that requests the path recorded by a rule; `%` and `?` in the path are literal.
 
-    `encodes`: the server supports BCTLS, needed for spaces, which proxied paths must not contain.
+    `encodes`: the server supports the rewrite flag BCTLS, needed for spaces, which proxied paths must not contain.
     """
     return block(
         "If",

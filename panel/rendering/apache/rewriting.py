@@ -38,7 +38,7 @@ def raw_uri_flag(web_server: WebServerSpec) -> str:
 
 
 def encodes_queries(web_server: WebServerSpec) -> bool:
-    """Return whether Apache has BCTLS (2.4.57), which encodes spaces and control characters in inserted text."""
+    """Return whether Apache has the rewrite flag BCTLS (2.4.57), which encodes spaces and control characters."""
     return version_of(web_server) >= (2, 4, 57)
 
 
@@ -100,8 +100,8 @@ class Rewritten:
     """One location that rewrite rules handle, with the data for its rules.
 
     `root` is the server block's, `fallback` the location that handles the last item of the location's try_files, if
-    known. `encodes`: the server supports BCTLS. `anew`: a fallback to another folder needs a new internal request
-    (httpd only; OpenLiteSpeed chooses contexts by the rewritten path).
+    known. `encodes`: the server supports the rewrite flag BCTLS. `anew`: a fallback to another folder needs a new
+    internal request (httpd only; OpenLiteSpeed chooses contexts by the rewritten path).
     """
 
     place: Place
@@ -115,9 +115,9 @@ class Rewritten:
 
 
 def rules(one: Rewritten, *, falls_back_later: bool = False) -> list[Directive]:
-    """Return the rewrite rules of one location; none if it uses `rules_inside` because of access control.
+    """Return the rewrite rules of one location.
 
-    `falls_back_later`: locations with access control use `rules_inside`.
+    `falls_back_later`: leave out a location that `rules_inside` handles after access control.
     """
     source = one.place.location
     if falls_back_later and is_checked_first(source):

@@ -20,7 +20,7 @@ from panel.rendering.tree import Directive, Node, directive
 class _Block:
     """Server block with its locations.
 
-    `folders`: locations whose index files need rules. `encodes`: the server supports BCTLS.
+    `folders`: locations whose index files need rules. `encodes`: the server supports the rewrite flag BCTLS.
     """
 
     source: ServerBlock

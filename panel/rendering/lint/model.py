@@ -1,6 +1,6 @@
 """Find mistakes in the site's fields.
 
-They are the same on every server, because every server behaves like nginx.
+The findings do not depend on the server, because every server behaves like nginx.
 """
 
 from __future__ import annotations
