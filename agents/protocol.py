@@ -52,7 +52,7 @@ OPERATIONS = (
     "recover",  # finish or undo a killed agent's transaction; -> {"transactions": [...]}
     "status",  # {"transaction": id, "abandon"} -> its recorded outcome; abandoned, it will never begin
     "rollback",  # {"transaction": id}: restore the files that it replaced
-    "drift",  # {"files": [{"path", "sha256"}], "roots"} -> {"differing": [{"path", "sha256", "content"}]}
+    "drift",  # {"files": [{"path", "sha256"}], "roots"} -> {"files": [{"path", "sha256", "content"}]}: edited
     "service",  # {"engine": EngineControl, "action": start|stop|reload|status} -> {"running", "pid", "workers", ...}
     "read",  # {"patterns", "roots"} -> {"files": [{"path", "real", "link", "mode", "sha256", "text"}], "skipped"}
     "tail",  # {"path", "lines", "roots", "follow"} -> {"lines": [...]}; with follow, events {"lines": [...]}

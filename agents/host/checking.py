@@ -14,10 +14,10 @@ from agents.host.request import Request
 
 EXTRA_S = 10.0  # for all addresses of one round that are neither health pages nor other sites
 MOST_EXTRAS = 400
-PATIENT_S = 30.0  # after so much of a round each request has a second only
+PATIENT_S = 30.0  # after this time of a round, each request has only one second
 RETRY_FOR_S = 2.0
 RETRY_ALL_S = 10.0  # together
-MOST_TOLD = 200  # of those that are right and no health pages
+MOST_TOLD = 200  # rows without problems and changes, except health pages
 _ALWAYS = ("health", "other")
 
 

@@ -58,12 +58,12 @@ def start(
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,
-        preexec_fn=_told(argv[0], prepare) if prepare else None,
+        preexec_fn=_with_reported_error(argv[0], prepare) if prepare else None,
         start_new_session=session,
     )
 
 
-def _told(program: str, prepare: Callable[[], None]) -> Callable[[], None]:
+def _with_reported_error(program: str, prepare: Callable[[], None]) -> Callable[[], None]:
     """Wrap `prepare`: print its error and end the child, because `subprocess` would hide the reason."""
 
     def run() -> None:

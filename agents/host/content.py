@@ -53,7 +53,7 @@ class _Site:
             if os.fstat(self.store).st_uid != os.geteuid():
                 raise Refusal("refused", "%s%s belongs to another account" % (PREFIX, self.name), path=path)
             os.fchmod(self.store, 0o700)
-            # A request that comes late, over a connection that was thought lost, waits for the one that runs.
+            # A late request, over a connection that seemed lost, waits for the running one.
             fcntl.flock(self.store, fcntl.LOCK_EX)
         except BaseException:
             self.close()

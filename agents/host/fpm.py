@@ -340,7 +340,7 @@ def _problem(pool: Pool, content: Optional[bytes]) -> str:
         answer = fastcgi.get(pool.socket, PING)
     except OSError as error:
         return "the pool does not respond at %s (%s)" % (pool.socket, error.strerror or error)
-    # A file that was edited on the host may have no such line; an answer is enough then.
+    # A file that was edited on the host may have no such line; any response is enough then.
     return "" if wanted is None or answer.strip() == wanted.group(1) else "the pool has its former settings"
 
 

@@ -25,7 +25,7 @@ def taken(ports: Iterable[Tuple[str, int]], servers: Iterable[str]) -> List[Dict
     found = []
     for address, port in dict.fromkeys(wanted):
         inodes = {held.inode for held in listening if held.port == port and _conflicts(address, held.address)}
-        if not inodes or any(processes.listens(pid, inodes) for pid in own):  # most often, and quickly found
+        if not inodes or any(processes.listens(pid, inodes) for pid in own):  # the usual case, and the cheapest check
             continue
         holders = sorted(_holders(inodes))
         if holders and not any(_is_of(pid, masters) for pid in holders) and not _can_bind(address, port):

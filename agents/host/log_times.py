@@ -38,7 +38,7 @@ def time_of(line: bytes) -> float | None:
     return _parsed(kind, found.group(kind))
 
 
-@functools.lru_cache(maxsize=4096)  # the lines of one second have the same
+@functools.lru_cache(maxsize=4096)  # lines of the same second share their time
 def _parsed(kind: str, text: bytes) -> float | None:
     words = text.decode("ascii")
     if kind == "iso":

@@ -66,7 +66,7 @@ def _folder(path: str) -> Optional[Missing]:
             return None if any(True for _ in entries) else _answer("folder", path, "empty")
     except (FileNotFoundError, NotADirectoryError):
         return _answer("folder", path, "missing", "own" if _is_own(path) else "")
-    except OSError:  # the agent's own account cannot look
+    except OSError:  # this account cannot read the folder
         return None
 
 
@@ -98,7 +98,7 @@ def _socket(path: str, until: float) -> Optional[Missing]:
         return _answer("socket", path, "missing")
     except ConnectionRefusedError:
         return _answer("socket", path, "refused")
-    except OSError:  # full, or not for the agent's own account
+    except OSError:  # its queue is full, or this account may not connect
         return None
     finally:
         stream.close()
@@ -113,7 +113,7 @@ def _service(name: str, until: float) -> Optional[Missing]:
     try:
         targets = addresses.resolved(host.strip("[]"), int(port))
     except addresses.Refused:
-        return None  # the plan is refused for it
+        return None  # another check refuses the plan for such a name
     except (OSError, ValueError, OverflowError, UnicodeError) as error:
         return _answer("service", name, "unknown", str(getattr(error, "strerror", "") or error))
     answer = None

@@ -236,7 +236,7 @@ class OpenLiteSpeed(Server):
     def end(self) -> None:
         super().end()
         if self._made:
-            with contextlib.suppress(OSError):  # one of the host's own was started meanwhile
+            with contextlib.suppress(OSError):  # a server of the host was started meanwhile
                 os.rmdir(LITESPEED_RUN)
 
 

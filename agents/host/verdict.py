@@ -24,7 +24,7 @@ def judge(check: dict[str, Any], before: Seen | None, after: Seen) -> tuple[str,
     """Return (verdict, observation in words) of a check. `before`: None if no server handled the request."""
     verdict, words = _judged(check, before, after)
     if verdict in (WAITS, WORSE) and not words.endswith("as before"):
-        words += _hint(after["status"])  # no advice about an answer that is as it should be
+        words += _hint(after["status"])  # no advice about a response that is the same as before
     return verdict, words
 
 
@@ -42,7 +42,7 @@ def _judged(check: dict[str, Any], before: Seen | None, after: Seen) -> tuple[st
         alike = before["status"] == after["status"] or not before["status"]
         return (RIGHT if alike else WORSE), words
     if check["kind"] == "other" and earlier < _SERVER_ERROR and rank and after["status"] != before["status"]:
-        return WORSE, words  # nothing of it was changed, so that even another error is a harm
+        return WORSE, words  # this site was not changed, so even a different error counts as worse
     if rank > earlier:
         return (WAITS if check["new"] and earlier else WORSE), words
     if worse := _other_harm(check, before, after):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-# In the parent of the document root, the second place where wp-load.php looks. The test bed has no name of its own:
-# WordPress uses the requested address, one of the test bed's listeners.
+# wp-config.php in the parent of the document root, the second place where wp-load.php looks. The test bed has no host
+# name: WordPress uses the requested address, one of the test bed's listeners.
 CONFIG = """<?php
 /*DEFINED*/define('DB_NAME', 'wordpress');
 define('DB_USER', 'wordpress');
@@ -43,8 +43,8 @@ add_action('template_redirect', function () {
 }, 0);
 """
 
-# The work of wp-admin/install.php, and 14 posts in two categories with three comments each, and two pages: always the
-# same. The suite's list of pages depends on their ids (panel/benchmarks/suites/wordpress.py).
+# Does the work of wp-admin/install.php, and creates two pages and 14 posts in two categories with three comments each,
+# always the same. The suite's list of pages depends on their ids (panel/benchmarks/suites/wordpress.py).
 INSTALL = """<?php
 define('WP_INSTALLING', true);
 $_SERVER['HTTP_HOST'] = 'testbed.test';

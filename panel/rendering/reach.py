@@ -40,9 +40,7 @@ def index_names(block: ServerBlock, place: Place | None) -> tuple[str, ...]:
 
 
 def by_fallback(place: Place, found: Locations) -> Place | None:
-    """Return the location that handles the last item of the try_files of `place`; None if the item is no
-    constant path.
-    """
+    """Return the location that handles the last item of the try_files of `place`; None if the path has variables."""
     last = place.location.try_files[-1] if place.location.try_files else ""
     path = last.partition("?")[0].removesuffix("$is_args$args")
     if not path.startswith("/") or "$" in path or place.location.handler not in _FILES:

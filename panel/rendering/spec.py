@@ -234,7 +234,7 @@ class SiteSpec:
     php_pools: tuple[PhpPool, ...] = ()
     cache_mb: int = 100  # limit for the cached responses of all locations
     challenge_folder: str = ""  # folder of ACME challenge files on the host; "": no challenges are served
-    # Port of the TLS listener that also shows challenges (TLS-ALPN-01), added to blocks without TLS; 0: none does.
+    # Port of the TLS listener for ACME challenges (TLS-ALPN-01) that is added to blocks without TLS; 0: none.
     tls_challenge_port: int = 0
     maintenance: Maintenance | None = None
 

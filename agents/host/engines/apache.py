@@ -56,7 +56,7 @@ class Server(Engine):
         folder = os.path.dirname(self.main_config)
         if not os.path.exists(os.path.join(folder, "envvars")):
             return {}
-        # APACHE_STARTED_BY_SYSTEMD keeps apache2ctl from passing the start to systemctl; `unit` is for that.
+        # APACHE_STARTED_BY_SYSTEMD keeps apache2ctl from passing the start to systemctl; `Engine.start` does that.
         return {"APACHE_CONFDIR": folder, "APACHE_STARTED_BY_SYSTEMD": "1"}
 
     def is_replaced(self, before: Generation) -> bool:

@@ -69,7 +69,7 @@ class Server(Engine):
         try:
             for child in old:
                 os.kill(child, signal.SIGQUIT)
-        except OSError:  # nginx will tell them
+        except OSError:  # nginx tells the workers itself later
             return False
         return True
 

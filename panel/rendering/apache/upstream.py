@@ -78,7 +78,7 @@ def _parameters(spec: SiteSpec, upstream: Upstream) -> list[str]:
     read = [item.read_timeout_s for item in users if item.read_timeout_s is not None]
     words = [f"connectiontimeout={max(connect)}"] if connect else []
     words += [f"timeout={max(read)}"] if read else []
-    words += ["flushpackets=on"] if any(item.upstream_protocol == "grpc" for item in users) else []  # streams go on
+    words += ["flushpackets=on"] if any(item.upstream_protocol == "grpc" for item in users) else []  # for gRPC streams
     return words + (["upgrade=websocket"] if any(item.websocket for item in users) else [])
 
 

@@ -17,7 +17,7 @@ from panel.rendering.openlitespeed import methods, paths
 from panel.rendering.spec import ServerBlock
 from panel.rendering.tree import Directive, directive
 
-# Other methods are refused by the folder's location, where nothing asks who may come in. nginx looks for index files
+# Other methods are refused by the folder's location, which has no access control. nginx looks for index files
 # for these three methods only (ngx_http_index_handler).
 _OF_OTHERS = directive("RewriteCond", "%{REQUEST_METHOD}", "^(?:GET|HEAD|POST)$")
 _OF_FILES = directive("RewriteCond", "%{REQUEST_METHOD}", "^(?:GET|HEAD)$")

@@ -38,7 +38,7 @@ class _Files:
     indexes: tuple[str, ...]
     must_be: str = ""
     alone: Place | None = None
-    own: Place | None = None  # contexts of its own refuse
+    own: Place | None = None  # location whose own contexts refuse methods
 
 
 def refused(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directive]:
