@@ -34,7 +34,7 @@ BY_KERNEL, BY_EMULATOR = "tc netem", "emulator"
 
 
 def made(profile: Dict[str, Any], binary: str, by: str = "") -> Link:
-    """Create a link with this profile; a link with an empty profile is as fast as the kernel, but still isolated.
+    """Create a link with the bandwidth, delay and queue of `profile`; an empty profile only isolates the namespaces.
 
     `by` is BY_EMULATOR, BY_KERNEL or "": the kernel if possible, else the emulator. `binary` is the emulator, which
     also measures the kernel's links.
@@ -56,7 +56,7 @@ def made(profile: Dict[str, Any], binary: str, by: str = "") -> Link:
 
 
 class Link:
-    """Base class of links: two namespaces, `near` and `far`, and their connection."""
+    """Base class of links: two network namespaces, `near` and `far`, and their connection."""
 
     def __init__(self) -> None:
         self._keepers: List[netns.Keeper] = []
@@ -77,7 +77,7 @@ class Link:
         raise NotImplementedError
 
     def measure(self) -> Dict[str, Any]:
-        """Return the measured properties of the link; {} for a link without a profile."""
+        """Return the measured properties of the link; {} for a link without a network profile."""
         return {}
 
     def lead(self, address: str, mtu: int) -> None:
@@ -93,7 +93,7 @@ class Link:
 
 
 class Direct(Link):
-    """Link without a profile: a pair of virtual Ethernet devices, created by ip(8)."""
+    """Link without a network profile: a pair of virtual Ethernet devices, created by ip(8)."""
 
     def connect(self) -> None:
         near, far = str(self.near.process.pid), str(self.far.process.pid)
@@ -116,7 +116,7 @@ def ip(arguments: List[str], inside: Optional[List[str]] = None) -> None:
 
 
 class Shaped(Link):
-    """Base class of links with a profile. The emulator's program measures every kind of link."""
+    """Base class of links with a network profile. The emulator's program measures every kind of link."""
 
     by = ""
 

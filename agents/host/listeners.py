@@ -61,7 +61,7 @@ def _can_bind(address: str, port: int) -> bool:
 
 
 def _holders(inodes: Iterable[str]) -> Iterator[int]:
-    """Yield the ids of processes that have one of the sockets with these inodes open."""
+    """Yield the ids of processes that have one of the given sockets open. `inodes` identify the sockets."""
     return (int(name) for name in os.listdir("/proc") if name.isdigit() and processes.listens(int(name), inodes))
 
 

@@ -36,7 +36,7 @@ def is_supported() -> bool:
 
 
 def within(binds: list[tuple[str, str]], run: Callable[[Prepare | None], T]) -> T:
-    """Return the result of `run(prepare)`, which starts a program inside a namespace with these bind mounts.
+    """Call `run(prepare)` to start a program inside a mount namespace with the given bind mounts; return its result.
 
     A namespace belongs to a thread. For root, `run` is called in a temporary thread inside the namespace, so the child
     needs no preparation, `prepare` is None, and the agent's page tables are not copied. A single thread of several

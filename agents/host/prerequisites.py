@@ -183,7 +183,7 @@ def _unreadable(
 
 
 def _allowed(wanted: List[str], test: Iterable[str], account: Dict[str, str]) -> Optional[set[str]]:
-    """Return the paths that pass a test of find(1) as this account; None if the test is not possible."""
+    """Return the paths that pass a test of find(1) as the given account; None if the test is not possible."""
     setpriv, find = commands.find("setpriv"), commands.find("find")
     if os.geteuid() != 0 or not setpriv or not find:
         return None

@@ -110,7 +110,7 @@ def children(pid: int, living: bool = True) -> frozenset[int]:
 
 
 def listens(pid: int, inodes: Iterable[str]) -> bool:
-    """Return whether the process still has one of the listening sockets with these inodes open."""
+    """Return whether the process still has one of the listening sockets open. `inodes` identify the sockets."""
     wanted = {"socket:[%s]" % inode for inode in inodes}
     folder = "/proc/%d/fd" % pid
     try:

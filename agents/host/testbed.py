@@ -137,7 +137,7 @@ class Testbed:
         return [server.name for server in self.servers if not server.is_alive()]
 
     def said(self, sources: List[str]) -> str:
-        """Return the log lines, new since the last call, of the servers with these sources (`pid:N`)."""
+        """Return the log lines, new since the last call, of the servers with the given sources (`pid:N`)."""
         texts = []
         for server in self.servers:
             if "pid:%d" % server.pid in sources:

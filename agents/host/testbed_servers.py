@@ -151,7 +151,7 @@ class Server:
         return {path: os.lstat(path).st_size for path in self._logs()}
 
     def words_since(self, sizes: Dict[str, int]) -> str:
-        """Return the lines written to the server's logs since they had these sizes."""
+        """Return the lines written to the server's logs since the logs had the given sizes."""
         return "".join(_written(path, sizes.get(path, 0)) for path in self._logs())
 
     def _logs(self) -> List[str]:

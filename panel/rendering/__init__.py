@@ -49,7 +49,7 @@ def _check(spec: SiteSpec) -> None:
 
 
 def has_web_server_files(engine: str) -> bool:
-    """Return whether this engine has files that depend on all live sites; otherwise skip `render_web_server`."""
+    """Return whether the engine has files that depend on all live sites; otherwise skip `render_web_server`."""
     return ENGINES[engine].SHARES_FILES
 
 

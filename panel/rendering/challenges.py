@@ -53,7 +53,7 @@ def shows_over_tls(spec: SiteSpec) -> bool:
 
 
 def with_tls_listener(block: ServerBlock, port: int) -> ServerBlock:
-    """Return the block with a TLS listener for challenges on each of its addresses; unchanged if it has TLS already."""
+    """Return the server block with a TLS listener for challenges on each of its addresses; unchanged if it has TLS."""
     if not block.listens or any(listen.tls for listen in block.listens):
         return block
     addresses = dict.fromkeys(listen.address for listen in block.listens)
@@ -65,14 +65,14 @@ def location(folder: str) -> Location:
 
 
 def served(spec: SiteSpec) -> SiteSpec:
-    """Return the site with the challenge location in each block; unchanged if the site serves no challenges."""
+    """Return the site with the challenge location in each server block; unchanged if the site serves no challenges."""
     if not spec.challenge_folder:
         return spec
     return replace(spec, blocks=tuple(_block(block, spec.challenge_folder) for block in spec.blocks))
 
 
 def alone(block: ServerBlock, folder: str) -> ServerBlock:
-    """Return a block with the same listeners and names, and only the challenge location.
+    """Return a server block with the same listeners and names, and only the challenge location.
 
     It serves plain HTTP for a block that redirects to HTTPS.
     """
@@ -80,7 +80,7 @@ def alone(block: ServerBlock, folder: str) -> ServerBlock:
 
 
 def _block(block: ServerBlock, folder: str) -> ServerBlock:
-    """Return the block with the challenge location.
+    """Return the server block with the challenge location.
 
     It replaces a location of the site's own for the same paths in place, so that pointers to others stay valid.
     """

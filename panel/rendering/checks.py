@@ -178,7 +178,9 @@ def _members(kind: Any) -> Callable[[object], tuple[object, ...]]:
 
 
 def site(spec: SiteSpec) -> None:
-    """Check the names of the site's parts, and that blocks, upstream servers and the ports of PHP pools exist."""
+    """Check the names of the site's parts, and that server blocks, upstream servers and the ports of PHP
+    pools exist.
+    """
     no_control_characters(spec, "")
     word(spec.name, SITE_NAME, "/name", "a site name; use a-z, 0-9, and -")
     if not spec.blocks:

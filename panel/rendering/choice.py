@@ -23,7 +23,9 @@ class Choice:
 
 
 def choose(found: Locations, path: str) -> Choice:
-    """Choose the location for a path: exact; else the longest prefix, final with ^~; else the first expression."""
+    """Choose the location for a path: exact; else the longest prefix, final with ^~; else the first regular
+    expression.
+    """
     for place in found.exact:
         if place.pattern == path:
             return Choice(place, (f"location {place.label} matches the exact path, which ends the search",))

@@ -82,7 +82,7 @@ _TOKEN = re.compile(
 
 @lru_cache(maxsize=1024)
 def _regex_spans(pattern: str) -> tuple[Span, ...]:
-    """Return one span for each top-level alternative of the expression: the literal text that ends it.
+    """Return one span for each top-level alternative of a regular expression: the literal text that ends it.
 
     PCRE reads the allowed tokens in the same way (pcre2pattern(3)); a pattern with any other token counts as matching
     everything.

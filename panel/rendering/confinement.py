@@ -86,7 +86,7 @@ def of_rewrite(item: Rewrite) -> Verdict:
 
 
 def rewrites_may_climb(block: ServerBlock) -> bool:
-    """Return whether the server must check the result of a rewrite of the block at request time."""
+    """Return whether the server must check the result of a rewrite of the server block at request time."""
     lists = [block.rewrites, *(made_paths(location) for location in block.locations)]
     return any(of_rewrite(item) is Verdict.MAY_CLIMB for items in lists for item in items)
 
@@ -127,12 +127,12 @@ def is_loose(location: Location) -> bool:
 
 
 def refuses_line_breaks(block: ServerBlock) -> bool:
-    """Return whether a path of the block is confined only for requests without line breaks in their path."""
+    """Return whether a path of the server block is confined only for requests without line breaks in their path."""
     return Verdict.CONFINED_WITHOUT_LINE_BREAKS in _verdicts(block)
 
 
 def _verdicts(block: ServerBlock) -> list[Verdict]:
-    """Return the verdicts on all paths that the block builds."""
+    """Return the verdicts on all paths that the server block builds."""
     found = [of_rewrite(item) for item in block.rewrites]
     for location in (*block.locations, Location("", "/", "static", try_files=block.try_files)):
         found += [of_rewrite(item) for item in made_paths(location)]
@@ -211,7 +211,7 @@ def _of_alias(location: Location) -> Iterator[tuple[str, str]]:
 
 
 def folders(block: ServerBlock) -> tuple[str, ...]:
-    """Return the folders of the block's files, including those of raw directives, without nested ones."""
+    """Return the folders of the server block's files, including those of raw directives, without nested ones."""
     found = [block.root, *_raw_folders(block.snippet)]
     for location in block.locations:
         found += [location.root, _alias_folder(location), *_raw_folders(location.snippet)]

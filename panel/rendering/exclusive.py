@@ -18,7 +18,7 @@ _GROUP = re.compile(r"\(\?(?:P?<[A-Za-z_]\w*>|'[A-Za-z_]\w*')|\((?![?*])")
 
 @dataclass(frozen=True)
 class Expression:
-    """PCRE expression for paths; `nocase` ignores case."""
+    """PCRE regular expression for paths; `nocase` ignores case."""
 
     text: str
     nocase: bool = False
@@ -29,7 +29,7 @@ class Expression:
         return self.text.startswith("^") and "|" not in _outside_groups(self.text)
 
     def inline(self) -> str:
-        """Return the expression as text that includes its case flag."""
+        """Return the regular expression as text that includes its case flag."""
         return f"(?i:{self.text})" if self.nocase else self.text
 
 
@@ -45,32 +45,33 @@ class Condition:
     alone: bool = False
 
     def as_one(self) -> str:
-        """Return the condition as one expression, for sections that accept only one."""
+        """Return the condition as one regular expression, for sections that accept only one."""
         if not self.but_not:
             return self.own.inline()
         lookaheads = "".join(f"(?!{_from_start(item)})" for item in self.but_not)
         return f"^{lookaheads}{_from_start(self.own)}"
 
     def as_whole(self) -> str:
-        """Return the condition as one expression that matches the whole path and keeps the captures of the location's
-        own.
+        """Return the condition as one regular expression for the whole path, with the captures of the
+        location's own.
         """
         lookaheads = "".join(f"(?!{_found(item)})" for item in self.but_not)
         return f"^{lookaheads}(?={_found(self.own)})(?s:.*)$"
 
     def as_pattern(self) -> str:
-        """Return the condition as one expression that matches at the position of the location's own, so captures stay
-        the same.
+        """Return the condition as one regular expression that matches where the location's own does, with
+        its captures.
         """
         return f"^{''.join(f'(?!{_anywhere(item)})' for item in self.but_not)}{_anywhere(self.own)}"
 
     def to_the_end(self) -> str:
-        """Return the condition as one expression that matches up to the end of the path."""
+        """Return the condition as one regular expression that matches up to the end of the path."""
         found = self.as_pattern()
         return found if self.own.is_anchored and found.endswith("$") and not self.own.nocase else f"{found}(?s:.*)$"
 
     def below_root(self) -> str:
-        """Return the condition as one expression with a required leading /, for a section that also sees raw targets.
+        """Return the condition as one regular expression with a required leading /, for a section that also sees raw
+        targets.
 
         A target such as `http://other/x` would otherwise become part of a proxied URL.
         """
@@ -126,8 +127,8 @@ def _longer(place: Place, locations: Locations) -> list[str]:
 
 
 def _region(place: Place, locations: Locations) -> Expression:
-    """Return an expression for paths whose longest prefix is this ^~ prefix, so that regular expressions
-    are skipped.
+    """Return a regular expression for paths whose longest prefix is the given ^~ prefix, which skips regular
+    expressions.
     """
     longer = _longer(place, locations)
     tail = f"(?!{'|'.join(quote(item) for item in longer)})" if longer else ""
@@ -153,7 +154,7 @@ def _any_of(paths: list[str]) -> str:
 
 
 def quote(text: str) -> str:
-    """Return an expression that matches exactly `text`."""
+    """Return a regular expression that matches exactly `text`."""
     return re.sub(r"[.^$*+?()\[\]{}|\\]", r"\\\g<0>", text)
 
 
@@ -166,20 +167,20 @@ def _from_start(expression: Expression) -> str:
 
 
 def _anywhere(expression: Expression) -> str:
-    """Return an expression for use in a look-ahead at the start of the path: matches if the path has a
-    match anywhere.
+    """Return a regular expression for a look-ahead at the start of the path, which holds if the path has a match
+    anywhere.
     """
     text = expression.text[1:]
     return text if expression.is_anchored and not expression.nocase else _found(expression)
 
 
 def _found(expression: Expression) -> str:
-    """Return an expression that skips to the first match of `expression` from here on."""
+    """Return a regular expression that skips to the first match of `expression` from the current position."""
     return f"(?s:.*?)(?:{expression.inline()})"
 
 
 def _outside_groups(text: str) -> str:
-    """Return the top-level text of an expression, without escapes, classes and groups."""
+    """Return the top-level text of a regular expression, without escapes, classes and groups."""
     bare = re.sub(r"\\.", "", text, flags=re.S)
     bare = re.sub(r"\[\^?\]?[^\]]*\]", "", bare)
     while (smaller := re.sub(r"\([^()]*\)", "", bare)) != bare:
@@ -188,7 +189,7 @@ def _outside_groups(text: str) -> str:
 
 
 def groups(text: str) -> list[tuple[int, int, str]]:
-    """Return the capturing groups of an expression in order: start, end of the opening, and name or ""."""
+    """Return the capturing groups of a regular expression in order: start, end of the opening, and name or ""."""
     found: list[tuple[int, int, str]] = []
     position, inside = 0, False
     while position < len(text):
@@ -207,14 +208,16 @@ def groups(text: str) -> list[tuple[int, int, str]]:
 
 
 def uncaptured(text: str) -> str:
-    """Return the expression without captures, to be embedded in another."""
+    """Return the regular expression without captures, to be embedded in another."""
     for start, end, _ in reversed(groups(text)):
         text = f"{text[:start]}(?:{text[end:]}"
     return text
 
 
 def named(text: str, names: dict[int, str]) -> str:
-    """Return the expression with its n-th group named `names[n]`, counted from 1; other groups do not capture."""
+    """Return the regular expression with its n-th group named `names[n]`, counted from 1; other groups do
+    not capture.
+    """
     found = groups(text)
     for number in range(len(found), 0, -1):
         start, end, _ = found[number - 1]

@@ -81,7 +81,7 @@ class _Host:
 
 
 def explain(specs: Sequence[SiteSpec], request: Request) -> Explanation:
-    """Explain the handling of `request` by a server with these sites.
+    """Explain how a server with the sites `specs` handles `request`.
 
     Raises NotExpressible for regular expressions that cannot be evaluated or take too long.
     """

@@ -16,7 +16,9 @@ def check(headers: tuple[Header, ...], at: str) -> None:
 
 
 def merged(block: tuple[Header, ...], own: tuple[Header, ...]) -> tuple[tuple[Header, int | None], ...]:
-    """Return the block's headers that `own` does not replace, then `own`; each with its index in `own`, or None."""
+    """Return the server block's headers that `own` does not replace, then `own`; each with its index in
+    `own`, or None.
+    """
     replaced = {header.name.lower() for header in own}
     kept = [(header, None) for header in block if header.name.lower() not in replaced]
     return (*kept, *((header, number) for number, header in enumerate(own)))

@@ -48,7 +48,7 @@ def page(maintenance: Maintenance) -> str:
 
 
 def excepts(spec: SiteSpec, address: str) -> bool:
-    """Return whether a client at this address sees the site instead of the maintenance page."""
+    """Return whether a client at `address` sees the site instead of the maintenance page."""
     if spec.maintenance is None:
         return True
     client = ipaddress.ip_address(address)

@@ -65,7 +65,7 @@ def regex_source(name: str) -> str:
 
 
 def _beats(name: str, host: str) -> tuple[int, int] | None:
-    """Return the rank of `name` for `host`, smaller is better; None if the name does not match or is an expression."""
+    """Return the rank of `name` for `host`, smaller is better; None without a match, and for regular expressions."""
     name = name.lower()
     form = kind(name)
     if form == "exact" and name == host:

@@ -63,7 +63,7 @@ def of_block(block: ServerBlock, found: Locations, path: str) -> Outcome:
 
 
 def with_error_pages(outcome: Outcome, block: ServerBlock, found: Locations) -> Outcome:
-    """Return the outcome with the block's error pages that may replace it; errors of an upstream are not replaced."""
+    """Return the outcome with the server block's error pages that may replace it; errors of an upstream are kept."""
     if outcome.kind == "error":
         return outcome
     which = "an error of the web server itself," if outcome.kind == "proxy" else "an error"

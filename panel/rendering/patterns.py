@@ -26,12 +26,12 @@ _ANCHORS = {"^": "begin", "$": "end", "\\A": "begin", "\\Z": "end", "\\z": "last
 
 
 class Unknown(Exception):
-    """Error for unsupported syntax in the expression, or too many states."""
+    """Error for unsupported syntax in a regular expression, or for an automaton with more than MOST_STATES states."""
 
 
 @dataclass
 class Automaton:
-    """Nondeterministic automaton of an expression: by state, the edges (requirement, next state).
+    """Nondeterministic automaton of a regular expression: by state, the edges (requirement, next state).
 
     A requirement is a letter of a set, or a position by name.
     """
@@ -53,8 +53,8 @@ class Automaton:
 
 
 class _Reader:
-    """Recursive-descent parser of expressions; each method reads from `at` and returns (first, last) state
-    of its part.
+    """Recursive-descent parser of regular expressions; methods read from `at` and return (first, last)
+    state of a part.
     """
 
     def __init__(self, text: str) -> None:
@@ -182,7 +182,7 @@ _Search = tuple[int, str, str]
 
 @lru_cache(maxsize=1024)
 def capture_languages(pattern: str, *, line_breaks: bool) -> Mapping[str, Language]:
-    """Return the possible captures of an expression's groups, as automata by group number and name.
+    """Return the possible captures of a regular expression's groups, as automata by group number and name.
 
     An unmatched group is empty, so every automaton accepts the empty text.
     """

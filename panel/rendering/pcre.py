@@ -41,7 +41,7 @@ class Unusable(NotExpressible):
 
 
 class TooSlow(Unusable):
-    """Error for a match that needs more steps than allowed; the expression might slow down the server too."""
+    """Error for a match that needs more steps than allowed; the regular expression might slow down the server too."""
 
     def __init__(self, pattern: str) -> None:
         super().__init__(
@@ -119,7 +119,7 @@ class Pattern:
     """One compiled regular expression. Threads may share it, because each match has its own data."""
 
     def __init__(self, pattern: str, nocase: bool) -> None:
-        """Compile the expression; raise NotExpressible if that fails."""
+        """Compile the regular expression; raise NotExpressible if that fails."""
         self._library = _library()
         self.pattern = pattern
         self._code: int | None = None

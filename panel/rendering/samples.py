@@ -25,7 +25,7 @@ _COUNT = re.compile(r"\{(\d*)(,?)(\d*)\}")
 
 
 class _Unknown(Exception):
-    """Error for syntax that the reader of expressions does not support."""
+    """Error for syntax that the reader of regular expressions does not support."""
 
 
 def of_pattern(pattern: str) -> list[str]:
@@ -39,7 +39,7 @@ def of_pattern(pattern: str) -> list[str]:
 
 
 class _Reader:
-    """Reader of one expression from left to right; each method returns texts that its part may match."""
+    """Reader of one regular expression from left to right; each method returns texts that its part may match."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern

@@ -41,7 +41,7 @@ class Problem:
 
 
 def check(text: str, web_server: WebServerSpec, place: str = "") -> list[Problem]:
-    """Return all problems of a snippet for this web server; an empty list if it can be used.
+    """Return all problems of a snippet for the given web server; an empty list if it can be used.
 
     `place`: "server" or "location", the intended context; "" for either.
     """

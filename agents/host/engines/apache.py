@@ -35,7 +35,7 @@ class Server(Engine):
         return done.exit_code != 0 or not files or any(_opens_port(path) for path in files)
 
     def is_failure(self, line: str, pid: int) -> bool:
-        """Return whether a line of the error log reports a failed start or reload of this process.
+        """Return whether a line of the error log reports a failed start or reload of the process `pid`.
 
         The format is "[Mon Nov 23 08:35:13.123456 2026] [core:emerg] [pid 1234:tid 5678] AH00020: message"; before
         httpd's logs are open, the message alone.

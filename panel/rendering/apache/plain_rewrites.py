@@ -59,7 +59,9 @@ def split(source: ServerBlock, found: Locations, index_rules: Collection[Place],
 
 
 def of_server(source: ServerBlock, at: str, limits: list[Directive], dialect: Dialect) -> list[Directive]:
-    """Return the rules of the server block's rewrites. `limits` come before the first rule that changes the path."""
+    """Return rewrite rules for the server block's rewrites. `limits` come before the first rule that
+    changes the path.
+    """
     groups: tuple[list[Directive], list[Directive]] = ([], [])
     for number, item in enumerate(source.rewrites):
         is_inside = bool(groups[1]) or not rewriting.redirects(item)
@@ -69,7 +71,7 @@ def of_server(source: ServerBlock, at: str, limits: list[Directive], dialect: Di
 
 
 def of_places(places: Sequence[Place], chosen: Mapping[Place, Condition], dialect: Dialect) -> list[Directive]:
-    """Return the rules of locations' rewrites; each has a condition unless its pattern implies the location."""
+    """Return rewrite rules for locations' rewrites; each has a condition unless its pattern implies the location."""
     found: list[Directive] = []
     for place in places:
         pattern = rewrite_regex(chosen[place].as_one(), f"{place.pointer}/pattern")
@@ -166,7 +168,7 @@ class _Judge:
         return "another folder" if location.alias or location.root not in ("", self.source.root) else ""
 
     def _needs(self, place: Place, item: Rewrite) -> str:
-        """Return the part of a location that needs rules for the new path; "" if no part does."""
+        """Return the setting of a location that needs rewrite rules for the new path; "" if no setting does."""
         location = place.location
         if location.handler == "return":
             return "a fixed response"
@@ -184,7 +186,9 @@ class _Judge:
         return None if choice.slash else [choice.place]
 
     def _beginning_with(self, start: str) -> list[Place | None]:
-        """Return the locations that may handle a path with this beginning; None in the list is the server block."""
+        """Return the locations that may handle a path that begins with `start`; None in the list is the
+        server block.
+        """
         longest = next((place for place in self.found.prefixes if start.startswith(place.pattern)), None)
         longer = [place for place in self.found.prefixes if place != longest and place.pattern.startswith(start)]
         exact = [place for place in self.found.exact if place.pattern.startswith(start)]
@@ -227,7 +231,7 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def _start(pattern: str) -> str:
-    """Return the text with which every path that matches the expression begins; "" if unknown."""
+    """Return the text with which every path that matches the regular expression begins; "" if unknown."""
     literal = _LITERAL.match(pattern)
     if literal is None or not exclusive.Expression(pattern).is_anchored:
         return ""
@@ -236,7 +240,7 @@ def _start(pattern: str) -> str:
 
 
 def _stays_in_segment(pattern: str) -> bool:
-    """Return whether paths that the expression matches have no slash after their literal start."""
+    """Return whether paths that the regular expression matches have no slash after their literal start."""
     literal = _LITERAL.match(pattern)
     return literal is not None and bool(_start(pattern)) and bool(_ONE_SEGMENT.fullmatch(pattern, literal.end(1)))
 

@@ -88,7 +88,7 @@ def rewrite_regex(value: str, field: str) -> str:
 
 
 def expression(value: str) -> str:
-    """Escape literal text for the string of an expression (ErrorDocument's text, Alias, Header's expr=)."""
+    """Escape literal text for a string in an Apache expression (ErrorDocument's text, Alias, Header's expr=)."""
     escaped = re.sub(r"[\\%$]", r"\\\g<0>", value)
     return escaped.replace("\\${", "\\$\\{").replace("\n", "\\n").replace("\t", "\\t")
 

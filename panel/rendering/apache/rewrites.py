@@ -50,7 +50,8 @@ def are_used(source: ServerBlock) -> bool:
 def rules(
     source: ServerBlock, chosen: Mapping[Place, Condition], slashes: list[Directive], at: str, dialect: Dialect
 ) -> list[Directive]:
-    """Return the rules of the server block, then those of the locations, which run until no rule changes the path.
+    """Return the rewrite rules of the server block, then those of the locations, which run until the path stays
+    unchanged.
 
     `slashes`: redirects that add a final /; they come before a location's own rules.
     """
@@ -64,7 +65,7 @@ def rules(
 
 
 def unless_foreign(lines: list[Directive], dialect: Dialect) -> list[Directive]:
-    """Return the rules, preceded by a rule that skips them for internal requests that the dialect detects."""
+    """Return the rewrite rules, preceded by a rule that skips them for internal requests that the dialect detects."""
     if not dialect.foreign or not lines:
         return lines
     first, *rest = _skip(dialect.foreign, len(_counted(lines)))
@@ -76,14 +77,14 @@ def _counted(lines: list[Directive]) -> list[Directive]:
 
 
 def _skip(tests: Sequence[tuple[str, str]], count: int) -> list[Directive]:
-    """Return a rule that skips the next `count` rules if one of the tests holds."""
+    """Return a rewrite rule that skips the next `count` rules if one of the tests holds."""
     found = [directive("RewriteCond", *test, "[OR]") for test in tests[:-1]]
     found.append(directive("RewriteCond", *tests[-1]))
     return [*found, directive("RewriteRule", "^", "-", f"[S={count}]")]
 
 
 def _block_list(source: ServerBlock, at: str, dialect: Dialect, flags: list[str]) -> list[list[Directive]]:
-    """Return the rules of each rewrite of the server block. `flags`: flags of each rule."""
+    """Return the rewrite rules for each rewrite of the server block. `flags`: flags of each rule."""
     found: list[list[Directive]] = []
     for number, item in enumerate(source.rewrites):
         rest = len(source.rewrites) - number - 1
@@ -93,7 +94,7 @@ def _block_list(source: ServerBlock, at: str, dialect: Dialect, flags: list[str]
 
 
 def one_rule(item: Rewrite, at: str, flags: list[str], dialect: Dialect, url: str = "") -> list[Directive]:
-    """Return one rule for one rewrite, with a condition that leaves the path unchanged if the result leaves the folder.
+    """Return one rewrite rule for one rewrite; the path stays unchanged if the result leaves the folder.
 
     `url`: the upstream that receives the result.
     """
@@ -124,7 +125,7 @@ def one_rule(item: Rewrite, at: str, flags: list[str], dialect: Dialect, url: st
 
 
 def _inside(chosen: Mapping[Place, Condition], dialect: Dialect) -> list[Directive]:
-    """Return rules that record the request's location and run its rewrites.
+    """Return rewrite rules that record the request's location and run its rewrites.
 
     After `last`, or a change without a flag, the rules restart.
     """
@@ -155,7 +156,7 @@ def _group(place: Place, dialect: Dialect) -> list[Directive]:
 
 
 def _skipping(line: Directive, rest: int) -> Directive:
-    """Return the rule with the number of the location's remaining rules, which `break` skips, in place of S=REST."""
+    """Return the rewrite rule with the number of the location's remaining rules, which `break` skips, for S=REST."""
     words = [word.replace("S=REST", f"S={rest}") if rest else word.replace(",S=REST", "") for word in line.args]
     return directive(line.name, *words)
 
@@ -174,7 +175,7 @@ def _of_place(place: Place, number: int, item: Rewrite, dialect: Dialect) -> lis
 
 
 def ends() -> list[Directive]:
-    """Return the rule that ends the processing of a rewritten path."""
+    """Return the rewrite rule that ends the processing of a rewritten path."""
     return [
         directive("RewriteCond", f"%{{ENV:{MOVED}}}", "=1"),
         directive("RewriteRule", "^(?s:.*)$", NOWHERE, f"[E={TO}:$0,L]"),
@@ -195,7 +196,7 @@ def is_asked_anew(place: Place, fallback: Place | None, root: str) -> bool:
 
 
 def requests_anew(result: str, flags: str) -> tuple[str, str]:
-    """Return result and flags of a rule whose path the section of `asked_anew` requests.
+    """Return result and flags of a rewrite rule whose path the section of `asked_anew` requests.
 
     A path that a flag cannot hold stays in the result.
     """
@@ -226,5 +227,5 @@ def asked_anew(*, encodes: bool) -> Node:
 
 
 def asks_for_last(*, encodes: bool) -> Directive:
-    """Return a rule for a section that requests internally the text captured by the last condition."""
+    """Return a rewrite rule for a section that requests internally the text captured by the last condition."""
     return directive("RewriteRule", "^", "%1", "[B=%?#,BCTLS,BNP]" if encodes else "[B=%?#]")

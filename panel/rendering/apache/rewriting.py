@@ -30,7 +30,7 @@ RAW_URI_RULES = (
 
 
 def raw_uri_flag(web_server: WebServerSpec) -> str:
-    """Return the flag for rules that insert the raw path; "" before Apache 2.4.60.
+    """Return the flag for rewrite rules that insert the raw path; "" before Apache 2.4.60.
 
     Since that version Apache rejects a result with ? if the request contained %3F.
     """
@@ -59,7 +59,7 @@ def _encoded(result: str, tests: list[tuple[str, str]], flags: str, *, redirects
 
 
 def body_limits(source: ServerBlock, conditions: Mapping[Place, Condition]) -> list[Directive]:
-    """Return rules that limit request bodies.
+    """Return rewrite rules that limit request bodies.
 
     LimitRequestBody ignores proxied requests, and any path may fall back to a proxying location.
     """
@@ -85,7 +85,7 @@ def _larger_than(megabytes: int) -> tuple[str, str]:
 
 
 def interpolator(place: Place, server_name: str) -> Interpolator:
-    """Return an Interpolator that numbers captures as in the location's own expression."""
+    """Return an Interpolator that numbers captures as in the location's own regular expression."""
     names = handlers.captures(place.location)
     captures: dict[str, str] = {}
     if place.is_regex:
@@ -132,7 +132,7 @@ def rules(one: Rewritten, *, falls_back_later: bool = False) -> list[Directive]:
 def rule(
     condition: Condition, tests: list[tuple[str, str]], result: str, flags: str, at: str, comment: str = ""
 ) -> list[Directive]:
-    """Return one rule with its conditions: the location's expression, its exclusions, and further file tests."""
+    """Return one rewrite rule with its conditions: the location's pattern, its exclusions, and further file tests."""
     found: list[Directive] = []
     if condition.alone and any("$0" in subject for subject, _ in tests):
         condition = Condition(exclusive.Expression(condition.to_the_end()), ())
@@ -153,7 +153,7 @@ def rule(
 
 
 def _answer(one: Rewritten, tests: list[tuple[str, str]], place: Place) -> list[Directive]:
-    """Return the rule with the fixed response of `place`, which is the location itself or its fallback."""
+    """Return the rewrite rule with the fixed response of `place`, which is the location itself or its fallback."""
     source, at = place.location, place.pointer
     if source.return_code in handlers.REDIRECTS:
         url = one.words.in_target(source.return_value, f"{at}/return_value")
@@ -168,7 +168,7 @@ def _answer(one: Rewritten, tests: list[tuple[str, str]], place: Place) -> list[
 
 
 def _try_files(one: Rewritten) -> list[Directive]:
-    """Return one rule per item of try_files except the request's own file, then one for the fallback."""
+    """Return one rewrite rule per item of try_files except the request's own file, then one for the fallback."""
     place, source = one.place, one.place.location
     if not (source.root or one.root or source.alias):
         raise NotExpressible(
@@ -191,7 +191,7 @@ def _try_files(one: Rewritten) -> list[Directive]:
 def _found_files(
     one: Rewritten, files: Sequence[str], names: Interpolator
 ) -> tuple[list[Directive], list[tuple[str, str]]]:
-    """Return rules that serve the first existing item of try_files, and the tests that no item exists."""
+    """Return rewrite rules that serve the first existing item of try_files, and the tests that no item exists."""
     source, at = one.place.location, one.place.pointer
     found: list[Directive] = []
     missing: list[tuple[str, str]] = []
@@ -207,7 +207,7 @@ def _found_files(
 
 
 def _end_of_try_files(one: Rewritten, missing: list[tuple[str, str]], fallback: Place | None) -> tuple[str, str]:
-    """Return result and flags of the rule for the last item of try_files. May add a test to `missing`."""
+    """Return result and flags of the rewrite rule for the last item of try_files. May append a test to `missing`."""
     last = one.place.location.try_files[-1]
     if last.startswith("="):
         return "-", f"[R={int(last[1:])},L]"
@@ -221,13 +221,13 @@ def _end_of_try_files(one: Rewritten, missing: list[tuple[str, str]], fallback: 
 
 
 def _commented(lines: list[Directive], place: Place) -> list[Directive]:
-    """Return the rules with a comment at the first one that names the location."""
+    """Return the rewrite rules with a comment at the first one that names the location."""
     comment = f"try_files of location {place.label}".replace("\n", " ")
     return [replace(line, comment=comment) if number == 0 else line for number, line in enumerate(lines)]
 
 
 def _stepping_up(place: Place, condition: Condition, words: Interpolator) -> list[Directive]:
-    """Return rules that reject a request for which an item of try_files would leave the folder."""
+    """Return rewrite rules that reject a request for which an item of try_files would leave the folder."""
     source, found = place.location, list[Directive]()
     for number in range(len(source.try_files)):
         if confinement.of_item(source, number) is Verdict.MAY_CLIMB:
@@ -238,14 +238,14 @@ def _stepping_up(place: Place, condition: Condition, words: Interpolator) -> lis
 
 
 def line_breaks(source: ServerBlock) -> list[Directive]:
-    """Return a rule that rejects paths with line breaks: a capture could end before the break and so contain `..`."""
+    """Return a rewrite rule that rejects paths with line breaks: a capture could end before the break, in `..`."""
     if not confinement.refuses_line_breaks(source):
         return []
     return [directive("RewriteRule", confinement.LINE_BREAK, "-", "[R=400,L]")]
 
 
 def beside_alias(conditions: Mapping[Place, Condition]) -> list[Directive]:
-    """Return rules that restrict an alias of `/x` to `/x` and paths below it; `/xy` gets 404."""
+    """Return rewrite rules that restrict an alias of `/x` to `/x` and paths below it; `/xy` gets 404."""
     found: list[Directive] = []
     for place, condition in conditions.items():
         if confinement.is_loose(place.location):
@@ -255,12 +255,12 @@ def beside_alias(conditions: Mapping[Place, Condition]) -> list[Directive]:
 
 
 def rest_of(place: Place) -> str:
-    """Return an expression for the rest of the path after an aliased prefix."""
+    """Return a regular expression for the rest of the path after an aliased prefix."""
     return "(?:/.*)?" if confinement.is_loose(place.location) else ".*"
 
 
 def of_requests_only(rules: Sequence[Directive]) -> list[Directive]:
-    """Return the rules restricted to the main request.
+    """Return the rewrite rules restricted to the main request.
 
     mod_dir looks for a folder's index files with subrequests; a folder without index files must not count as a missing
     path.
@@ -292,7 +292,7 @@ def _answers_at_once(fallback: Place, *, alone: bool) -> bool:
 
 
 def _no_folders(one: Rewritten) -> list[Directive]:
-    """Return rules for the fallback =404.
+    """Return rewrite rules for the fallback =404.
 
     Apache sends 404 for missing paths after access control, so only folders need a rule.
     """
@@ -322,7 +322,7 @@ def is_checked_first(source: Location) -> bool:
 
 
 def rules_inside(one: Rewritten) -> list[Directive]:
-    """Return the rules of try_files for the location's own section, where they run after access control."""
+    """Return the rewrite rules of try_files for the location's own section, where they run after access control."""
     place, every = one.place, Condition(exclusive.Expression("^"), ())
     # httpd follows the result of a section's rule with a new internal request, so no rule needs to ask for one.
     found = _try_files(replace(one, condition=every, anew=False))
@@ -341,7 +341,7 @@ def without_args(last: str) -> str:
 
 
 def split_fallback(last: str, words: Interpolator, field: str) -> tuple[str, str]:
-    """Return result and flags of the rule for a fallback.
+    """Return result and flags of the rewrite rule for a fallback.
 
     A rewrite keeps the query by itself, so `?$args` and `$is_args$args` are dropped; without them the query is removed.
     """
@@ -385,7 +385,7 @@ def missing_slashes(found: Locations) -> list[Directive]:
 
 
 def challenges_first(spec: SiteSpec) -> list[Directive]:
-    """Return the rule that leaves the paths of ACME challenges unchanged; it comes before all others."""
+    """Return the rewrite rule that leaves the paths of ACME challenges unchanged; it comes before all others."""
     return [directive("RewriteRule", challenges.PATHS, "-", "[END]")] if spec.challenge_folder else []
 
 

@@ -145,7 +145,7 @@ def _default_type() -> Directive:
 
 
 def _folders(source: ServerBlock) -> list[str]:
-    """Return the folders from which the block serves files, each once."""
+    """Return the folders from which the server block serves files, each once."""
     found = [source.root]
     for location in source.locations:
         if location.handler in ("static", "php"):
@@ -166,7 +166,7 @@ def _tls(tls: TlsFiles, at: str) -> list[Node]:
 
 
 def _client_certificates(source: ClientCertificates | None, at: str) -> list[Node]:
-    """Return directives that check clients' certificates, and a first rule that sends 400 without one, as nginx does.
+    """Return directives that check clients' certificates, and a rewrite rule that sends 400 without one, as nginx does.
 
     With `SSLVerifyClient require`, Apache would end the handshake instead. The depth counts the authority as well.
     """

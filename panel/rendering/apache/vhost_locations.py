@@ -67,7 +67,7 @@ def _block(scope: Scope, source: ServerBlock, at: str) -> _Block:
 
 
 def _of_place(one: _Block, place: Place) -> _Lines:
-    """Return the rules and the section of one location."""
+    """Return the rewrite rules and the section of one location."""
     condition, root = one.chosen[place], one.source.root
     words, flag = rewriting.interpolator(place, one.scope.name), rewriting.raw_uri_flag(one.scope.web_server)
     rewritten = Rewritten(place, condition, root, words, flag, one.fallbacks[place], encodes=one.encodes, anew=True)
@@ -84,7 +84,7 @@ def _of_place(one: _Block, place: Place) -> _Lines:
 
 
 def _with_rules_of_block(one: _Block, rules: list[Directive]) -> list[Directive]:
-    """Return the server block's rules (its rewrites, redirects and limits), followed by the locations' rules."""
+    """Return the server block's rewrite rules (rewrites, redirects and limits), followed by the locations' rules."""
     aside = [*rewriting.beside_alias(one.chosen), *cache.path_rules(one.source)]
     if rewrites.are_used(one.source):
         return [*_moved(one), *aside, *rules]
@@ -93,7 +93,7 @@ def _with_rules_of_block(one: _Block, rules: list[Directive]) -> list[Directive]
 
 
 def _with_first_rules(one: _Block, rules: list[Directive]) -> list[Directive]:
-    """Return the rules, preceded by those for challenges, line breaks, and maintenance."""
+    """Return the rewrite rules, preceded by those for challenges, line breaks, and maintenance."""
     spec, source = one.scope.spec, one.source
     rules = [*_maintenance_rules(spec), *rules]
     first = rewriting.challenges_first(spec) if rules else []
@@ -109,7 +109,7 @@ def server_name(spec: SiteSpec, source: ServerBlock) -> str:
 
 
 def _maintenance_rules(spec: SiteSpec) -> list[Directive]:
-    """Return rules that send every request to the maintenance page, unless it comes from an allowed address."""
+    """Return rewrite rules that send every request to the maintenance page, unless it comes from an allowed address."""
     if spec.maintenance is None:
         return []
     allowed = [checks.source(item, "/maintenance/allowed") for item in spec.maintenance.allowed]
@@ -118,7 +118,7 @@ def _maintenance_rules(spec: SiteSpec) -> list[Directive]:
 
 
 def _moved(one: _Block) -> list[Directive]:
-    """Return the rules of the site's rewrites, with the redirects and limits that come before those of locations.
+    """Return rewrite rules for the site's rewrites, with redirects and limits that come before those of locations.
 
     Error pages that httpd requests internally, and paths that rules have requested, are not rewritten.
     """
@@ -153,7 +153,7 @@ def _general(
     dialect: rewrites.Dialect,
     who: str,
 ) -> list[Directive]:
-    """Return rules that request the new path internally, so that its location is chosen as in nginx.
+    """Return rewrite rules that request the new path internally, so that its location is chosen as in nginx.
 
     `who` names the owners of the rewrites, and why one rule each is not enough, for a comment.
     """

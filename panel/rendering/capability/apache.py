@@ -24,7 +24,9 @@ def _passes_answers(context: Context) -> bool:
 
 
 def _same_upstream(context: Context) -> list[Location]:
-    """Return the proxying locations that share a server with this location; Apache has one worker per server."""
+    """Return the proxying locations that share a server with the verdict's location; Apache has one worker
+    per server.
+    """
     found = [item for block in context.spec.blocks for item in block.locations if item.handler == "proxy"]
     servers = {item.name: {server.address for server in item.servers} for item in context.spec.upstreams}
     own = servers.get(context.owner.upstream, set())
@@ -42,7 +44,7 @@ def _others_differ(member: str) -> Verdict:
 
 
 def _refuses_an_index(context: Context) -> bool:
-    """Return whether this location restricts the index file of a folder that belongs to another location."""
+    """Return whether the location restricts the index file of a folder that belongs to another location."""
     source, block = context.owner, context.block
     if block is None or not (source.handler == "deny" or asks_access(source)):
         return False

@@ -76,7 +76,7 @@ def _any(items: Iterable[tuple[Any, Any]]) -> bool:
 
 
 def _inside(value: Any) -> Iterator[Any]:
-    """Yield the nested expressions within one part of a parsed expression."""
+    """Yield the nested expressions within one part of a parsed regular expression."""
     if isinstance(value, _parser.SubPattern):
         yield value
     elif isinstance(value, (list, tuple)):

@@ -38,7 +38,7 @@ def part(definition: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def setting(where: str, **members: Any) -> Fix:
-    """Return a fix that sets these fields of the part at `where`."""
+    """Return a fix that sets the fields `members` of the server block or location at `where`."""
 
     def fix(definition: dict[str, object]) -> None:
         part(definition, where).update(members)

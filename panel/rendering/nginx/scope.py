@@ -67,7 +67,7 @@ class Scope:
         return self.name(f"{kind}_{numbers}")
 
     def shared(self) -> list[Directive]:
-        """Return the directives at http level that the site's blocks need."""
+        """Return the directives at http level that the site's server blocks need."""
         found: list[Directive] = []
         if self.dollars.used:
             dollar = directive("default", "$")

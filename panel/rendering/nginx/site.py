@@ -270,7 +270,7 @@ def _error_page(scope: Scope, page: ErrorPage, at: str) -> Node:
 
 
 def block_headers(scope: Scope, source: ServerBlock, at: str) -> tuple[Header, ...]:
-    """Return the block's headers and those of its TLS settings, with unquoted values of the SiteSpec."""
+    """Return the server block's headers and those of its TLS settings, with unquoted values of the SiteSpec."""
     check_headers(source.headers, f"{at}/headers")
     headers = list(source.headers)
     secure = [listen for listen in source.listens if listen.tls]

@@ -9,7 +9,7 @@ from panel.rendering.tree import Node, block, directive
 
 
 def applications(spec: SiteSpec, source: ServerBlock) -> list[Node]:
-    """Return the external applications that the block's locations use."""
+    """Return the external applications that the server block's locations use."""
     found: list[Node] = []
     pools = {location.php_pool for location in source.locations if location.handler == "php"}
     for number, pool in enumerate(spec.php_pools):

@@ -31,9 +31,9 @@ def path(name: str) -> str:
 
 
 def lengthened(place: Place, inside: ServerBlock, pattern: str) -> str:
-    """Return the expression of a context, padded to the length of the paths that its rules lead to.
+    """Return the pattern of a context, padded to the length of the paths that the context's rules lead to.
 
-    OpenLiteSpeed checks access first only if the expression is at least as long as the new path.
+    OpenLiteSpeed checks access first only if the pattern is at least as long as the new path.
     """
     missing = _LONGEST - len(pattern) if rules_inside(place, inside) else 0
     return f"{pattern}(?#{'-' * missing})" if missing > 0 else pattern
@@ -61,7 +61,7 @@ def has_own(source: Location, inside: ServerBlock) -> bool:
 
 
 def rules_inside(place: Place, inside: ServerBlock) -> list[Directive]:
-    """Return the rules of a location's context with access control; a new path is looked up after access control."""
+    """Return the rewrite rules of a location's context, by which missing files are looked up after access control."""
     if not handlers.asks_access(place.location) or not has_own(place.location, inside):
         return []
     return [
@@ -72,9 +72,7 @@ def rules_inside(place: Place, inside: ServerBlock) -> list[Directive]:
 
 
 def missing(place: Place) -> tuple[str, str]:
-    """Return target and flags of the virtual host's rule for a missing file of a location with its own
-    error contexts.
-    """
+    """Return target and flags of the rewrite rule for a missing file of a location with its own error contexts."""
     if handlers.asks_access(place.location):
         return "-", f"[E={MISSING}:1,L]"
     return path(f"missing-{place.number}"), "[L]"

@@ -16,7 +16,9 @@ ASIDE = "PADDOCK_ASIDE"
 
 
 def module(spec: SiteSpec, found: Locations) -> list[Node]:
-    """Return the cache module of the virtual host, active only where a rule enables it; empty without caching."""
+    """Return the cache module of the virtual host, active only where a rewrite rule enables it; empty
+    without caching.
+    """
     if not any(caching.caches(place.location) for place in found.places):
         return []
     stale = any(source.cache.stale_on_error for source in caching.locations(spec) if source.cache)
@@ -37,7 +39,7 @@ def module(spec: SiteSpec, found: Locations) -> list[Node]:
 
 
 def cached(place: Place, condition: Condition) -> list[Directive]:
-    """Return rules that set the variable Cache-Control for cacheable requests; the next rules run anyway."""
+    """Return rewrite rules that set the variable Cache-Control for cacheable requests; the next rules run anyway."""
     source = place.location
     if not caching.caches(source):
         return []

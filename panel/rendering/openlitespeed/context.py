@@ -1,4 +1,4 @@
-"""Render one location as a context: a plain prefix if that is exact, else an expression that excludes the others.
+"""Render one location as a context: a plain prefix if that is exact, else a pattern that excludes the others.
 
 All regular-expression contexts are tried before any prefix, in order of their texts. Mutually exclusive conditions make
 that order irrelevant.
@@ -127,7 +127,7 @@ def context(
 
 
 def _rules(place: Place, inside: ServerBlock, falls_back: list[Directive], *, is_prefix: bool) -> list[Node]:
-    """Return the rules of the context: first those for refused methods and folders, then the fallback."""
+    """Return the rewrite rules of the context: first those for refused methods and folders, then the fallback."""
     if place.location.handler != "static" or is_prefix:
         return refusals.only(falls_back)
     if led := asides.rules_inside(place, inside):
@@ -137,7 +137,7 @@ def _rules(place: Place, inside: ServerBlock, falls_back: list[Directive], *, is
 
 
 def _check_asked(source: Location, inside: ServerBlock, at: str) -> None:
-    """Raise NotExpressible for access control that a virtual host's rule to an upstream would bypass."""
+    """Raise NotExpressible for access control that a rewrite rule of the virtual host to an upstream would bypass."""
     breaks = any(item.flag == "break" for item in source.rewrites)
     replaced = source.proxy_uri and not ruled.proxies_here(source, inside)
     if source.handler == "proxy" and (replaced or breaks) and handlers.asks_access(source):
@@ -160,7 +160,7 @@ def _plain_php(source: Location) -> Location:
 
 
 def _is_by_rule(source: Location) -> bool:
-    """Return whether a rule of the virtual host handles the location instead of its context."""
+    """Return whether a rewrite rule of the virtual host handles the location instead of its context."""
     return bool(source.proxy_uri) if source.handler == "proxy" else answers.is_rule(source)
 
 
@@ -215,7 +215,7 @@ def _folder(place: Place, is_prefix: bool) -> str:
 
 
 def _captured(place: Place, alias: str, field: str) -> str:
-    """Return the alias with `$name` and `$1` as numbers of groups in the location's own expression."""
+    """Return the alias with `$name` and `$1` as numbers of groups in the location's own regular expression."""
     parts = variables.parse(alias, field, captures=handlers.captures(place.location))
     found = []
     for part in parts:
@@ -244,7 +244,7 @@ def _deny(spec: SiteSpec, place: Place, is_prefix: bool) -> list[Node]:
 
 
 def _fixed(spec: SiteSpec, place: Place, is_prefix: bool) -> list[Node]:
-    """Return the body of a fixed response from a file; empty for a response that a rule of the virtual host sends."""
+    """Return the body of a fixed response from a file; empty for a response that a rewrite rule sends."""
     # otherwise handled by a rule of the virtual host
     return answers.body(place) if answers.is_file(place.location) else []
 
@@ -287,7 +287,9 @@ def _expires(source: Location, at: str) -> list[Node]:
 def header_lines(
     spec: SiteSpec, source: Location, at: str, everywhere: tuple[Header, ...], *, times: bool = True
 ) -> tuple[str, ...]:
-    """Return all header lines of a context, including the block's: a context's headers replace those of its parents."""
+    """Return all header lines of a context with the server block's: a context's headers replace those of
+    its parents.
+    """
     check_headers(source.headers, f"{at}/headers")
     check_headers(source.request_headers, f"{at}/request_headers")
     lines: list[str] = []

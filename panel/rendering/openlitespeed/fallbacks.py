@@ -27,7 +27,7 @@ _NAMES = {"uri", "args", "query_string", "is_args"}  # variables that a context'
 
 
 def is_here(source: Location, inside: ServerBlock) -> bool:
-    """Return whether a rule of the location's own context can replace the path by the fallback."""
+    """Return whether a rewrite rule of the location's own context can replace the path by the fallback."""
     if source.handler not in ("static", "php") or not source.try_files or not handlers.asks_access(source):
         return False
     *files, last = source.try_files
@@ -45,7 +45,7 @@ def _path(last: str) -> str:
 
 
 def _is_chosen_again(inside: ServerBlock, path: str) -> bool:
-    """Return whether a context handles the path, and not a rule of the virtual host."""
+    """Return whether a context handles the path, and not a rewrite rule of the virtual host."""
     try:
         place = choose(locations_of(inside, ""), path).place
     except NotExpressible:
@@ -56,7 +56,7 @@ def _is_chosen_again(inside: ServerBlock, path: str) -> bool:
 
 
 def marked(source: ServerBlock, place: Place, lines: Sequence[Directive]) -> list[Directive]:
-    """Return the rules of try_files, changed so that the last one only marks the request."""
+    """Return the rewrite rules of try_files, changed so that the last one only marks the request."""
     if not lines or not is_here(place.location, source):
         return [*lines]
     pattern, _path, flags = lines[-1].args
@@ -73,7 +73,7 @@ def _copies_path(place: Place) -> bool:
 
 
 def rules(spec: SiteSpec, place: Place) -> list[Directive]:
-    """Return the context's rules that replace the path of a marked request by the fallback."""
+    """Return the context's rewrite rules that replace the path of a marked request by the fallback."""
     number = int(place.pointer.split("/")[2])
     if not is_here(place.location, spec.blocks[number]):
         return []
@@ -90,6 +90,6 @@ def rules(spec: SiteSpec, place: Place) -> list[Directive]:
 
 
 def lengthened(place: Place, inside: ServerBlock, pattern: str) -> str:
-    """Return the context's expression, padded to at least the length of the fallback's path."""
+    """Return the context's pattern, padded to at least the length of the fallback's path."""
     missing = len(_path(place.location.try_files[-1]).encode()) - len(pattern) if is_here(place.location, inside) else 0
     return f"{pattern}(?#{'-' * missing})" if missing > 0 else pattern

@@ -31,7 +31,7 @@ _AS_IT_CAME = rf"^\S+ /*((?:/(?!\.\.?(?:/|[ ?]))(?:{_PLAIN}|{_ENCODED})+)+)[ ?]"
 
 
 def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
-    """Return rules that redirect folders; they come last, for paths that no earlier rule handled."""
+    """Return rewrite rules that redirect folders; they come last, for paths that no earlier rule handled."""
     start = origin(block)
     if not start or refer_back(chosen):
         return []
@@ -51,7 +51,9 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
 
 
 def refused(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
-    """Return rules that refuse other methods for folders, where a rule of the context `/` would come too late."""
+    """Return rewrite rules that refuse other methods for folders, where a rule of the context `/` would
+    come too late.
+    """
     if not refusals.are_marked(block) or refer_back(chosen) or not origin(block):
         return []
     lines: list[Directive] = []
@@ -88,7 +90,7 @@ def _redirect(url: str, pattern: str, aside: str | None) -> list[Directive]:
 
 
 def missing(block: ServerBlock, chosen: dict[Place, Condition], root: str) -> list[Directive]:
-    """Return rules for missing files of locations with a past expiry time, which the 404 must not have."""
+    """Return rewrite rules for missing files of locations with a past expiry time, which the 404 must not have."""
     if refer_back(chosen):
         return []
 

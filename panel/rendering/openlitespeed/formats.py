@@ -84,7 +84,7 @@ def _reference(part: Variable, field: str, spec: SiteSpec, number: int) -> str:
 
 
 def _scheme(source: ServerBlock) -> str:
-    """Return the scheme of the block; "" if the block serves HTTP and HTTPS."""
+    """Return the scheme of the server block; "" if the block serves HTTP and HTTPS."""
     schemes = {"https" if listen.tls else "http" for listen in source.listens}
     return schemes.pop() if len(schemes) == 1 else ""
 
@@ -94,7 +94,7 @@ def _kept_as(name: str) -> str:
 
 
 def in_own_words(rules: list[Directive], source: ServerBlock) -> list[Directive]:
-    """Return the rules with `$scheme` and `$host` in OpenLiteSpeed's terms.
+    """Return the rewrite rules with `$scheme` and `$host` in OpenLiteSpeed's terms.
 
     OpenLiteSpeed has no REQUEST_SCHEME, one unknown variable invalidates all rules, and its SERVER_NAME keeps a final
     dot of the host.
@@ -108,7 +108,7 @@ def in_own_words(rules: list[Directive], source: ServerBlock) -> list[Directive]
 
 
 def origin(source: ServerBlock) -> str:
-    """Return scheme, host and port of the block's own URLs for a rule; "" if the block has several ports."""
+    """Return scheme, host and port of the server block's own URLs for a rule; "" if the block has several ports."""
     if (port := _port(source)) is None:
         return ""
     scheme = _scheme(source) or f"%{{ENV:{SCHEME}}}"
@@ -116,7 +116,7 @@ def origin(source: ServerBlock) -> str:
 
 
 def _absolute(rule: Directive, source: ServerBlock) -> Directive:
-    """Return a rule whose redirect to a path is absolute, with the listener's port, as in nginx.
+    """Return a rewrite rule whose redirect to a path is absolute, with the listener's port, as in nginx.
 
     OpenLiteSpeed would use the port of the Host header. Other rules are returned unchanged.
     """
@@ -127,14 +127,14 @@ def _absolute(rule: Directive, source: ServerBlock) -> Directive:
 
 
 def _port(source: ServerBlock) -> str | None:
-    """Return the port in the URLs of the block, "" for the usual one; None if the block has several ports."""
+    """Return the port in the URLs of the server block, "" for the usual one; None if the block has several ports."""
     usual = {True: 443, False: 80}
     ports = {"" if listen.port == usual[listen.tls] else f":{listen.port}" for listen in source.listens}
     return ports.pop() if len(ports) == 1 else None
 
 
 def rules_for(spec: SiteSpec, number: int, rules: Sequence[Directive]) -> list[Directive]:
-    """Return rules that record the variables used by headers of block `number` and by `rules`."""
+    """Return rewrite rules that record the variables used by headers of server block `number` and by `rules`."""
     source = spec.blocks[number]
     names = _said(source)
     found: list[Directive] = []
@@ -161,12 +161,12 @@ def _say(rules: Sequence[Directive], name: str) -> bool:
 
 
 def says_raw_uri(source: ServerBlock) -> bool:
-    """Return whether rules must record the original path, because headers or fixed responses use it."""
+    """Return whether rewrite rules must record the original path, because headers or fixed responses use it."""
     return "request_uri" in _said(source)
 
 
 def _said(source: ServerBlock) -> set[str]:
-    """Return the variables in the block's headers and fixed responses, for which rules record values."""
+    """Return the variables in the server block's headers and fixed responses, for which rules record values."""
     every = [*source.headers, *(header for place in source.locations for header in place.headers)]
     headers = [variables.names(header.value) for header in every]
     fixed = [variables.names(place.return_value, handlers.captures(place)) for place in source.locations]

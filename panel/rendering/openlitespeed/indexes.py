@@ -24,7 +24,7 @@ _OF_FILES = directive("RewriteCond", "%{REQUEST_METHOD}", "^(?:GET|HEAD)$")
 
 
 def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
-    """Return rules that replace a folder's path by that of its index file; they come before those of the locations."""
+    """Return rewrite rules that replace a folder's path by that of its index file; they come before other rules."""
     if paths.refer_back(found.regexes):
         return []
     lines: list[Directive] = []

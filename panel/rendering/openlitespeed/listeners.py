@@ -55,7 +55,7 @@ def web_server_nodes(specs: Sequence[SiteSpec], web_server: WebServerSpec) -> li
 
 
 def own_clash(own: Sequence[OwnListener], address: str, port: int, secure: bool) -> str:
-    """Return why the server's own listener of a socket cannot serve a site with these settings; "" if it can."""
+    """Return why the server's own listener of a socket cannot serve a site with or without TLS; "" if it can."""
     wanted = "" if address == "::" else address
     same = [
         item for item in own if item.port == port and (item.address == wanted or (item.address, wanted) == ("::", ""))

@@ -28,10 +28,10 @@ _NO_DOTS = r"(?!(?s:.*)/\.\.?$)"  # the target is no file of this name, and the 
 
 @dataclass(frozen=True)
 class _Files:
-    """Key of locations whose files one rule can look up.
+    """Lookup of files that several locations share, so that one rewrite rule serves them.
 
     `name`: the file in a rule's notation; `indexes`: index files for POST to a folder; `must_be`: missing paths get 404
-    (`=404`), for "file" also folders (`$uri =404`); `own`: a location whose own contexts refuse.
+    (`=404`), for "file" also folders (`$uri =404`); `own`: a location whose own contexts refuse methods.
     """
 
     name: str
@@ -42,7 +42,7 @@ class _Files:
 
 
 def refused(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directive]:
-    """Return rules for every location against TRACE, and against paths that nginx rejects too.
+    """Return rewrite rules for every location against TRACE, and against paths that nginx rejects too.
 
     OpenLiteSpeed would cut such paths at %00.
     """
@@ -56,7 +56,7 @@ def refused(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directiv
 
 
 def _refused_trace(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directive]:
-    """Return rules that reject TRACE with the headers of the server block, as nginx does."""
+    """Return rewrite rules that reject TRACE with the headers of the server block, as nginx does."""
     asked = directive("RewriteCond", "%{REQUEST_METHOD}", "=TRACE")
     every = directive("RewriteRule", f"^{_no_pages(block)}", "-", refusals.flags(block))
     others: list[Place | None] = [place for place in chosen if place.location.handler != "static" or _has_own(place)]
@@ -73,7 +73,7 @@ def _has_own(place: Place) -> bool:
 
 
 def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
-    """Return rules that refuse methods for files, for paths that no earlier rule handled or redirected.
+    """Return rewrite rules that refuse methods for files, for paths that no earlier rule handled or redirected.
 
     One rule serves all locations with the same lookup of files.
     """
@@ -98,8 +98,9 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
 
 
 def _answer(block: ServerBlock, own: Place | None) -> tuple[str, str]:
-    """Return target and flags of a rule that refuses requests for files. `own`: a location whose own
-    contexts refuse.
+    """Return target and flags of a rewrite rule that refuses methods for files.
+
+    `own`: a location whose own contexts send the refusal.
     """
     if own is None:
         return "-", refusals.flags(block)
@@ -111,7 +112,10 @@ def _answer(block: ServerBlock, own: Place | None) -> tuple[str, str]:
 def before_fallback(
     block: ServerBlock, place: Place, condition: Condition, root: str, fallback: Place | None
 ) -> list[Directive]:
-    """Return a rule that refuses methods if the fallback of try_files is a file, because rules run only once."""
+    """Return a rewrite rule that refuses methods if the fallback of try_files is a file.
+
+    Rules run only once, so the rules for the fallback's own location would not apply.
+    """
     if fallback is None or not (_refuses(place.location) and _refuses(fallback.location)) or place.location.alias:
         return []
     lines = [_OTHERS]
@@ -128,7 +132,7 @@ def _is_page(block: ServerBlock, place: Place) -> bool:
 
 
 def _no_pages(block: ServerBlock) -> str:
-    """Return an expression that excludes the block's error pages.
+    """Return look-aheads that exclude the server block's error pages, for the pattern of a rewrite rule.
 
     Error pages keep the method of the request, so a second rejection would send a second response.
     """
@@ -150,7 +154,7 @@ def is_captured(place: Place) -> bool:
 
 
 def name_of(place: Place | None, root: str) -> str:
-    """Return the requested file in a rule's notation. `place` is None for paths without a location."""
+    """Return the requested file in the notation of rewrite rules. `place` is None for paths without a location."""
     if place is not None and place.location.alias.endswith("/") and is_all(place):
         return f"{target(place.location.alias.rstrip('/'))}$0"  # patterns of such a location capture nothing
     if place is not None and place.location.alias:
@@ -177,7 +181,10 @@ def by_file(
     root: str,
     apart: Callable[[Place | None], object] = lambda place: None,
 ) -> list[Lookup]:
-    """Return the lookups of the block. Locations for which `apart` returns different values are kept apart."""
+    """Return the lookups of files in the server block's locations.
+
+    Locations for which `apart` returns different values are kept apart.
+    """
     groups: dict[tuple[str, Place | None, object], list[Place | None]] = {}
     for place in chosen:
         if place.location.handler == "static" and not is_captured(place):
@@ -228,7 +235,7 @@ def _indexes(block: ServerBlock, found: Locations, place: Place | None) -> tuple
 
 
 def these(chosen: dict[Place, Condition], group: list[Place | None]) -> str:
-    """Return the pattern of these locations' paths: $0 is the whole path, $1 the rest after an aliased prefix."""
+    """Return the pattern of the given locations' paths: $0 is the whole path, $1 the rest after an aliased prefix."""
     places = [place for place in group if place is not None]
     if len(places) == 1 and places[0].location.alias:
         return rewriting.with_rest(places[0], chosen[places[0]]).as_pattern()
@@ -236,7 +243,7 @@ def these(chosen: dict[Place, Condition], group: list[Place | None]) -> str:
 
 
 def outside(block: ServerBlock, chosen: dict[Place, Condition], places: list[Place | None]) -> str:
-    """Return the pattern of paths outside all other locations; earlier rules have handled rejects and redirects."""
+    """Return the pattern of paths outside all other locations; earlier rewrite rules have handled their redirects."""
     left = [place for place in chosen if place not in places and not _is_answered(block, place.location)]
     return f"^{''.join(f'(?!{_bare(chosen[place]).as_pattern()[1:]})' for place in left)}(?s:.*)$"
 
@@ -265,7 +272,7 @@ def _rule(files: _Files, pattern: str, answer: tuple[str, str]) -> list[Directiv
 
 
 def marks(block: ServerBlock, chosen: dict[Place, Condition], found: Locations) -> list[Directive]:
-    """Return rules that reject paths with a literal ? (%3F).
+    """Return rewrite rules that reject paths with a literal ? (%3F).
 
     A regular-expression context would look for the part before the ? in any folder (HttpReq::processMatchList).
     """

@@ -24,12 +24,12 @@ _REFER_BACK = re.compile(r"\\[1-9]|\\g\{?-?\d|\(\?[&R\d]")
 
 
 def refer_back(places: Iterable[Place]) -> bool:
-    """Return whether an expression refers to its own groups, so that it cannot be combined with others."""
+    """Return whether a location's regular expression refers to its own groups, so it cannot be combined with others."""
     return any(_REFER_BACK.search(place.pattern) for place in places if place.is_regex)
 
 
 def resolved(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directive]:
-    """Return rules that replace the path by the resolved one, which all later rules see.
+    """Return rewrite rules that replace the path by the resolved one, which all later rules see.
 
     nginx gives upstreams and scripts the path as it came, so theirs is not replaced. A rule that refuses a request
     would send the new path as its Location, so refusing locations keep theirs too.
@@ -68,19 +68,21 @@ def _has_files(place: Place) -> bool:
 
 
 def letters(block: ServerBlock) -> str:
-    """Return the letters of a path that a rule may replace, as a character class."""
+    """Return the letters of a path that a rewrite rule may replace, as a character class."""
     return _OF_UPSTREAMS if any(place.handler == "proxy" for place in block.locations) else _OF_FILES
 
 
 def _of_files(block: ServerBlock) -> list[Directive]:
-    """Return a condition on the method: a rule that refuses a request would send the new path as its Location."""
+    """Return a rewrite condition on the method: a rule that refuses a request would send the new path as
+    its Location.
+    """
     if refusals.are_marked(block):
         return []
     return [directive("RewriteCond", "%{REQUEST_METHOD}", "^(?:GET|HEAD)$")]
 
 
 def _kept(chosen: dict[Place, Condition]) -> list[Directive]:
-    """Return a condition on the new path: it belongs to no application and to no refusing location."""
+    """Return a rewrite condition on the new path: it belongs to no application and to no refusing location."""
     texts = [
         uncaptured(condition.as_pattern()).removeprefix("^")
         for place, condition in chosen.items()

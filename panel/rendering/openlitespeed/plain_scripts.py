@@ -30,7 +30,7 @@ _TYPES = {suffix: name for name, suffixes in MIME_TYPES.items() for suffix in su
 
 
 def can_be_sent(block: ServerBlock) -> bool:
-    """Return whether rules can send scripts of the block as files, and never a script that must run."""
+    """Return whether rules can send scripts of the server block as files, and never a script that must run."""
     snippets = [block.snippet, *(place.snippet for place in block.locations)]
     if any(refusals.says_itself(text, name) for text in snippets for name in ("context", "rewrite", "errorpage")):
         return False
@@ -42,7 +42,7 @@ def can_be_sent(block: ServerBlock) -> bool:
 
 
 def runs_anyway(block: ServerBlock, source: Location) -> bool:
-    """Return whether scripts run in a location of files, because no rule can distinguish them from PHP's."""
+    """Return whether scripts run in a location of files, because no rewrite rule can distinguish them from PHP's."""
     if source.handler != "static":
         return False
     changes = [*block.rewrites, *(rule for place in block.locations for rule in place.rewrites)]
@@ -63,8 +63,9 @@ def _is_plain_page(block: ServerBlock, page: ErrorPage) -> bool:
 
 
 def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
-    """Return rules that set the type of requested scripts; they come last, because a fallback may still run
-    a script.
+    """Return rewrite rules that set the type of requested scripts.
+
+    They come last, because a fallback may still run a script.
     """
     if not _suffixes(block) or not can_be_sent(block):
         return []
@@ -87,7 +88,7 @@ def _pages(block: ServerBlock) -> list[Directive]:
 
 
 def fallback(block: ServerBlock, place: Place, found: Locations, lines: Sequence[Directive]) -> list[Directive]:
-    """Return the rules of try_files; a fallback to a script that is a plain file gets the type of a file."""
+    """Return the rewrite rules of try_files; a fallback to a script that is a plain file gets the type of a file."""
     last = place.location.try_files[-1].partition("?")[0] if place.location.try_files else ""
     path = last.removesuffix("$is_args$args")
     kind = next((kind for kind, suffixes in _by_type(block) if re.search(rf"\.(?i:{suffixes})$", path)), "")
@@ -104,12 +105,15 @@ def fallback(block: ServerBlock, place: Place, found: Locations, lines: Sequence
 
 
 def _suffixes(block: ServerBlock) -> str:
-    """Return all suffixes that run as scripts, as alternatives of an expression."""
+    """Return all file suffixes that run as scripts, as alternatives of a regular expression."""
     return "|".join(suffixes for _kind, suffixes in _by_type(block))
 
 
 def _by_type(block: ServerBlock) -> list[tuple[str, str]]:
-    """Return (type that nginx sends, suffixes of that type that run as scripts, as alternatives of an expression)."""
+    """Return (MIME type that nginx sends, suffixes of that type that run as scripts) pairs.
+
+    The suffixes are joined as alternatives of a regular expression.
+    """
     found: dict[str, dict[str, None]] = {}
     for place in block.locations:
         if place.handler == "php":
@@ -119,7 +123,10 @@ def _by_type(block: ServerBlock) -> list[tuple[str, str]]:
 
 
 def _rule(name: str, pattern: str, kind: str, suffixes: str) -> list[Directive]:
-    """Return a rule for `/x.php` unless it is a folder, and for `/x.php/y`, which then gets 404."""
+    """Return a rewrite rule that sets the type `kind` for `/x.php`, and for `/x.php/y`, which then gets 404.
+
+    Folders with such names are excluded.
+    """
     script = rf"^(?=(?s:.*)\.(?i:{suffixes})(?:/|$)){pattern[1:]}"
     return [
         directive("RewriteCond", name, "!-d"),

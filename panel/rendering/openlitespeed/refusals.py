@@ -41,7 +41,7 @@ def are_marked(source: ServerBlock) -> bool:
 
 
 def can_be_marked(source: ServerBlock) -> bool:
-    """Return whether contexts of files can have rules: no raw directives replace a context or its rules."""
+    """Return whether contexts of files can have rewrite rules: no raw directives replace a context or its rules."""
     covered = any(place.match in ("", "^~") and place.pattern == "/" for place in source.locations)
     if covered and not any(place.handler == "static" for place in source.locations):
         return False
@@ -51,12 +51,12 @@ def can_be_marked(source: ServerBlock) -> bool:
 
 
 def flags(source: ServerBlock) -> str:
-    """Return the flags of a virtual host's rule that refuses requests for files."""
+    """Return the flags of a rewrite rule of the virtual host that refuses requests for files."""
     return f"[E={MARK}:1,L]" if are_marked(source) else _REFUSED
 
 
 def pages_are_unmarked(source: ServerBlock) -> list[Directive]:
-    """Return a rule that excludes error pages from refusals: an error page is the response to a refused request."""
+    """Return a rewrite rule that excludes error pages from refusals: an error page responds to a refused request."""
     pages = dict.fromkeys(page.uri.partition("?")[0] for page in source.error_pages if page.uri.startswith("/"))
     if not pages or not can_be_marked(source):
         return []
@@ -73,7 +73,7 @@ def rules(source: ServerBlock, own: Sequence[Directive] = ()) -> list[Node]:
 
 
 def only(found: Sequence[Directive]) -> list[Node]:
-    """Return a context's rewrite block with these rules; an empty list without rules."""
+    """Return a context's rewrite block with the given rules; an empty list without rules."""
     if not found:
         return []
     lines = Lines("rules", tuple(map(rewrite_line, found)))
@@ -81,7 +81,7 @@ def only(found: Sequence[Directive]) -> list[Node]:
 
 
 def with_rules(nodes: Sequence[Node], source: ServerBlock) -> list[Node]:
-    """Return the contexts with the rules that refuse marked requests in the context `/`."""
+    """Return the contexts with the rewrite rules that refuse marked requests in the context `/`."""
     inside, found = rules(source), list(nodes)
     if not inside:
         return found

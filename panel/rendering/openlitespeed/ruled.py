@@ -129,7 +129,10 @@ def _answered(spec: SiteSpec, place: Place) -> list[Directive]:
 
 
 def _redirected(spec: SiteSpec, place: Place, condition: Condition, *, of_rule: bool = False) -> list[Directive]:
-    """Return the rules of a fixed response. `of_rule`: `$uri` is the match of the pattern, which is the whole path."""
+    """Return the rewrite rules of a fixed response.
+
+    `of_rule`: `$uri` is the match of the pattern, which is the whole path.
+    """
     number = int(place.pointer.split("/")[2])
     words = rewriting.interpolator(place, server_name(spec, number))
     words = words.of_the_rule() if of_rule else words
@@ -138,7 +141,7 @@ def _redirected(spec: SiteSpec, place: Place, condition: Condition, *, of_rule: 
 
 
 def recorded(spec: SiteSpec, place: Place, condition: Condition) -> list[Directive]:
-    """Return rules of the virtual host that record the target of a redirect for the context's rule.
+    """Return rewrite rules of the virtual host that record the target of a redirect for the context's rule.
 
     nginx decodes `$uri` into the target, line breaks included. Here only a path of plain letters is decoded.
     """

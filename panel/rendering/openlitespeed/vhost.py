@@ -243,7 +243,7 @@ def _of_place(
     *,
     refuses: bool,
 ) -> list[Directive]:
-    """Return the rules of one location. `refuses`: add those against methods that files do not support."""
+    """Return the rewrite rules of one location. `refuses`: add those against methods that files do not support."""
     handlers.check(place.location, place.pointer)
     rules = cached(place, condition)
     is_ruled = ruled.is_here(place.location, source)
@@ -296,7 +296,7 @@ def _unsendable(chosen: dict[Place, Condition]) -> list[Directive]:
 
 
 def _redirects_of(spec: SiteSpec, other: int, hosts: str) -> list[Directive]:
-    """Return the redirects of another block whose names this virtual host must serve, limited to those hosts."""
+    """Return the redirects of another server block whose names this virtual host must serve, limited to those hosts."""
     source = spec.blocks[other]
     found = locations_of(source, f"/blocks/{other}")
     lines: list[Directive] = []
@@ -308,7 +308,7 @@ def _redirects_of(spec: SiteSpec, other: int, hosts: str) -> list[Directive]:
 
 
 def _for_hosts(line: Directive, hosts: str) -> list[Directive]:
-    """Return the rule preceded by a condition on the Host header; other lines unchanged."""
+    """Return the rewrite rule preceded by a condition on the Host header; other lines unchanged."""
     asked = directive("RewriteCond", "%{HTTP_HOST}", hosts, "[NC]")
     return [asked, line] if line.name == "RewriteRule" else [line]
 
@@ -338,7 +338,7 @@ def _proxied(spec: SiteSpec, place: Place, condition: Condition) -> list[Directi
 
 
 def _no_scripts(place: Place, condition: Condition) -> list[Directive]:
-    """Return rules that reject scripts in a location of plain files; OpenLiteSpeed runs scripts by suffix everywhere.
+    """Return rewrite rules that reject scripts in a location of plain files; scripts run by suffix everywhere else.
 
     The rule uses the pattern, which sees the decoded path; a condition would see `%70hp`.
     """

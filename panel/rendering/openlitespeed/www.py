@@ -15,7 +15,7 @@ _PREFIX = "www."
 
 
 def _pairs(names: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str, str]]:
-    """Yield (key of the block with NAME, key of the block with www.NAME, NAME) for each pair."""
+    """Yield (key of the server block with NAME, key of the block with www.NAME, NAME) for each pair."""
     owners = {name: key for key, own in names.items() for name in own}
     for name, key in owners.items():
         other = owners.get(name.removeprefix(_PREFIX))
@@ -24,7 +24,7 @@ def _pairs(names: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str, str
 
 
 def only_redirects(source: ServerBlock) -> bool:
-    """Return whether the block only redirects visitors."""
+    """Return whether the server block only redirects visitors."""
     places = source.locations
     redirects = [place.handler == "return" and 300 <= (place.return_code or 0) < 400 for place in places]
     return len(places) == 1 and all(redirects) and not source.rewrites and not source.redirect_to_https
@@ -41,7 +41,9 @@ def left_out(blocks: Mapping[str, ServerBlock]) -> set[tuple[str, str]]:
 
 
 def taken_over(blocks: tuple[ServerBlock, ...], number: int) -> list[tuple[int, str]]:
-    """Return pairs (number of a block that only redirects, expression of its hosts) that block `number` serves too."""
+    """Return pairs (number of a block that only redirects, pattern of its hosts) that server block `number`
+    serves too.
+    """
     hosts = {str(n): block for n, block in enumerate(blocks)}
     found: dict[int, list[str]] = {}
     for host, name in sorted(left_out(hosts)):
