@@ -104,8 +104,9 @@ class Testbed:
         }
 
     def _connect(self, args: Dict[str, Any], peer: Optional[peers.Peer], emit: Emit) -> Dict[str, Any]:
-        """Create `link` if the request has a network or a peer; return measurements over both hosts if
-        there are two.
+        """Create the test bed's network link if the request has a network or a peer.
+
+        Returns measurements over both hosts if there are two.
         """
         if peer is not None and peer.role == "servers":
             self.link = peers.Servers(peer)

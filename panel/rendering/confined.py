@@ -1,7 +1,7 @@
 """Check targets of raw directives: paths on the host, paths of the site, and other servers.
 
 Only constants are accepted, so requests have no influence. The model offers fields for templates with variables and
-checks them in their own modules. Each function returns the problem in words, "" if there is none.
+checks them in their own modules. Each check returns an error message, "" if the target is allowed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _URL = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?P<host>\[[^\]/]*\]|[^/:]*)(?::(?P
 
 
 def path_problem(value: str, roots: tuple[str, ...]) -> str:
-    """Return the problem of a path on the host, which must be constant, absolute, and below one of `roots`."""
+    """Return an error message unless a path on the host is constant, absolute, and below one of `roots`."""
     if "$" in value or "%{" in value:
         return f"“{value}” contains a variable; enter a path without variables"
     if not is_below(value, roots):
@@ -35,7 +35,7 @@ def path_problem(value: str, roots: tuple[str, ...]) -> str:
 
 
 def uri_problem(value: str) -> str:
-    """Return the problem of a path of the site; "" if there is none.
+    """Return an error message unless the value is an allowed path of the site.
 
     The path must begin with / (or name a location), have no variable before the query, and have no `..` segment, even
     after decoding.
@@ -54,7 +54,7 @@ def uri_problem(value: str) -> str:
 
 
 def rewrite_problem(pattern: str, replacement: str) -> str:
-    """Return the problem of a replacement path with captures of a normalized path; "" if there is none.
+    """Return an error message unless a replacement path with captures of a normalized path is allowed.
 
     A capture must consist of whole segments of the original path, so it has no `..` segment. It must not touch a dot or
     another capture, which could form one.
@@ -108,7 +108,7 @@ def _groups(pattern: str) -> list[tuple[int, int]]:
 
 
 def target_problem(value: str, services: LocalServices) -> str:
-    """Return the problem of a proxy target; "" if there is none.
+    """Return an error message unless the value is an allowed proxy target.
 
     Services of the host itself must be listed for the site's team. Upstream names belong to sites; the model has fields
     for them and checks their owners.

@@ -167,15 +167,17 @@ def _from_start(expression: Expression) -> str:
 
 
 def _anywhere(expression: Expression) -> str:
-    """Return a regular expression for a look-ahead at the start of the path, which holds if the path has a match
-    anywhere.
+    """Return a regular expression that matches from the start of the path to the end of the first match of
+    `expression`.
     """
     text = expression.text[1:]
     return text if expression.is_anchored and not expression.nocase else _found(expression)
 
 
 def _found(expression: Expression) -> str:
-    """Return a regular expression that skips to the first match of `expression` from the current position."""
+    """Return a regular expression that matches from the current position to the end of the next match of
+    `expression`.
+    """
     return f"(?s:.*?)(?:{expression.inline()})"
 
 

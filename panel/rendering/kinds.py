@@ -1,6 +1,6 @@
 """Argument kinds of raw directives that all engines share, each with its check.
 
-A check returns the problem in words, "" if there is none.
+A check returns an error message, "" if the argument is allowed.
 """
 
 from __future__ import annotations

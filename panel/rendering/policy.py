@@ -85,7 +85,7 @@ class Policy:
     every: Callable[[str], str] = lambda _value: ""  # checks every argument
 
     def problem(self, item: Read, where: Where) -> str:
-        """Return the problem of a directive without its body; "" if there is none."""
+        """Return an error message unless the directive, without its body, is allowed."""
         name = key(item)
         rule = self.allowed.get(name)
         if rule is None:

@@ -29,7 +29,7 @@ POLICIES: dict[str, Policy] = {
 
 @dataclass(frozen=True)
 class Problem:
-    """Problem of a snippet of raw directives; `line` counts from 1 within the snippet, `directive` may be empty."""
+    """Error in a snippet of raw directives; `line` counts from 1 within the snippet, `directive` may be empty."""
 
     line: int
     directive: str
@@ -41,7 +41,7 @@ class Problem:
 
 
 def check(text: str, web_server: WebServerSpec, place: str = "") -> list[Problem]:
-    """Return all problems of a snippet for the given web server; an empty list if it can be used.
+    """Return all errors of a snippet for the given web server; an empty list if it can be used.
 
     `place`: "server" or "location", the intended context; "" for either.
     """
@@ -90,7 +90,7 @@ def _problems(items: Iterable[Read], policy: Policy, where: Where) -> Iterator[P
 
 
 def require(text: str, web_server: WebServerSpec, at: str, place: str) -> str:
-    """Return the snippet; raise NotExpressible at `at` if `check` finds a problem."""
+    """Return the snippet; raise NotExpressible at `at` if `check` finds an error."""
     if problems := check(text, web_server, place):
         raise NotExpressible(at, "; ".join(str(problem) for problem in problems))
     return text.strip("\n")

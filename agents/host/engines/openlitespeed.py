@@ -64,8 +64,8 @@ class Server(Engine):
         return commands.Done(done.argv, 2 if new else 0, "\n".join(new + standing))
 
     def _left_out(self) -> list[str]:
-        """Return the problem of a main file that does not include the panel's sites, which the server's own
-        test misses.
+        """Return an error if the main file does not include the panel's sites, which the server's own test does not
+        report.
         """
         if not os.path.exists(os.path.join(self.config_root, SITES)):
             return []
@@ -76,8 +76,8 @@ class Server(Engine):
         return ["%s does not read the panel's sites: add the line “include %s” at its end" % (self.main_config, SITES)]
 
     def _without_successor(self) -> list[str]:
-        """Return the problem of a missing program `litespeed`, which the server starts as its successor in
-        a restart.
+        """Return an error if the program `litespeed` is missing, which the server starts as its successor
+        in a restart.
         """
         successor = os.path.join(self.prefix, "bin", "litespeed")
         if os.access(successor, os.X_OK):

@@ -26,7 +26,7 @@ OTHERS_FILES = "asks for a file that a visitor can choose; ask for %{REQUEST_FIL
 
 
 def expression_problem(text: str) -> str:
-    """Return the problem of a condition (<If>, Require expr, expr=); "" if there is none."""
+    """Return an error message unless a condition (<If>, Require expr, expr=) is allowed."""
     if found := _CALL.search(text):
         return f"uses {found[1]}(), which reads files or the server's environment"
     for state in _STATE.finditer(text):
@@ -36,7 +36,7 @@ def expression_problem(text: str) -> str:
 
 
 def string_problem(text: str) -> str:
-    """Return the problem of a text in which Apache evaluates %{…} (ErrorDocument, Redirect); "" if there is none."""
+    """Return an error message unless a text in which Apache evaluates %{…} (ErrorDocument, Redirect) is allowed."""
     for found in _VARIABLE.finditer(text):
         function, colon, _argument = found[1].partition(":")
         if colon and function.strip().lower() not in FUNCTIONS:

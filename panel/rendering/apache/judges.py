@@ -1,6 +1,6 @@
 """Checks of Apache's own argument kinds: expressions, rewriting, logs, access, handlers.
 
-Each check returns the problem in words, "" if there is none.
+Each check returns an error message, "" if the argument is allowed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Render rewrites that one rule each expresses exactly, as an administrator would write them.
+"""Render the rewrites that need only one mod_rewrite rule each, as an administrator would write them.
 
 `[PT]` passes the new path on to the choice of sections, `[P]` to an upstream. Later rules do not run, and Alias and
 ProxyPass go by the original path. So a rule with `[PT]` is exact only if neither the location of the original path nor
@@ -100,7 +100,7 @@ class _Judge:
     index_rules: Collection[Place]
 
     def why_not_block(self, *, limits: bool) -> str:
-        """Return why one rule each is not enough for the server block's rewrites; "" if it is."""
+        """Return why the server block's rewrites need more than one rule each; "" if one rule each suffices."""
         items = self.source.rewrites
         changing = [number for number, item in enumerate(items) if not rewriting.redirects(item)]
         if changing and limits and any(rewriting.redirects(item) for item in items[changing[0] :]):
@@ -109,7 +109,7 @@ class _Judge:
         return next(filter(None, reasons), "")
 
     def why_not_place(self, place: Place) -> str:
-        """Return why one rule each is not enough for a location's rewrites; "" if it is."""
+        """Return why a location's rewrites need more than one rule each; "" if one rule each suffices."""
         items = place.location.rewrites
         for number, item in enumerate(items):
             if rewriting.redirects(item) or (item.flag == "break" and place.location.handler == "proxy"):

@@ -43,7 +43,7 @@ def rewrite_rule(args: tuple[str, ...], where: Where) -> str:
 
 
 def _path_problem(args: tuple[str, ...], flags: dict[str, str], where: Where) -> str:
-    """Return the problem of a rewrite target that is a path; "" if there is none.
+    """Return an error message unless the path to which a RewriteRule rewrites is allowed.
 
     In a <Directory> the result is treated as a URL and normalized again. Elsewhere its first folder must be constant.
     """

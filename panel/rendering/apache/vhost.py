@@ -135,7 +135,7 @@ def _files(source: ServerBlock, at: str) -> list[Node]:
 
 
 def _default_type() -> Directive:
-    """Return a header that stands in for nginx's default_type, so browsers do not guess the type of unknown files.
+    """Return the directive that replaces nginx's default_type, so that browsers do not guess the type of unknown files.
 
     Apache no longer supports DefaultType (https://httpd.apache.org/docs/2.4/mod/core.html#defaulttype); a 304 response
     has no type.

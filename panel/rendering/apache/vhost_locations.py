@@ -155,7 +155,7 @@ def _general(
 ) -> list[Directive]:
     """Return rewrite rules that request the new path internally, so that its location is chosen as in nginx.
 
-    `who` names the owners of the rewrites, and why one rule each is not enough, for a comment.
+    `who` names the owners of the rewrites, and why these need more than one rule each, for a comment.
     """
     lines = rewrites.rules(source, chosen, slashes, at, dialect)
     comment = f"One rule each is not enough for rewrites of {who}".replace("\n", " ")

@@ -61,7 +61,10 @@ def has_own(source: Location, inside: ServerBlock) -> bool:
 
 
 def rules_inside(place: Place, inside: ServerBlock) -> list[Directive]:
-    """Return the rewrite rules of a location's context, by which missing files are looked up after access control."""
+    """Return the rewrite rules of the context of a location with access control, which lead to contexts of this module.
+
+    OpenLiteSpeed chooses the context of the new path after access control.
+    """
     if not handlers.asks_access(place.location) or not has_own(place.location, inside):
         return []
     return [

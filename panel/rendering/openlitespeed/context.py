@@ -127,7 +127,7 @@ def context(
 
 
 def _rules(place: Place, inside: ServerBlock, falls_back: list[Directive], *, is_prefix: bool) -> list[Node]:
-    """Return the rewrite rules of the context: first those for refused methods and folders, then the fallback."""
+    """Return the context's rewrite rules: first for folders, refused methods and missing files, then the fallback."""
     if place.location.handler != "static" or is_prefix:
         return refusals.only(falls_back)
     if led := asides.rules_inside(place, inside):
