@@ -116,7 +116,7 @@ def ip(arguments: List[str], inside: Optional[List[str]] = None) -> None:
 
 
 class Shaped(Link):
-    """Base class of links with a network profile. The emulator's program measures every kind of link."""
+    """Base class of links with a network profile, whose properties the emulator's program measures."""
 
     by = ""
 

@@ -166,7 +166,7 @@ class _Search:
 
 
 def _last(lines: list[bytes], most: int) -> list[bytes]:
-    """Return at most `most` lines from the end, and at most MAX_RESULT bytes."""
+    """Return the last lines: at most `most` lines, and at most MAX_RESULT bytes."""
     found: Deque[bytes] = deque()
     size = 0
     for line in reversed(lines[max(0, len(lines) - most) :]):

@@ -241,7 +241,7 @@ def log_level(value: str, field: str) -> str:
 
 
 def pcre(value: str, field: str) -> str:
-    """Return a regular expression if its groups and classes are closed; an open one would swallow text of an engine."""
+    """Return `value` if its groups and classes are closed. An open one would swallow text that a rendering adds."""
     text(value, field)
     depth, inside, skip = 0, False, False
     for character in value:

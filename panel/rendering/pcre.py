@@ -81,7 +81,7 @@ def _library() -> ctypes.CDLL:
 
 
 def _typed(library: ctypes.CDLL) -> ctypes.CDLL:
-    """Set the types of the library's functions (pcre2api(3)) and return the library."""
+    """Set the argument and result types of the PCRE2 functions that are used (pcre2api(3)); return the library."""
     pointer, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32
     types: dict[str, tuple[Any, list[Any]]] = {
         "compile": (pointer, [ctypes.c_char_p, size, number, pointer, pointer, pointer]),

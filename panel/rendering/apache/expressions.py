@@ -36,7 +36,9 @@ def expression_problem(text: str) -> str:
 
 
 def string_problem(text: str) -> str:
-    """Return an error message unless a text in which Apache evaluates %{…} (ErrorDocument, Redirect) is allowed."""
+    """Return an error message if Apache would not accept the %{…} expressions in a text (ErrorDocument, Redirect); else
+    "".
+    """
     for found in _VARIABLE.finditer(text):
         function, colon, _argument = found[1].partition(":")
         if colon and function.strip().lower() not in FUNCTIONS:

@@ -156,7 +156,9 @@ def _group(place: Place, dialect: Dialect) -> list[Directive]:
 
 
 def _skipping(line: Directive, rest: int) -> Directive:
-    """Return the rewrite rule with the number of the location's remaining rules, which `break` skips, for S=REST."""
+    """Return a rewrite rule in which the placeholder S=REST is replaced by S=`rest` (skip `rest` rules), or removed for
+    0.
+    """
     words = [word.replace("S=REST", f"S={rest}") if rest else word.replace(",S=REST", "") for word in line.args]
     return directive(line.name, *words)
 
@@ -227,5 +229,5 @@ def asked_anew(*, encodes: bool) -> Node:
 
 
 def asks_for_last(*, encodes: bool) -> Directive:
-    """Return a rewrite rule for a section that requests internally the text captured by the last condition."""
+    """Return a rewrite rule for a section: redirect internally to the text that the last condition captured."""
     return directive("RewriteRule", "^", "%1", "[B=%?#,BCTLS,BNP]" if encodes else "[B=%?#]")

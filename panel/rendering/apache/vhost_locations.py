@@ -44,7 +44,7 @@ class _Lines:
 def locations_lines(
     spec: SiteSpec, web_server: WebServerSpec, source: ServerBlock, everywhere: tuple[Header, ...], at: str
 ) -> list[Node]:
-    """Return the lines of all locations of a server block. `everywhere`: headers of the virtual host."""
+    """Return the configuration lines of all locations of a server block. `everywhere`: headers of the virtual host."""
     one = _block(Scope(spec, web_server, everywhere, server_name(spec, source)), source, at)
     lines = [_of_place(one, place) for place in one.chosen]
     sections = [node for item in lines for node in item.sections]

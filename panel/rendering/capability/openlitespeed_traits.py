@@ -93,7 +93,7 @@ def ends_in_status(owner: Location | ServerBlock) -> bool:
 
 
 def is_by_rule(location: Location, inside: ServerBlock | None) -> bool:
-    """Return whether a rule of the virtual host handles the location's requests, or some, before a context
+    """Return whether a rewrite rule of the virtual host handles some or all requests of the location before a context
     is chosen.
     """
     if any(redirects(item) for item in location.rewrites) or ends_in_status(location):

@@ -215,7 +215,9 @@ def _folder(place: Place, is_prefix: bool) -> str:
 
 
 def _captured(place: Place, alias: str, field: str) -> str:
-    """Return the alias with `$name` and `$1` as numbers of groups in the location's own regular expression."""
+    """Return the alias with its captures replaced by the numbers of their groups in the location's regular
+    expression.
+    """
     parts = variables.parse(alias, field, captures=handlers.captures(place.location))
     found = []
     for part in parts:

@@ -41,7 +41,9 @@ def answers_here(source: Location, inside: ServerBlock) -> bool:
 
 
 def names_path(source: Location) -> bool:
-    """Return whether a redirect contains a part of the path; errors send no variables."""
+    """Return whether the target of a redirect contains the path or a part of it. Error responses never contain
+    variables.
+    """
     captures = handlers.captures(source)
     names = variables.names(source.return_value, captures) if source.return_code in handlers.REDIRECTS else set()
     return any(name in captures | _OF_PATHS or name.isdigit() for name in names)
