@@ -92,9 +92,7 @@ def context(
     plain_prefix: bool,
     plain_scripts: bool,
 ) -> list[Node]:
-    """Return the location's context, [] if it needs none. `plain_prefix`, `plain_scripts`: prefixes and suffixes
-    suffice.
-    """
+    """Return the location's context; [] if it needs none. `plain_...`: a prefix or suffixes suffice to express it."""
     source, at = place.location, place.pointer
     handlers.check(source, at)
     inside = spec.blocks[int(at.split("/")[2])]
