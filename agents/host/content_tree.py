@@ -27,7 +27,7 @@ def unpack(archive: IO[bytes], tree: int, owner: Tuple[int, int] | None) -> None
     """Unpack files, folders and links of a tar.gz archive into an open, empty folder; with an `owner` they belong to
     it.
 
-    Raises Refusal for other entries, for names that lead outside, and above MOST_FILES or MOST_BYTES; OSError.
+    Raises OSError, and Refusal for other entries, names that lead outside, and above MOST_FILES or MOST_BYTES.
     """
     count = size = 0
     with tarfile.open(fileobj=archive, mode="r:gz") as members:

@@ -1,8 +1,8 @@
 """Create a link between two network namespaces: `near` with the load generator, `far` with the servers.
 
-A given bandwidth, delay and queue is shaped by `tc netem` if the host's kernel supports it (netem.py), else by the
-bundled emulator: one process with a tun interface in each namespace. When that process or the namespaces' keepers end,
-the kernel removes the interfaces.
+Bandwidth, delay and queue come from `tc netem` if the host's kernel supports it (netem.py), else from the bundled
+emulator: one process with a tun interface in each namespace. When that process or the namespaces' keepers end, the
+kernel removes the interfaces.
 """
 
 from __future__ import annotations

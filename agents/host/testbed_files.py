@@ -162,9 +162,7 @@ def _host_words() -> Dict[str, str]:
 
 
 def account() -> pwd.struct_passwd:
-    """Return the account that a test bed's servers run as if the agent is root. Raise Refusal if none of ACCOUNTS
-    exists.
-    """
+    """Return the account of test bed servers if the agent is root. Raise Refusal if none of ACCOUNTS exists."""
     known = {entry.pw_name: entry for entry in pwd.getpwall()}
     found = next((known[name] for name in ACCOUNTS if name in known), None)
     if found is None:

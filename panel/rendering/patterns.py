@@ -53,8 +53,8 @@ class Automaton:
 
 
 class _Reader:
-    """Recursive-descent parser of regular expressions; methods read from `at` and return (first, last)
-    state of a part.
+    """Recursive-descent parser of regular expressions. Methods read a part from `at`, and return its first and last
+    state.
     """
 
     def __init__(self, text: str) -> None:

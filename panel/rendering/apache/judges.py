@@ -231,7 +231,7 @@ def _pass(value: str, where: Where) -> str:
 
 
 def names(items: tuple[Read, ...]) -> frozenset[str]:
-    """Return the environment variables that the directives set by RewriteRule's [E=…], SetEnv and SetEnvIf."""
+    """Return the environment variables set by directives: RewriteRule with [E=…], SetEnv and SetEnvIf."""
     return frozenset(_names(items))
 
 

@@ -23,5 +23,5 @@ def suffixes(source: Location) -> tuple[str, ...]:
 
 
 def are_known(source: Location) -> bool:
-    """Return whether the pattern names its script suffixes."""
+    """Return whether the suffixes of the location's scripts are known: a regular expression must end in them."""
     return source.match not in ("~", "~*") or _ENDS.search(source.pattern) is not None
