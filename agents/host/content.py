@@ -315,7 +315,7 @@ def _carry_back(site: _Site, former: str, path: str) -> None:
 def _return(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
     """Restore the folder that the release replaced.
 
-    Kept paths move first, so that an interrupted return can be repeated until the exchange.
+    The kept paths move before the folders are exchanged, so a call interrupted before that can be repeated.
     """
     release, keep = _release(args), _keep(args)
     if site.current() != release:

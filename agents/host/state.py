@@ -292,7 +292,8 @@ def records_at(path: str) -> list[dict[str, Any]]:
 def _whole(content: bytes) -> list[bytes]:
     """Return the complete records in a journal's content, without reserved space.
 
-    A crash of the host may leave zeros within a later record; nothing after them was relied on.
+    A record with zeros was not synced to disk before the host crashed. This record and all records after it are left
+    out. The agent responds only after it has synced the outcome, so no response depended on them.
     """
     lines = content.rstrip(b"\0").split(b"\n")[:-1]
     for number, line in enumerate(lines):

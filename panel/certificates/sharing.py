@@ -131,8 +131,8 @@ def _deploy(host: Host, renewed: list[tuple[Site, Certificate]]) -> None:
 def _behind() -> QuerySet[ServerBlock]:
     """Select server blocks of live sites that still use the previous certificate of another site.
 
-    The other site's listeners present the new one already. It may end earlier than the previous one: some profiles are
-    valid for six days.
+    The other site's listeners already present the new certificate, which may expire earlier than the previous one:
+    certificates of some ACME profiles are valid for six days.
     """
     rows = ServerBlock.objects.filter(
         certificate__automatic__seen_at__isnull=False,

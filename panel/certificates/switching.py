@@ -181,7 +181,10 @@ def row_restore(order: Order) -> None:
 
 
 def take_back(order: Order) -> None:
-    """Deploy the revision that was live before the order; the draft is restored too if it was the first certificate."""
+    """Deploy the revision that was live before the order.
+
+    The draft is restored too if the order was for the first certificate of automatic HTTPS.
+    """
     row_restore(order)
     if order.previous is None:
         return

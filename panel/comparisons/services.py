@@ -147,8 +147,10 @@ def _methods(paths: Sequence[str]) -> set[str]:
 
 
 def _replay_tool(host: Host, methods: set[str]) -> Tool:
-    """Return the first of REPLAY_TOOLS that is installed on the host and supports all `methods`. H2LOAD if none is and
-    methods other than GET are needed, because the bundled load generator replaces it.
+    """Return the first of REPLAY_TOOLS that is installed on the host and supports all `methods`.
+
+    If there is none, return H2LOAD for methods other than GET, because the bundled load generator replaces h2load.
+    Raises ApplicationError if there is none and GET is the only method.
     """
     with pool.session(target_for(host)) as agent:
         there = agent.call("fingerprint", {})["tools"]

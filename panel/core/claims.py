@@ -48,7 +48,8 @@ class Attempt(StrEnum):
 
 class Claim:
     """Rows of one model that this worker owns under a unique token.
-    By the token, a worker that was suspended for long notices that it lost them.
+
+    A worker that was suspended for long may have lost rows to another worker: these rows no longer have its token.
     """
 
     def __init__(self, model: type[Job]) -> None:

@@ -31,7 +31,8 @@ CONTINUES_S = 40.0
 
 
 class WithoutQueue:
-    """Runs tasks in this worker while Redis does not respond; `is_on` tells whether that is so now.
+    """Runs tasks in this worker while Redis does not respond. `is_on` is true during that time.
+
     `responds` returns whether Redis responds.
     """
 

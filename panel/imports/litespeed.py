@@ -59,7 +59,7 @@ def completed(loader: Loader, nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def _own(loader: Loader, node: Node, path: str) -> list[Node]:
-    """Return the nodes of the file `path` that `node` names; record a fault if the file does not exist."""
+    """Return the nodes in the file `path`, which `node` includes; record a fault if the file does not exist."""
     found = loader.find(path)
     if not found:
         loader.fault(node.file, node.line, f"{path} does not exist")

@@ -325,7 +325,7 @@ class _HostWork:
         self.work.record()
 
     def back(self) -> None:
-        """Restore the former files, also if the response to the exchange was lost."""
+        """Restore the former files on the host, even if the host's response to `switch` was lost."""
         try:
             self._call("return")
         except OperationRefused as error:

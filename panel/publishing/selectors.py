@@ -164,10 +164,10 @@ def moves_of(user: User, batch: Iterable[Deployment]) -> list[Move]:
 
 
 def _check(place: Place, *, is_root: bool) -> None:
-    """Raise ApplicationError for a folder that must not be replaced.
+    """Raise ApplicationError if a publication must not replace the folder of `place`.
 
-    It must be below a site folder of the host, and must not have files of another team or the document root of another
-    site.
+    The folder must be below a site folder of the host. It must not have files of another team or another site's
+    document root.
     """
     path, host = PurePosixPath(place.folder), place.host
     if not any(path.is_relative_to(root) and path != PurePosixPath(root) for root in host.site_roots):

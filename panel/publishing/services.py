@@ -117,9 +117,7 @@ def _parts(release: Release) -> Iterator[bytes]:
 
 
 def releases_forget(site: Site) -> None:
-    """Delete old releases of a site.
-    The newest KEPT stay, and those of unfinished publications and of the live one.
-    """
+    """Delete old releases of a site, except the newest KEPT, the live one, and those of unfinished publications."""
     unfinished = Publication.objects.filter(site=site, status__in=UNFINISHED).values("release")
     kept = {*Release.objects.filter(site=site).order_by("-number").values_list("pk", flat=True)[:KEPT]}
     last = published(site)

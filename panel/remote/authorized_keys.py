@@ -24,9 +24,10 @@ TIMEOUT_S = 30.0
 
 
 def key_add(target: Target, line: str, beside: Sequence[str]) -> None:
-    """Add the public key in `line` to authorized_keys, with the options of the first line that has a key of `beside`.
-    Raises RemoteError, and ApplicationError if the file has none of the keys `beside`, with which the panel signs in:
-    then sshd reads another file.
+    """Add the public key in `line` to authorized_keys. `beside`: the public keys with which the panel signs in now.
+
+    The new line gets the options of the first line that has one of these keys. Raises RemoteError, and ApplicationError
+    if the file has none of these keys, because sshd then reads the keys from another file.
     """
 
     def changed(lines: list[str]) -> list[str]:

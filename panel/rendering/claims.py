@@ -288,8 +288,8 @@ def takes_socket(claim: Claim, engine: str, others: Iterable[tuple[str, int]]) -
 def takes(own: Sequence[ServerBlock], others: Sequence[ServerBlock], engine: str = "nginx") -> list[Claim]:
     """Return the names and sockets of `own` that would receive requests of `others`, the sites of other teams.
 
-    Both are on the same web server. A name may receive requests that a default server handles now, because a default
-    server is for names that nobody has. A name with a wildcard for many names (`is_wide`) may not.
+    Both are on the same web server. A name that takes requests only from a default server is not returned, because a
+    default server is for names that no site has. But a name with a wildcard for many names (`is_wide`) is returned.
     """
     index = NameIndex((name, None) for block in others for name in block.names)
     listens = [listen for block in others for listen in block.listens]

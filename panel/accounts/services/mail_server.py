@@ -41,9 +41,9 @@ def mail_server_set(*, actor: User, password: str = "", **values: Any) -> MailSe
 
 @transaction.atomic
 def mail_server_delete(*, actor: User) -> None:
-    """Delete the stored mail server; then the one in the environment variables is used, if any.
+    """Delete the stored mail server. The panel then uses the mail server in the environment variables, if there is one.
 
-    ApplicationError if none.
+    Raises ApplicationError if no mail server is stored.
     """
     require(actor, Action.ADMINISTER)
     row = MailServer.objects.select_for_update().first()

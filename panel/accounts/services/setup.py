@@ -1,4 +1,7 @@
-"""Services for the first account. A user who can read a file on the panel's host creates it once."""
+"""Services that create the first account, on a page with a secret URL that is stored in a file on the panel's host.
+
+The page works until an account exists.
+"""
 
 from __future__ import annotations
 

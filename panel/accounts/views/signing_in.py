@@ -137,8 +137,9 @@ def _ended(request: Request) -> HttpResponse:
 
 
 def _is_cut(request: HttpRequest, target: str) -> bool:
-    """Return whether a form was sent after its session had ended.
-    Then the sign-in page was requested by GET, and the referring page is also the target.
+    """Return whether the browser sent a form after the session had ended, and was redirected to the sign-in page.
+
+    In that case the page of the form is both the referrer and the target after sign-in.
     """
     came_from = urlsplit(request.META.get("HTTP_REFERER", "")).path
     is_own = bool(target) and unquote(came_from) == unquote(urlsplit(target).path)

@@ -153,9 +153,10 @@ def deliver(job: Dispatch, tell: Tell) -> Verdict:
 
 
 def _refused_names(job: Dispatch) -> str:
-    """Return why upstream servers are refused: on the host, their names now resolve to a cloud's metadata service; ""
-    if none does. They may have resolved differently when the plan was made.
+    """Return the reasons to refuse names of upstream servers; "" if no name is refused.
 
+    A name is refused if it now resolves to a cloud's metadata service on the host; it may have resolved differently
+    when the plan was made.
     Names that do not resolve in time are refused as well, because their DNS server could delay on purpose.
     """
     if not job.names:
@@ -243,10 +244,10 @@ def _is_too_late(job: Dispatch) -> bool:
 
 
 def _abandon(job: Dispatch) -> Verdict:
-    """Tell the host never to begin a transaction: it is too old, or its deployments are to be sent one by one. Return
-    the Verdict, with the result if the host has begun the transaction after all.
+    """Tell the host never to begin a transaction that is too old, or whose deployments are to be sent one by one.
 
-    The host remembers this, so that a late request changes nothing.
+    The host remembers the transaction's id, so that a late request changes nothing. Return the Verdict; it has the
+    result if the host had already begun the transaction.
     """
     try:
         result = host_agent.abandoned(job.deployment.host, job.request.transaction)

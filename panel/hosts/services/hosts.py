@@ -221,8 +221,8 @@ def _joined(losses: list[str]) -> str:
 def host_offer_key(*, actor: User | None, host: Host) -> Host:
     """Read the host key without authentication, and store it for confirmation; return the host.
 
-    Raises RemoteError if the host does not respond; the pinned key stays until `host_trust_key`. A host that shows the
-    pinned key again after another key is ready again, and so is one whose key a trusted authority signed.
+    The pinned key stays until `host_trust_key`. But a key that a trusted SSH authority signed is pinned at once. A host
+    that offers its pinned key gets the status ready. Raises RemoteError if the host does not respond.
     """
     if actor is not None:
         require(actor, Action.ADMINISTER)
@@ -335,8 +335,9 @@ def _make_enterable(folder: Path) -> None:
 
 
 def _open_to_workers() -> None:
-    """Let all accounts enter the folder of the sites on the panel's machine, but no other folder of the panel: workers
-    of web servers that root starts are unprivileged.
+    """Let all accounts enter the sites' folder on the panel's machine, but no other folder of the panel.
+
+    If root starts a web server, its worker processes run as an unprivileged account, which must reach the sites.
     """
     settings.LOCAL_HOST_ROOT.chmod(0o711)
     if not settings.LOCAL_HOST_ROOT.is_relative_to(settings.HOME):

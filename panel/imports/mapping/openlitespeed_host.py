@@ -205,7 +205,7 @@ def _tls(made: Host, node: Node) -> str:
 
 
 def _application(made: Host, node: Node) -> str | None:
-    """Accept an external application that a mapped location uses; keep others, which would start programs, raw."""
+    """Map an external application if a mapped location uses it; otherwise keep it as raw directives."""
     return "" if node.value in made.used and litespeed.says(node.body or (), "type") in USED else None
 
 

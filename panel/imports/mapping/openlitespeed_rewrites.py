@@ -58,10 +58,10 @@ def _rules(body: tuple[Node, ...]) -> list[Node]:
 
 
 def _place(made: Host, found: Found) -> bool:
-    """Add mapped rewrites and try_files to the site; return False if the site cannot have them.
+    """Add mapped rewrites and try_files to the site; return False if the rules have no equivalent in the model.
 
-    In OpenLiteSpeed, try_files rules apply to every path in any context, in the model only to paths without another
-    location.
+    In OpenLiteSpeed, the rules of a virtual host also apply to the paths of its contexts. In the model, try_files
+    applies only to paths without another location. So try_files has no equivalent if there are contexts.
     """
     if found.try_files:
         if _has_contexts(made):

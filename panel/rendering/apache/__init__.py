@@ -34,8 +34,8 @@ def _rank(source: ServerBlock) -> tuple[int, int]:
     """Return a sort key that puts Apache's virtual hosts in nginx's order of preference.
 
     Apache uses the first virtual host whose name matches, and the first of all as the default; nginx uses the best
-    name. So defaults come first, then exact names, then wildcards with the longest leading ones first. Files are
-    ordered the same way.
+    name. So the order is: default servers, exact names, wildcards such as `*.example.com`, wildcards such as `www.*`.
+    Among wildcards of one kind, the longest comes first. Files of sites are ordered by kind only.
     """
     if any(listen.default_server for listen in source.listens):
         return (0, 0)

@@ -32,8 +32,9 @@ _LITERAL = re.compile(r"\^((?:[A-Za-z0-9_/-]|\\[.-])*)(.?)")
 class Split:
     """Division of a server block's rewrites into plain ones (one rule each suffices) and general ones.
 
-    `places` are locations whose rewrites are plain. `general` maps other locations to the reason why theirs are not. If
-    `of_block` is set, it is the reason why the server block's own rewrites are not plain, and so no others are.
+    `places` are the locations with plain rewrites. `general` maps each location with general rewrites to the reason.
+    `of_block` is the reason why the server block's own rewrites are general, else "". With such a reason, no rewrites
+    are plain, and `places` and `general` are empty.
     """
 
     places: tuple[Place, ...]
@@ -231,7 +232,7 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def _start(pattern: str) -> str:
-    """Return the text with which every path that matches the regular expression begins; "" if unknown."""
+    """Return the literal text at the beginning of an anchored regular expression; "" if there is none."""
     literal = _LITERAL.match(pattern)
     if literal is None or not exclusive.Expression(pattern).is_anchored:
         return ""

@@ -43,10 +43,11 @@ def encodes_queries(web_server: WebServerSpec) -> bool:
 
 
 def _encoded(result: str, tests: list[tuple[str, str]], flags: str, *, redirects: bool) -> tuple[str, str]:
-    """Return result and flags in which `$uri` in the query is a capture that the flags B and BCTLS encode.
+    """Return a rewrite rule's target and flags that encode variables in the query: `$uri` becomes a capture of a new
+    condition in `tests`, and the flags B and BCTLS encode captures.
 
-    httpd rejects spaces in a query, and a # would end it. A capture in the path stays unchanged if the path names a
-    file.
+    httpd rejects spaces in a query, and a # would end it. Unless the rule redirects, a target with captures in its path
+    stays unchanged, because its path names a file.
     """
     path, mark, query = result.partition("?")
     inserted = "%{REQUEST_URI}" in query

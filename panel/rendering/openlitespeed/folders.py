@@ -90,7 +90,10 @@ def _redirect(url: str, pattern: str, aside: str | None) -> list[Directive]:
 
 
 def missing(block: ServerBlock, chosen: dict[Place, Condition], root: str) -> list[Directive]:
-    """Return rewrite rules for missing files of locations with a past expiry time, which the 404 must not have."""
+    """Return rewrite rules for requests of missing files in locations with a past expiry time.
+
+    Without these rules, OpenLiteSpeed would send the 404 with the location's expiry time.
+    """
     if refer_back(chosen):
         return []
 

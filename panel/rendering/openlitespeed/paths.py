@@ -31,8 +31,8 @@ def refer_back(places: Iterable[Place]) -> bool:
 def resolved(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directive]:
     """Return rewrite rules that replace the path by the resolved one, which all later rules see.
 
-    nginx gives upstreams and scripts the path as it came, so theirs is not replaced. A rule that refuses a request
-    would send the new path as its Location, so refusing locations keep theirs too.
+    Paths of upstreams and scripts are not replaced, because nginx passes on the path as the client sent it. Paths of
+    locations that refuse requests are not replaced either: OpenLiteSpeed would send the new path as Location.
     """
     places = [place for place in chosen if _has_files(place)]
     covered = any(map(is_all, chosen))

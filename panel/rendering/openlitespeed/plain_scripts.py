@@ -1,9 +1,9 @@
 """Send scripts as plain files if no location for PHP matches their path.
 
 OpenLiteSpeed runs scripts by suffix in the whole virtual host. A rewrite rule with the flag `T` sets the type of the
-requested file instead, and so its handler (HttpReq::setMimeBySuffix in src/http). The type stays with the request, so
-error pages get theirs again. An error page that is a script could be sent as text: such server blocks keep their
-scripts.
+requested file instead, and so its handler (HttpReq::setMimeBySuffix in src/http). An error page would be sent with the
+type of the requested file, so further rules set the type of each error page. An error page that is a script could be
+sent as text, so server blocks with such error pages get no rules, and their scripts run everywhere.
 """
 
 from __future__ import annotations

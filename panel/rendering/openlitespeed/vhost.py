@@ -69,10 +69,10 @@ def host(spec: SiteSpec, web_server: WebServerSpec, number: int) -> tuple[Node, 
 
 
 def answers_twice(source: Location) -> bool:
-    """Return whether OpenLiteSpeed may send an error page of access control twice: it also sends the 404 of a missing
-    file.
+    """Return whether OpenLiteSpeed may respond twice to a request that access control refuses: with the error page of
+    the refusal, and with 404 if the file is missing.
 
-    It looks for no file of an upstream (HttpSession::processFileMap in src/http).
+    For an upstream, OpenLiteSpeed does not look for a file (HttpSession::processFileMap in src/http).
     """
     return handlers.asks_access(source) and source.handler != "proxy"
 
@@ -119,8 +119,8 @@ def _logs(source: ServerBlock, web_server: WebServerSpec, at: str) -> list[Node]
 
 
 def _error_pages(source: ServerBlock, at: str) -> list[Node]:
-    """Return error pages, without those of access control to files: OpenLiteSpeed 1.9 would respond twice to such a
-    request for a missing file, and the next request would get the second response.
+    """Return the error pages, but not for 401 and 403 if access control protects files: OpenLiteSpeed 1.9 would respond
+    twice to a refused request for a missing file, and the next request would get the second response.
     """
     lines: list[Node] = []
     left_out = REFUSALS if any(map(answers_twice, source.locations)) else ()
