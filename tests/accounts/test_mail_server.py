@@ -42,7 +42,7 @@ def test_saved_server_takes_the_place_of_the_environments(admin: User, mailbox: 
     port, settings.EMAIL_HOST = settings.EMAIL_PORT, "unused.invalid"
     browser = signed_in(admin)
     page = browser.get("/settings/mail/").content.decode()
-    assert "is set in the environment" in page and "unused.invalid" in page
+    assert "The environment of the panel sets the mail server" in page and "unused.invalid" in page
     assert browser.post("/settings/mail/", values(port)).status_code == 302
     page = browser.post("/settings/mail/test/", follow=True).content.decode()
     assert "A test mail was sent to ada@example.com. Accepted by 127.0.0.1." in page

@@ -181,19 +181,19 @@ def test_stopped_web_server_with_live_sites_raises_alert(people: Cast, mailbox: 
     people.nginx.refresh_from_db()
     assert people.nginx.is_running, "its sites answered"
     page = signed_in(people.owner)
-    assert "live site on it" not in page.get("/").content.decode()
+    assert "live site uses this stopped web server" not in page.get("/").content.decode()
     people.nginx.is_running = False
     people.nginx.save()
-    assert "1 live site on it is not responding" in page.get("/").content.decode()
-    assert "live site on it" not in signed_in(people.outsider).get("/").content.decode()
+    assert "1 live site uses this stopped web server" in page.get("/").content.decode()
+    assert "live site uses this stopped web server" not in signed_in(people.outsider).get("/").content.decode()
     wants(people.owner)
     alerts_send()
     assert subjects(mailbox) == [f"Web server {people.nginx}: Stopped"]
     becomes(people.host, HostStatus.UNREACHABLE)
-    assert "live site on it" not in page.get("/").content.decode()
+    assert "live site uses this stopped web server" not in page.get("/").content.decode()
     SiteState.objects.update(status="disabled")
     becomes(people.host, HostStatus.READY)
-    assert "live site on it" not in page.get("/").content.decode()
+    assert "live site uses this stopped web server" not in page.get("/").content.decode()
 
 
 def test_mail_subscription_requires_address_on_page_and_api(people: Cast) -> None:

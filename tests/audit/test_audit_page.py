@@ -148,10 +148,10 @@ def test_long_audit_log_says_that_it_shows_only_part(
 ) -> None:
     for _ in range(120):
         audit_record(actor=people.admin, action="site.update", target=site)
-    assert "There are more" not in as_user(client, people.admin).get("/audit/").content.decode()
+    assert "The list has more entries" not in as_user(client, people.admin).get("/audit/").content.decode()
     monkeypatch.setattr("panel.audit.views.MOST", 100)
     page = client.get("/audit/?page=99").content.decode()
-    assert "51–100 of 100" in page and "There are more: use the filters to find older ones." in page
+    assert "51–100 of 100" in page and "The list has more entries. Use the filters to find older entries." in page
 
 
 @pytest.mark.parametrize("few", [0, 1000])

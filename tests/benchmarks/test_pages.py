@@ -201,7 +201,7 @@ def test_run_form_offers_few_sites_and_search(
     client, url = signed_in(operator), reverse("benchmarks:run-create")
     page = text(client, url)
     assert page.count('type="checkbox" name="sites"') == 30
-    assert "15 more sites: use the search above to find them." in page
+    assert "15 more sites are not listed. Use the search above to find these sites." in page
     found = text(client, f"{url}?q=shop-44&sites=shop-03")
     assert re.findall(r'name="sites" value="([^"]+)"', found) == ["shop-03", "shop-44"]
     assert re.search(r'value="shop-03"[^>]*checked', found), "what is chosen stays chosen"

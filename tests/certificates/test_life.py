@@ -170,8 +170,8 @@ def test_calendar_lists_renewals_and_ends_of_used_certificates(live: World, clie
     )
     client.force_login(people.owner)
     text = client.get("/certificates/calendar").content.decode()
-    assert "auto-shop" in text and "Paddock orders a new one" in text
-    assert "used" in text and "Expires, upload a renewal" in text and "unused" not in text
+    assert "auto-shop" in text and "Paddock orders a new certificate" in text
+    assert "used" in text and "Expires; upload a renewed certificate" in text and "unused" not in text
     assert f"{timezone.now() + dt.timedelta(days=40):%Y-%m-%d}" in text
     client.force_login(people.outsider)
     assert "auto-shop" not in client.get("/certificates/calendar").content.decode()

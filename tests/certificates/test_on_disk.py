@@ -200,7 +200,7 @@ def test_pages_and_api_show_the_certificates_to_administrators_only(disk: Disk) 
         text = admin.get(path).content.decode()
         assert "old.example" in text and str(disk.old) in text
         assert "Not by Paddock" in text and "PRIVATE" not in text
-    assert str(disk.nginx_file) in text and "named in no configuration" in text
+    assert str(disk.nginx_file) in text and "no configuration that Paddock read names this file" in text
     assert "old.example" not in owner.get(f"/hosts/{name}/").content.decode()
     assert owner.get(f"/certificates/hosts/{name}").status_code == 403
     assert admin.get("/certificates/hosts/none").status_code == 404
@@ -245,7 +245,7 @@ def test_failed_reading_keeps_the_certificates_and_says_why(disk: Disk, request:
     assert str(disk.old) in disk.paths()
     assert Host.objects.get(pk=disk.host.pk).status == HostStatus.READY
     assert (
-        "The last attempt failed"
+        "The last attempt to read the certificates failed"
         in signed_in(disk.machine.people.admin).get(f"/certificates/hosts/{disk.host.name}").content.decode()
     )
 

@@ -66,7 +66,7 @@ def test_drain_waits_for_running_jobs_and_names_them(monkeypatch: pytest.MonkeyP
 def test_drain_gives_up_after_its_time_and_stays_drained() -> None:
     job = queued()
     Claim(HostJob).take([job.uuid])
-    with pytest.raises(CommandError, match=f"{job.uuid}.*No other job begins here"):
+    with pytest.raises(CommandError, match=f"{job.uuid}.*No other job begins on this host"):
         drained(timeout=0)
     assert is_draining()
 

@@ -39,7 +39,7 @@ def said(field: str, value: object) -> str:
         ("text", "four", "Use at most 3 characters; this value has 4."),
         ("text", "a\0", "Remove the null character."),
         ("password", "", "Enter the password."),
-        ("email", "ada", "This is not an email address. Use one such as ada@example.com."),
+        ("email", "ada", "This is not an email address. Enter an address such as ada@example.com."),
         ("slug", "Two words", "Enter lowercase letters, digits, and hyphens"),
         ("number", "", "Enter a whole number from 1 to 9."),
         ("number", "many", "Enter a whole number from 1 to 9."),
@@ -53,7 +53,7 @@ def said(field: str, value: object) -> str:
         ("several", [], "Choose at least one option."),
         ("several", ["b"], "“b” is not available, or no longer available. Choose another option."),
         ("file", None, "Choose a file."),
-        ("file", SimpleUploadedFile("empty", b""), "This file is empty. Choose another one."),
+        ("file", SimpleUploadedFile("empty", b""), "This file is empty. Choose another file."),
         ("own", "", "Write what only you know."),
     ],
 )

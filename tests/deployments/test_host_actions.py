@@ -127,7 +127,7 @@ def test_log_of_day_is_searched_in_rotated_files_by_page_and_api(remote: Machine
     found = page("NEEDLE")
     assert "2 lines match." in found and "/needle/old" in found and "&lt;b&gt;x" in found
     assert "january" not in found and "/other" not in found
-    assert "No line of that day matches." in page("nothing like it")
+    assert "No line of the chosen day matches the search." in page("nothing like it")
     api = caller_of(remote.people.owner)
     answer = api.get(f"sites/shop/logs/?log={key}&search=needle&lines=1").json()
     assert (answer["matching"], answer["is_complete"]) == (2, True)

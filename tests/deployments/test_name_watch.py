@@ -68,7 +68,7 @@ def site(people: Cast) -> Site:
 
 
 def told(people: Cast) -> list[str]:
-    return [str(alert.detail) for alert in alerts(people.owner) if str(alert.label) == "Domain name elsewhere"]
+    return [str(alert.detail) for alert in alerts(people.owner) if str(alert.label) == "Domain name points elsewhere"]
 
 
 def test_name_that_leaves_the_host_raises_an_alert_until_it_is_back(people: Cast, site: Site, names: Names) -> None:

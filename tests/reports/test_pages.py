@@ -46,7 +46,7 @@ def test_empty_report_pages_name_next_step(operator: User, viewer: User) -> None
     assert "Add a schedule" in client_of(operator).get("/reports/").content.decode()
     assert "No schedules yet" in client_of(operator).get("/reports/schedules").content.decode()
     page = client_of(viewer).get("/reports/").content.decode()
-    assert "An operator of your team can schedule one." in page and "New schedule" not in page
+    assert "An operator of your team can schedule a benchmark." in page and "New schedule" not in page
 
 
 def test_schedule_form_previews_next_five_dates(operator: User) -> None:

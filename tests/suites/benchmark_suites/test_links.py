@@ -88,7 +88,9 @@ def test_suite_runs_over_custom_link_and_shows_it(operator: User, servers: Host)
     for counted in Round.objects.filter(target__run=run):
         # Five connections with one request on the way each, and a round trip of 1 ms at the very least.
         assert 0 < counted.metrics["throughput_rps"] <= 5 / 0.001
-    assert f"Run over a custom link instead of the suite's links: {WORDS}" in text(client, asked["Location"])
+    assert f"This suite run uses a custom link instead of the links of the suite: {WORDS}" in text(
+        client, asked["Location"]
+    )
     shown = caller_of(operator).get(f"suites/{row.uuid}/").json()  # type: ignore[attr-defined]
     assert shown["network"] == LINK
     carried = f"emulated by {links.carrier_words(run.fingerprint['network']['measured'])}"

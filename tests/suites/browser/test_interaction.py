@@ -136,7 +136,7 @@ def test_click_during_pending_check_uses_current_input(page: Page) -> None:
     with page.expect_request("**/explain/?url=*"):
         page.fill("[name=url]", "http://shop.example/api/cart")
     page.fill("[name=url]", "http://shop.example/health")
-    page.get_by_role("button", name="Which location handles a request?").click()
+    page.get_by_role("button", name="Find the location").click()
     held[0].continue_()
     expect(page.locator(".explain-location")).to_contain_text("/health")
     page.wait_for_url("**/explain/?url=*health")

@@ -174,7 +174,7 @@ def test_step_6_matching_location_is_explained(panel: Panel, eyes: Eyes, machine
     page = eyes.page
     eyes.visit(f"{panel.url}/sites/shop/explain/")
     control(page, "url").fill(f"http://shop.example:{machine.ports['nginx']}/assets/app.css?v=1")
-    page.get_by_role("button", name="Which location handles a request?").click()
+    page.get_by_role("button", name="Find the location").click()
     expect(page.locator(".explain-location")).to_contain_text("/assets/")
     expect(page.locator(".explain-server")).to_contain_text("shop.example")
     page.wait_for_url("**/explain/?url=*")

@@ -96,7 +96,7 @@ def test_server_error_page_needs_no_database() -> None:
 
     answer = server_error(None)  # type: ignore[arg-type]
     assert answer.status_code == 500
-    assert b"Your sites are still served by their hosts" in answer.content
+    assert b"The hosts still serve your sites" in answer.content
 
 
 @pytest.mark.django_db
