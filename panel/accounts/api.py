@@ -53,7 +53,10 @@ class MeView(ApiMixin):
     def patch(self, request: Request) -> Response:
         """Change the caller's own e-mail address, time zone, appearance, or mail notifications."""
         if request.auth is not None:
-            raise ApiError("forbidden", "Tokens cannot change their owner's profile. Sign in to the panel.")
+            raise ApiError(
+                "forbidden",
+                "API tokens cannot change the profile of their owner. Sign in to the panel to change your profile.",
+            )
         given = ProfileInput(data=request.data)
         given.is_valid(raise_exception=True)
         kept = {name: getattr(self.actor, name) for name in ("email", "timezone", "theme", "mail_alerts")}

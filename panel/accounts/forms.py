@@ -184,7 +184,7 @@ class UserForm(Form):
         self.fields["password"].required = False
         if user is None:
             self.fields["password"].help_text = _(
-                "Leave empty to invite the user with a link, by which the user sets the password."
+                "Leave empty to invite the user with a link. The user sets the password with this link."
             )
         else:
             self.fields["password"].label = _("New password")

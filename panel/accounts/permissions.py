@@ -77,7 +77,9 @@ def require(user: User, action: Action, team: Team | None = None) -> None:
 def require_writing(user: User) -> None:
     """Raise PermissionDenied if the request's token has only the scope `read`. For changes of the caller's own data."""
     if user.scopes is not None and not set(user.scopes) - {Scope.READ}:
-        raise PermissionDenied("This token can only read. Create one with another scope under Settings, API tokens.")
+        raise PermissionDenied(
+            "This token can only read. Create a token with another scope under Settings, API tokens."
+        )
 
 
 def require_each(user: User, action: Action, teams: Iterable[Team | None]) -> None:

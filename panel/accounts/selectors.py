@@ -100,7 +100,7 @@ def _start(process: str) -> str:
 
 
 def _workers() -> Check:
-    advice = f"Start one: {_start('worker')}. Until then, deployments and benchmarks stay in the queue."
+    advice = f"Start a worker: {_start('worker')}. Until then, deployments and benchmarks stay in the queue."
     if not uses_redis(celery):
         if is_worker_present(settings.HOME):
             return Check("Worker", "ok", "A worker runs")
@@ -113,11 +113,11 @@ def _workers() -> Check:
         return Check("Worker", "bad", f"The queue is not reachable: {error}", what)
     if not answers:
         return Check("Worker", "bad", "No worker responded within one second", advice)
-    return Check("Worker", "ok", f"{next(iter(answers[0]))} answers")
+    return Check("Worker", "ok", f"The worker {next(iter(answers[0]))} responds")
 
 
 def _scheduler(looked_at: dt.datetime | None) -> Check:
-    advice = f"Start one: {_start('scheduler')}. Until then, schedules and drift checks do not run."
+    advice = f"Start the scheduler: {_start('scheduler')}. Until then, schedules and drift checks do not run."
     if looked_at is None:
         return Check(
             "Scheduler", "warn", "The scheduler has not started any job yet", f"Check again in a minute. {advice}"
@@ -134,7 +134,7 @@ def _native_server() -> Check:
     if binary.is_file():
         return Check("gallop, the bundled web server", "ok", str(binary))
     advice = (
-        "Build it with: cargo build --release in native/. Hosts with nginx, Apache, or OpenLiteSpeed work "
+        "Build gallop in native/ with: cargo build --release. Hosts with nginx, Apache, or OpenLiteSpeed work "
         "without gallop."
     )
     return Check("gallop, the bundled web server", "warn", f"{binary} does not exist", advice)
@@ -152,7 +152,7 @@ def _tools() -> list[Check]:
             "Load tools",
             "warn",
             f"{present}; missing: {', '.join(missing)}",
-            f"Install them with: apt install {packages}",
+            f"Install the missing load tools with: apt install {packages}",
         )
     ]
 
@@ -168,8 +168,8 @@ def _mail() -> list[Check]:
         Check(
             "Mail",
             "warn",
-            "Accounts use email alerts, but no mail server is configured",
-            "Set it under Settings, Mail, or in PADDOCK_SMTP_HOST.",
+            "Users turned on email alerts, but no mail server is configured",
+            "Set a mail server under Settings, Mail, or in PADDOCK_SMTP_HOST.",
         )
     ]
 

@@ -21,8 +21,8 @@ class TeamSerializer(StrictModelSerializer):
         queryset=User.objects.all(),
         required=False,
         help_text=(
-            "User names of all members; replaces the current list. Omit the field to keep the members. "
-            "Changing them requires a session with a recently confirmed password."
+            "User names of all members; replaces the current list. Omit the field to keep the "
+            "members. Changing the members requires a session with a recently confirmed password."
         ),
     )
 
@@ -89,7 +89,7 @@ class UserInput(StrictSerializer):
         trim_whitespace=False,
         write_only=True,
         required=False,
-        help_text="Without a password, create a link with `link/`; the user sets the password with it.",
+        help_text="If you omit the password, create a link with `link/`. The user sets the password with this link.",
     )
 
 
@@ -162,7 +162,7 @@ class TokenInput(StrictSerializer):
         child=serializers.CharField(max_length=64),
         required=False,
         allow_null=True,
-        help_text="null allows all addresses; an empty list allows none.",
+        help_text="null allows all addresses; an empty list allows no address.",
     )
 
 
@@ -207,7 +207,7 @@ class MailServerInput(StrictSerializer):
         required=False,
         allow_blank=True,
         default="",
-        help_text="Empty keeps the stored password, unless host, port, or user name change.",
+        help_text="An empty value keeps the stored password, unless the host, port, or user name changes.",
     )
     sender = serializers.CharField(max_length=200, help_text="For example: Paddock <paddock@example.com>")
 

@@ -21,7 +21,7 @@ def validate_line(value: str) -> None:
     for character in value:
         if unicodedata.category(character) in {"Cc", "Zl", "Zp", "Cs"}:
             raise ValidationError(
-                _("This contains a line break or another control character. Enter a single line."),
+                _("This value contains a line break or another control character. Enter a single line."),
                 code="control_character",
             )
 
@@ -34,7 +34,7 @@ def validate_username(value: str) -> None:
 def validate_timezone(value: str) -> None:
     if value not in time_zones():
         raise ValidationError(
-            _("%(zone)s is not a time zone. Enter one such as Europe/Vienna or UTC."),
+            _("%(zone)s is not a time zone. Enter a time zone such as Europe/Vienna or UTC."),
             params={"zone": value},
             code="timezone",
         )
@@ -47,7 +47,7 @@ def validate_scopes(value: Any) -> None:
     unknown = [str(item) for item in value if item not in SCOPES]
     if unknown or len(set(value)) != len(value):
         raise ValidationError(
-            _("Use each of these at most once: %(all)s."), params={"all": ", ".join(SCOPES)}, code="scopes"
+            _("Choose from these scopes, each at most once: %(all)s."), params={"all": ", ".join(SCOPES)}, code="scopes"
         )
 
 
@@ -64,7 +64,10 @@ def validate_addresses(value: Any) -> None:
             ipaddress.ip_network(item)
         except ValueError as error:
             raise ValidationError(
-                _("%(item)s is not an address or network. Enter one such as 192.0.2.7 or 10.0.0.0/8."),
+                _(
+                    "%(item)s is not an address or network. Enter an address such as 192.0.2.7, or a network "
+                    "such as 10.0.0.0/8."
+                ),
                 params={"item": repr(item)},
                 code="addresses",
             ) from error

@@ -190,7 +190,7 @@ def live_alerts(user: User, most: int) -> list[Alert]:
                 _("Expired") if is_over else expiry_label(step or EXPIRY_STEPS[0]),
                 "site",
                 name,
-                _("Visitors still get the earlier certificate. Deploy the site to use the one in its draft."),
+                _("Visitors still get the earlier certificate. Deploy the site to use the certificate in its draft."),
                 reverse("websites:detail", args=[name]),
                 ends_at,
                 step="" if is_over else str(step),
@@ -212,14 +212,21 @@ def _revocation_alert(state: SiteState, now: dt.datetime) -> Alert:
     assert state.revision is not None and state.revision.revocations_end_at is not None
     ends_at = state.revision.revocations_end_at
     is_over = ends_at <= now
-    words = _("Its revocation list expired, so it refuses every client that must show a certificate.")
-    soon = _("Its revocation list expires soon. From then on it refuses every client that must show a certificate.")
+    words = _(
+        "The revocation list of the site expired, so the site refuses every client that must present a certificate."
+    )
+    soon = _(
+        "The revocation list of the site expires soon. From then on, the site refuses every "
+        "client that must present a certificate."
+    )
     return Alert(
         "expired" if is_over else "expiring",
         _("Revocation list expired") if is_over else _("Revocation list expires"),
         "site",
         state.site.name,
-        (words if is_over else soon) + " " + _("Paste a newer list in its server block and deploy the site."),
+        (words if is_over else soon)
+        + " "
+        + _("Paste a newer revocation list in the site's server block, and deploy the site."),
         reverse("websites:blocks", args=[state.site.name]),
         ends_at,
     )

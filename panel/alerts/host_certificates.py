@@ -42,4 +42,4 @@ def _detail(item: Expiring) -> str:
     more = len(item.rows) - len(files)
     if more:
         files.append(ngettext("%d more file", "%d more files", more) % more)
-    return _("Paddock does not renew it: %s") % ", ".join(files)
+    return _("Paddock does not renew this certificate: %s") % ", ".join(files)

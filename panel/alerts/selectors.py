@@ -67,9 +67,9 @@ _BAD_RUNS = (RunStatus.INVALID, RunStatus.FAILED)
 _WAITS = Q(status=DeploymentStatus.PLANNED, confirmed_at=None)
 
 _HOST_ADVICE: dict[str, Text] = {
-    HostStatus.NEW: gettext_lazy("Compare the fingerprint of its SSH key and trust the key"),
-    HostStatus.KEY_CHANGED: gettext_lazy("Paddock sends nothing to this host until you compare its new key"),
-    HostStatus.UNREACHABLE: gettext_lazy("Check the host to find the cause; its sites may still be up"),
+    HostStatus.NEW: gettext_lazy("Compare the fingerprint of the host's SSH key, and trust the key"),
+    HostStatus.KEY_CHANGED: gettext_lazy("Paddock sends nothing to this host until you trust its new SSH key"),
+    HostStatus.UNREACHABLE: gettext_lazy("Check the host to find the cause; the sites on this host may still respond"),
 }
 
 
@@ -144,7 +144,10 @@ def _services(user: User, most: int) -> list[Alert]:
     if not may(user, Action.ADMINISTER):
         return []
     rows = Allowance.objects.filter(needs_review=True).order_by("host__name").values_list("host__name", flat=True)
-    words = _("Several teams use the same local service. Remove its entry and add one for each team that should use it")
+    words = _(
+        "Several teams use the same local service. Replace its entry with an entry for each team "
+        "that should use the service"
+    )
     return [
         Alert("review", _("To review"), "host", name, words, reverse("hosts:local_services", args=[name]))
         for name in list(rows.distinct())[:most]
@@ -171,7 +174,11 @@ def _stopped(user: User, most: int) -> list[Alert]:
             _("Stopped"),
             "server",
             str(row),
-            ngettext("%d live site on it is not responding", "%d live sites on it are not responding", counted[row.pk])
+            ngettext(
+                "%d live site uses this stopped web server",
+                "%d live sites use this stopped web server",
+                counted[row.pk],
+            )
             % counted[row.pk],
             reverse("hosts:detail", args=[row.host.name]),
         )
@@ -203,7 +210,7 @@ def _failing(user: User, most: int) -> list[Alert]:
 def _paused(user: User, most: int) -> list[Alert]:
     well = (HostStatus.READY, HostStatus.UNREACHABLE)
     names = hosts_visible(user).filter(status__in=well, is_paused=True).order_by("name").values_list("name", flat=True)
-    words = _("No deployments or benchmarks start on this host until it is resumed")
+    words = _("No deployments or benchmarks start on this host until somebody resumes the host")
     return [
         Alert("paused", _("Paused"), "host", name, words, reverse("hosts:detail", args=[name])) for name in names[:most]
     ]
@@ -243,7 +250,7 @@ def _names(user: User, most: int) -> list[Alert]:
     return [
         Alert(
             "missed",
-            _("Domain name elsewhere"),
+            _("Domain name points elsewhere"),
             "site",
             row.site.name,
             " ".join(row.gone.values()),
@@ -362,7 +369,7 @@ def _pending(user: User, most: int, *, are_many: bool) -> list[Alert]:
             _("Draft changes"),
             "site",
             name,
-            _("Changed since the last deployment; plan a deployment to apply the changes"),
+            _("The draft changed after the last deployment; plan a deployment to apply the changes"),
             reverse("websites:detail", args=[name]),
             updated_at,
         )

@@ -208,7 +208,7 @@ class Resource(ApiMixin, GenericViewSet):  # type: ignore[type-arg]
         if unknown or not wanted:
             known = ", ".join(serializer.fields)
             raise parameter_error(
-                "fields", f"Unknown values: {', '.join(sorted(unknown)) or 'none'}. Known values: {known}."
+                "fields", f"Unknown fields: {', '.join(sorted(unknown)) or 'none'}. Known fields: {known}."
             )
         for name in set(serializer.fields) - wanted:
             serializer.fields.pop(name)
@@ -272,8 +272,8 @@ def base64_decoded(text: str, pointer: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        problem = {"pointer": pointer, "detail": f"This is not valid Base64: {error}."}
-        raise ApiError("invalid", "The file cannot be read.", [problem]) from error
+        problem = {"pointer": pointer, "detail": f"The value of this field is not valid Base64: {error}."}
+        raise ApiError("invalid", "The file in the request is not valid Base64.", [problem]) from error
 
 
 def all_tagged(queryset: QuerySet[Any], tags: list[str], pointer: str) -> list[Any]:

@@ -74,7 +74,7 @@ def _words(item: Any) -> dict[str, str]:
         known = ", ".join(str(key) or "(nothing)" for key, _label in item.extra["choices"])
         return {"invalid_choice": f"“%(value)s” is not valid. Known values: {known}."}
     if isinstance(item, django_filters.ModelChoiceFilter):
-        return {"invalid_choice": "No object has this ID."}
+        return {"invalid_choice": "No object has this ID, or you do not have access to it."}
     if isinstance(item, django_filters.DateTimeFilter):
         return {"invalid": "Send a time such as 2026-01-31T12:00:00."}
     if isinstance(item, django_filters.UUIDFilter):

@@ -62,7 +62,9 @@ def claim(request: Request, user: User) -> IdempotencyRecord | None:
     if first is not None and first.status is None and _take_over(first):
         return first
     if first is None or first.status is None:
-        raise ApiError("in-progress", "The first call with this Idempotency-Key is still running.")
+        raise ApiError(
+            "in-progress", "The first call with this Idempotency-Key is still running. Repeat this call later."
+        )
     response = HttpResponse(first.body, status=first.status, headers=first.headers)
     response.headers["Idempotency-Replayed"] = "true"
     raise Replay(response)

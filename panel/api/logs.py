@@ -51,7 +51,7 @@ def logs_answer(
         return _response(logs, [])
     chosen = next((log for log in logs if log.key == wanted), None)
     if chosen is None:
-        raise parameter_error("log", f"Choose one of: {', '.join(log.key for log in logs) or 'none'}.")
+        raise parameter_error("log", f"Choose one of these logs: {', '.join(log.key for log in logs) or 'none'}.")
     if "search" not in request.query_params and "day" not in request.query_params:
         return _response([chosen], tail(chosen, _lines(request, MAX_LINES)))
     with timezone.override(dt.UTC):

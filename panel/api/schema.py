@@ -90,7 +90,7 @@ def add_problems(result: Document, generator: Any, request: Any, public: bool) -
 
 _VERBS = {
     "list": "List",
-    "retrieve": "Get one",
+    "retrieve": "Get one object",
     "create": "Add",
     "partial_update": "Change",
     "update": "Replace",

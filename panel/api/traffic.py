@@ -18,14 +18,15 @@ class ZoneSerializer(serializers.Serializer[Any]):
         help_text="Responses per status class; `none` counts connections closed without a response.",
     )
     sent_bytes = serializers.IntegerField()
-    sent_per_s = serializers.FloatField(help_text="Bytes.")
+    sent_per_s = serializers.FloatField(help_text="Bytes sent per second.")
     received_bytes = serializers.IntegerField()
     latency_ms = _Counts(
-        child=serializers.FloatField(), help_text="p50, p90, p99, and p999 since the web server started."
+        child=serializers.FloatField(),
+        help_text="Response times in ms since the web server started, by percentile: p50, p90, p99, and p999.",
     )
     latency_histogram = serializers.ListField(
         child=serializers.ListField(child=serializers.FloatField()),
-        help_text="Upper bound in ms, and number of requests.",
+        help_text="Pairs of an upper bound of the response time in ms and a number of requests.",
     )
 
 
@@ -34,7 +35,7 @@ class PeerSerializer(serializers.Serializer[Any]):
     server = serializers.CharField()
     state = serializers.ChoiceField(["up", "down", "unavailable"])
     backup = serializers.BooleanField()
-    active = serializers.IntegerField(help_text="Active connections.")
+    active = serializers.IntegerField(help_text="Number of active connections to the server.")
     requests = serializers.IntegerField()
     requests_per_s = serializers.FloatField()
     responses = _Counts(child=serializers.IntegerField())
@@ -78,14 +79,14 @@ class TrafficSerializer(SiteTrafficSerializer):
     requests_per_s = serializers.FloatField()
     protocols = _Counts(child=serializers.IntegerField())
     quic = _Counts(child=serializers.IntegerField())
-    zone_count = serializers.IntegerField(help_text="Number of all zones; `zones` lists the busiest.")
+    zone_count = serializers.IntegerField(help_text="Number of all zones; `zones` lists only the busiest zones.")
 
 
 class ServerTrafficSerializer(serializers.Serializer[Any]):
     web_server = serializers.IntegerField(source="web_server.pk")
     engine = serializers.CharField(source="web_server.engine")
     traffic = TrafficSerializer(allow_null=True)
-    detail = serializers.CharField(allow_blank=True, help_text="Why no figures are available.")
+    detail = serializers.CharField(allow_blank=True, help_text="The reason if no figures are available.")
 
 
 class HostTrafficSerializer(serializers.Serializer[Any]):

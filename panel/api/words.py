@@ -33,7 +33,7 @@ def _right(field: Any) -> str:
     if isinstance(field, serializers.ChoiceField):
         return f"send one of {_known(field)}"
     if isinstance(field, serializers.SlugRelatedField):
-        return "send its name"
+        return "send the name of the object"
     for kinds, words in _SENT:
         if isinstance(field, kinds):
             return f"send {words}"
@@ -53,7 +53,7 @@ def _kind_words(field: Any) -> dict[str, str]:
     if isinstance(field, serializers.BooleanField):
         return {"invalid": "Send true or false."}
     if isinstance(field, serializers.EmailField):
-        wrong = "This is not an email address. Use one such as ada@example.com."
+        wrong = "This is not an email address. Enter an address such as ada@example.com."
         return {"invalid": wrong, "blank": "This field must not be empty."}
     if isinstance(field, serializers.UUIDField):
         return {"invalid": "“{value}” is not a UUID. Send the complete UUID with hyphens."}
@@ -66,7 +66,7 @@ def _kind_words(field: Any) -> dict[str, str]:
     if isinstance(field, serializers.SlugRelatedField):
         return {
             "does_not_exist": "“{value}” does not exist, or you do not have access to it.",
-            "invalid": "Send its name.",
+            "invalid": "Send the name of the object.",
         }
     if isinstance(field, serializers.DictField | serializers.BaseSerializer):
         return {"not_a_dict": "Send a JSON object.", "invalid": "Send a JSON object."}

@@ -46,13 +46,13 @@ def _kind_words(field: forms.Field) -> Words:
     if isinstance(field, forms.ChoiceField | forms.ModelChoiceField):  # each with its multiple-choice variant
         return _choice(field)
     if isinstance(field, forms.FileField):
-        empty = _("This file is empty. Choose another one.")
+        empty = _("This file is empty. Choose another file.")
         return {**dict.fromkeys(("required", "missing", "invalid"), _("Choose a file.")), "empty": empty}
     if isinstance(field, forms.DateField):
         right = _("Enter a date as year-month-day, for example 2026-01-31.")
         return {"required": right, "invalid": right}
     if isinstance(field, forms.EmailField):
-        return _text(field) | {"invalid": _("This is not an email address. Use one such as ada@example.com.")}
+        return _text(field) | {"invalid": _("This is not an email address. Enter an address such as ada@example.com.")}
     if isinstance(field, forms.SlugField):
         return _text(field) | {"invalid": _("Enter lowercase letters, digits, and hyphens, for example web-team.")}
     return _text(field) if isinstance(field, forms.CharField) else {}

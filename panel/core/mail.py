@@ -69,7 +69,7 @@ def deliver(message: EmailMultiAlternatives, timeout_s: float | None = None) -> 
     """
     found = server()
     if found is None:
-        raise Refused("No mail server is configured. Set it under Settings, Mail, or in PADDOCK_SMTP_HOST.")
+        raise Refused("No mail server is configured. Set a mail server under Settings, Mail, or in PADDOCK_SMTP_HOST.")
     message.from_email = found.sender
     message.extra_headers.setdefault("Message-ID", new_id(sender=found.sender))
     message.connection = get_connection(

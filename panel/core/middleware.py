@@ -147,7 +147,7 @@ class FormAddressMiddleware(Middleware):
             "status": 405,
             "title": _("This page has no content"),
             "detail": _(
-                "This address only accepts submitted forms. Nothing was changed. Go back to the page with the form."
+                "This URL only accepts submitted forms. Nothing was changed. Go back to the page with the form."
             ),
             "request_id": current_request_id(),
         }

@@ -94,7 +94,7 @@ def not_unique(instance: models.Model, fields: tuple[str, ...]) -> str:
     kind = instance._meta.verbose_name
     value = getattr(instance, fields[-1])
     if len(fields) == 1:
-        return _("A %(kind)s with this %(field)s already exists: “%(value)s”. Choose another.") % {
+        return _("A %(kind)s with this %(field)s already exists: “%(value)s”. Choose another value.") % {
             "kind": kind,
             "field": instance._meta.get_field(fields[0]).verbose_name,  # type: ignore[union-attr]
             "value": value,

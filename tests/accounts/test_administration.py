@@ -206,6 +206,6 @@ def test_self_check_hides_advice_column_when_all_checks_pass(
     checks = [selectors.Check("Disk", "ok", "plenty")]
     monkeypatch.setattr(selectors, "self_check", lambda **_: checks)
     assert "Solution" not in signed_in.get("/settings/self-check/").content.decode()
-    checks.append(selectors.Check("Worker", "bad", "none", "Start one"))
+    checks.append(selectors.Check("Worker", "bad", "none", "Start a worker"))
     page = signed_in.get("/settings/self-check/").content.decode()
-    assert "Solution" in page and "Start one" in page
+    assert "Solution" in page and "Start a worker" in page

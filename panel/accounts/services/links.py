@@ -63,7 +63,7 @@ def link_create(*, actor: User, user: User) -> NewLink:
     """
     require(actor, Action.ADMINISTER)
     if not user.is_active:
-        raise ApplicationError(_("The account is not active. Activate it first."))
+        raise ApplicationError(_("The account is not active. Activate the account, then create the link."))
     kind = AccountLink.Kind.RESET if user.has_usable_password() else AccountLink.Kind.INVITE
     with transaction.atomic():
         link, path = _made(actor, user, kind)

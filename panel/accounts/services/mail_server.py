@@ -57,7 +57,7 @@ def mail_test(*, actor: User) -> str:
     """Send a mail to the actor's own address; return the mail server's response. ApplicationError if this fails."""
     require(actor, Action.ADMINISTER)
     if not actor.email:
-        raise ApplicationError(_("Your account has no mail address. Enter it under Your account first."))
+        raise ApplicationError(_("Your account has no mail address. Enter a mail address under Your account first."))
     message = EmailMultiAlternatives(
         subject=_("Test mail from Paddock"),
         body=_("This mail shows that Paddock's mail server works.") + "\n",

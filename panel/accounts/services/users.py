@@ -57,7 +57,7 @@ def session_store(key: str | None = None) -> SessionBase:
 def _assign(user: User, values: dict[str, object]) -> None:
     unknown = set(values) - set(USER_FIELDS)
     if unknown:
-        raise TypeError(f"not fields of a user: {sorted(unknown)}")
+        raise TypeError(f"unknown fields of a user: {sorted(unknown)}")
     for name, value in values.items():
         setattr(user, name, value)
 

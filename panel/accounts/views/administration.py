@@ -145,7 +145,11 @@ def user_delete(request: HttpRequest, pk: int) -> HttpResponse:
         request,
         account.username,
         title=_("Delete the account %(name)s?") % {"name": account.username},
-        losses=[_("its API tokens"), _("its sessions"), _("its two-factor authentication")],
+        losses=[
+            _("the API tokens of the account"),
+            _("the sessions of the account"),
+            _("the two-factor authentication of the account"),
+        ],
         above=USERS,
         delete=lambda: users.user_delete(actor=actor_of(request), user=account),
     )
@@ -206,7 +210,7 @@ def team_delete(request: HttpRequest, pk: int) -> HttpResponse:
         request,
         team.name,
         title=_("Delete the team %(name)s?") % {"name": team.name},
-        losses=[_("the memberships in the team")],
+        losses=[_("the memberships of all users in the team")],
         above=TEAMS,
         delete=lambda: users.team_delete(actor=actor_of(request), team=team),
     )

@@ -51,6 +51,6 @@ def link(request: HttpRequest, secret: str) -> HttpResponse:
     if request.method == "POST":
         user = submit(form, lambda data: links.link_use(secret=secret, password=data["password"]))
         if user is not None:
-            messages.success(request, _("The password is set. Sign in with it."))
+            messages.success(request, _("The new password was set. Sign in with the new password."))
             return redirect("accounts:login")
     return render(request, "accounts/link.html", {"form": form, "account": found.user}, status=form_status(form))

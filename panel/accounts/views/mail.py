@@ -32,7 +32,7 @@ def mail_settings(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         saved = submit(form, lambda data: mail_server.mail_server_set(actor=actor_of(request), **data))
         if saved:
-            messages.success(request, _("The mail server was saved. Send a test mail to try it."))
+            messages.success(request, _("The mail server was saved. Send a test mail to try the mail server."))
             return redirect("accounts:mail")
     context = {
         "form": form,
@@ -67,5 +67,5 @@ def mail_delete(request: HttpRequest) -> HttpResponse:
     except ApplicationError as error:
         messages.error(request, error.message)
     else:
-        messages.success(request, _("The mail server was deleted here."))
+        messages.success(request, _("The mail server was deleted from the panel's settings."))
     return redirect("accounts:mail")

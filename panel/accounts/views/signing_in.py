@@ -169,7 +169,7 @@ def code(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         if second_factor_passed(guesser_at_sign_in(request, user), user, form.cleaned_data["code"]):
             return _enter(request, user, request.session.pop(_PENDING)["next"])
-        form.add_error("code", _("This code is wrong or was already used. Enter the next one."))
+        form.add_error("code", _("This code is wrong or was already used. Enter the next code."))
     return render(request, "accounts/code.html", {"form": form}, status=form_status(form))
 
 

@@ -80,21 +80,21 @@ class _Step(NamedTuple):
 _STEPS = (
     _Step(
         gettext_lazy("Add a host"),
-        gettext_lazy("A machine that Paddock manages over SSH, or this machine."),
+        gettext_lazy("Paddock manages hosts over SSH, and the panel's own host without SSH."),
         "hosts:add",
         gettext_lazy("Add a host"),
         "ready",
     ),
     _Step(
-        gettext_lazy("Find its web servers"),
-        gettext_lazy("nginx, Apache, OpenLiteSpeed, or gallop, Paddock's own web server."),
+        gettext_lazy("Find the host's web servers"),
+        gettext_lazy("Paddock finds nginx, Apache, OpenLiteSpeed, and gallop, Paddock's own web server."),
         "hosts:list",
         gettext_lazy("Go to hosts"),
         "servers",
     ),
     _Step(
         gettext_lazy("Create your first site"),
-        gettext_lazy("Set its domains and its content: files, PHP, or a proxied application."),
+        gettext_lazy("Set the domains and the content of the site: files, PHP, or a proxied application."),
         "websites:create",
         gettext_lazy("Create your first site"),
         "sites",
@@ -102,8 +102,8 @@ _STEPS = (
     _Step(
         gettext_lazy("Deploy the site"),
         gettext_lazy(
-            "Review every changed line. The web server tests the configuration, and Paddock rolls back if "
-            "anything fails."
+            "Review every changed line before you deploy. The web server tests the configuration, and "
+            "Paddock rolls back if a step fails."
         ),
         "websites:list",
         gettext_lazy("Choose a site"),

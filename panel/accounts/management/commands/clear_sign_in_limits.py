@@ -11,7 +11,7 @@ from panel.accounts.models import GuessBudget, User
 
 
 class Command(BaseCommand):
-    help = "Clear the count of wrong passwords and codes of one account, or of everything if no name is given."
+    help = "Clear the counts of wrong passwords and codes of one account. Without a name, clear all counts."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("username", nargs="?", default="")
@@ -23,4 +23,4 @@ class Command(BaseCommand):
         try:
             guesses_forget(User.objects.get_by_natural_key(username))
         except User.DoesNotExist as error:
-            raise CommandError(f"There is no account {username}.") from error
+            raise CommandError(f"The account {username} does not exist.") from error

@@ -11,13 +11,15 @@ from panel.accounts.services.setup import setup_link_ensure
 
 class Command(BaseCommand):
     help = (
-        "Print the path of the one-time setup page; append it to the panel's address. Only users with "
-        "access to this host can run the command or read the file it writes. Prints nothing if an "
-        "account exists."
+        "Print the path of the one-time setup page. Append the path to the panel's address. Only users with "
+        "access to this host can run the command or read the file that the command writes. The "
+        "command prints nothing if an account exists."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--renew", action="store_true", help="create a new link; earlier links stop working")
+        parser.add_argument(
+            "--renew", action="store_true", help="create a new setup link; earlier setup links stop working"
+        )
 
     def handle(self, *args: Any, renew: bool = False, **options: Any) -> None:
         path = setup_link_ensure(renew=renew)

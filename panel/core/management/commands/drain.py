@@ -24,12 +24,15 @@ def _jobs_here() -> list[Job]:
 
 class Command(BaseCommand):
     help = (
-        "Let the workers of this host begin no further jobs, and wait until their jobs have ended. Workers of other "
-        "hosts take the queued ones. `prepare`, which runs at the next start, ends the draining."
+        "Stop the workers of this host from beginning jobs, and wait until their running jobs "
+        "have ended. Workers of other hosts take the queued jobs. `prepare`, which runs at the "
+        "next start, ends the draining."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--timeout", type=float, default=120, metavar="MINUTES", help="wait at most (default: 120)")
+        parser.add_argument(
+            "--timeout", type=float, default=120, metavar="MINUTES", help="minutes to wait at most (default: 120)"
+        )
         parser.add_argument("--end", action="store_true", help="let the workers begin jobs again")
 
     def handle(self, *args: object, **options: object) -> None:
@@ -39,7 +42,7 @@ class Command(BaseCommand):
             return
         drain_begin()
         self.wait(float(str(options["timeout"])))
-        self.say("drained: no job runs on this host. Stop it, or run `drain --end`")
+        self.say("drained: no job runs on this host. Stop the panel on this host, or run `drain --end`")
 
     def wait(self, minutes: float) -> None:
         """Wait until no job runs on this machine, and print the running jobs when they change.
@@ -50,8 +53,9 @@ class Command(BaseCommand):
             names = ", ".join(_name(job) for job in jobs)
             if time.monotonic() > until:
                 raise CommandError(
-                    f"These jobs still run after {minutes:g} minutes: {names}. No other job begins here. Run drain "
-                    "again to go on waiting, cancel the jobs on their pages, or run `drain --end`."
+                    f"These jobs still run after {minutes:g} minutes: {names}. No other job begins on this "
+                    f"host. Run drain again to continue to wait, cancel the jobs on their pages, or run `drain "
+                    f"--end`."
                 )
             if names != before:
                 self.say(f"waiting for {names}")

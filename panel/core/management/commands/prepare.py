@@ -67,7 +67,8 @@ class Command(BaseCommand):
                     getattr(row, name, None)
                 except ImproperlyConfigured as error:
                     raise CommandError(
-                        f"The encryption keys do not fit this database: they do not open {model._meta.verbose_name} "
+                        f"The encryption keys cannot decrypt the secrets in this database, for "
+                        f"example {model._meta.verbose_name} "
                         f"{row.pk if row else ''}. Put the folder secrets of the same backup into {settings.HOME}, or "
                         "set PADDOCK_ENCRYPTION_KEYS to the keys of the panel that wrote the database."
                     ) from error

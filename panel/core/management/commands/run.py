@@ -41,7 +41,7 @@ class Command(BaseCommand):
         lock = only_panel_of(settings.HOME)
         refuse_taken_port(address, port)
         if run_to_end(lambda: call_command("prepare")) != 0:
-            raise CommandError("The panel cannot start; the reason is printed above.")
+            raise CommandError("The panel cannot start. The output above shows the reason.")
         import_what_all_need()
         supervisor = Supervisor(programs(address, port), say=lambda text: self.say(text))
         try:

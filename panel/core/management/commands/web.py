@@ -10,7 +10,9 @@ from panel.core.serving import serve
 
 
 class Command(BaseCommand):
-    help = "Run one web process. Start any number of them behind a proxy, each on a port of its own."
+    help = (
+        "Run one web process of the panel. You can run several web processes behind a proxy, each on a different port."
+    )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
