@@ -179,6 +179,6 @@ def _disk() -> Check:
     found = f"{free / (1 << 30):.1f} GiB free in {settings.HOME}"
     if free < LOW_DISK_BYTES:
         return Check(
-            "Disk", "bad", found, "Free up disk space: revisions, benchmark output, and the database are stored there."
+            "Disk", "bad", found, "Free up disk space on the panel's host, because the panel stores its data there."
         )
     return Check("Disk", "ok", found)

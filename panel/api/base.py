@@ -103,7 +103,7 @@ class ApiMixin(APIView):
                 known = ", ".join(sorted(allowed)) or "none"
                 raise parameter_error(name, f"Unknown parameter “{name[:80]}”. Known parameters: {known}.")
             if len(values) > 1:
-                raise parameter_error(name, f"The parameter “{name}” appears twice. Send it once.")
+                raise parameter_error(name, f"The parameter “{name}” appears twice. Send the parameter once.")
             if "\0" in values[0]:
                 raise parameter_error(name, f"“{name}” contains a NUL byte.")
 

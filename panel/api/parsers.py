@@ -23,6 +23,6 @@ class StrictJSONParser(JSONParser):
             raise ParseError("The JSON in this body is nested too deeply.") from error
         except UnicodeEncodeError as error:
             raise ParseError(
-                "The body contains half of a surrogate pair, which is not valid text. Remove it."
+                "The body contains half of a surrogate pair, which is not valid text. Remove the surrogate."
             ) from error
         return found

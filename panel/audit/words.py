@@ -16,7 +16,7 @@ from panel.audit.models import AuditEntry
 
 # Every recorded action; tests/audit/test_labels.py finds missing ones.
 ACTIONS: dict[str, str | Promise] = {
-    "allowance.create": _("Use of another team's name, address or service allowed"),
+    "allowance.create": _("Use of another team's name, address, or service allowed"),
     "allowance.delete": _("Allowance withdrawn"),
     "block.create": _("Server block added"),
     "block.delete": _("Server block deleted"),

@@ -54,7 +54,7 @@ class ScenarioForm(Form):
         label=_("Team"),
         required=False,
         empty_label=_("All teams"),
-        help_text=_("Members of this team can see it."),
+        help_text=_("Members of this team can see the scenario."),
     )
     paths = forms.CharField(
         label=_("Paths"),
@@ -66,14 +66,14 @@ class ScenarioForm(Form):
     rounds = forms.IntegerField(
         label=_("Rounds"),
         initial=3,
-        help_text=_("Use at least 3 rounds to compare; with 6 or more, intervals reach 95 % confidence."),
+        help_text=_("Use at least 3 rounds to compare; with 6 or more rounds, intervals reach 95 % confidence."),
     )
     warmup_s = forms.IntegerField(
         label=_("Warm-up (s)"), initial=2, help_text=_("Load before the first round, not measured, for example `2`.")
     )
     timeout_s = forms.IntegerField(label=_("Time limit per round (s)"), initial=120)
     allowed_error_percent = forms.FloatField(
-        label=_("Allowed errors (%)"), initial=0.0, help_text=_("A run with more errors is marked invalid.")
+        label=_("Allowed errors (%)"), initial=0.0, help_text=_("Paddock marks a run with more errors as invalid.")
     )
 
     def __init__(self, *args: Any, user: User, tool: Tool, scenario: Scenario | None = None, **kwargs: Any) -> None:
@@ -139,7 +139,7 @@ class SitesForm(Form):
         required=False,
         to_field_name="name",
         empty_label=_("First selected site"),
-        help_text=_("The other sites are shown as multiples of this one."),
+        help_text=_("The results show the other sites as multiples of this site."),
     )
 
     def __init__(self, *args: Any, user: User, search: str = "", tag: str = "", **kwargs: Any) -> None:
@@ -276,7 +276,8 @@ def suite_fields(suite: Suite, kept: Sequence[str] = ()) -> dict[str, forms.Fiel
         fields["paths"] = LinesField(
             label=_("Custom pages"),
             help_text=_(
-                "Paths of the application, one per line, for example `/shop/`. They replace the suite's own list."
+                "Paths of the application, one per line, for example `/shop/`. Custom "
+                "pages replace the suite's own list."
             ),
         )
     fields["cases"] = _ticks(_("Cases"), cases)
@@ -296,7 +297,7 @@ def _link_fields() -> dict[str, forms.Field]:
         kind = forms.IntegerField if name == "queue_packets" else forms.FloatField
         # A text field, so that invalid numbers get a message; the common check knows the limits.
         fields[name] = kind(label=label, required=False, widget=forms.TextInput(attrs={"inputmode": "decimal"}))
-    fields["queue_packets"].help_text = _("Leave empty for 1000.")
+    fields["queue_packets"].help_text = _("Leave empty for a queue of 1000 packets.")
     carriers = [(name, words[0].upper() + words[1:]) for name, words in links.CARRIERS.items()]
     fields["link"] = forms.ChoiceField(
         label=_("Link emulation"), choices=carriers, required=False, widget=forms.RadioSelect, initial=""
@@ -305,7 +306,10 @@ def _link_fields() -> dict[str, forms.Field]:
         label=_("Load generator on"),
         choices=[("", _SAME_HOST)],
         required=False,
-        help_text=_("With another host, Paddock emulates the link between both hosts. Both must use SSH."),
+        help_text=_(
+            "With another host, Paddock emulates the link between the two hosts. "
+            "Paddock must manage both hosts over SSH."
+        ),
     )
     return fields
 

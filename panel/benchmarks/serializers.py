@@ -131,7 +131,9 @@ class HistoryPointSerializer(serializers.Serializer[Any]):
     value = serializers.FloatField()
     low = serializers.FloatField(allow_null=True)
     high = serializers.FloatField(allow_null=True)
-    change = serializers.CharField(help_text="Ratio to the previous level and its p-value; empty without a change.")
+    change = serializers.CharField(
+        help_text="Ratio to the previous level, and the p-value of the change; empty without a change."
+    )
 
 
 def _limited(name: str, **more: Any) -> serializers.FloatField:
@@ -146,7 +148,7 @@ class NetworkSerializer(StrictSerializer):
 
     bandwidth_mbps = _limited("bandwidth_mbps")
     rtt_ms = _limited("rtt_ms", default=0.0)
-    jitter_ms = _limited("jitter_ms", default=0.0, help_text="At most half of `rtt_ms`.")
+    jitter_ms = _limited("jitter_ms", default=0.0, help_text="Jitter in ms, at most half of `rtt_ms`.")
     loss_percent = _limited("loss_percent", default=0.0)
     queue_packets = serializers.IntegerField(
         min_value=int(links.LIMITS["queue_packets"][1]), max_value=int(links.LIMITS["queue_packets"][2]), default=1000

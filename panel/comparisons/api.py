@@ -128,7 +128,7 @@ class Comparisons(Resource):
             comparison.contenders.select_related("web_server__host").filter(position=position).first()
         )
         if found is None:
-            detail = f"This server comparison has no web server {position}. Its field servers lists them."
+            detail = f"This server comparison has no web server {position}. The field `servers` lists its web servers."
             raise ApiError("invalid", detail, [{"pointer": "/position", "detail": detail}])
         found.comparison = comparison
         return found

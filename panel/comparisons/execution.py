@@ -126,7 +126,10 @@ class _Course:
             return JobStatus.FAILED, words_of(error)
         except Exception as error:
             logger.exception("comparison %s", self.comparison.uuid)
-            return JobStatus.FAILED, f"The panel failed: {type(error).__name__}. See the panel's log."
+            return (
+                JobStatus.FAILED,
+                f"The panel failed during this server comparison: {type(error).__name__}. See the panel's log.",
+            )
         return JobStatus.SUCCEEDED, ""
 
     def _steps(self) -> Iterator[tuple[ComparisonPhase, Callable[[], None]]]:

@@ -30,7 +30,8 @@ def stop_again(web_server: WebServer, holder: str, since: datetime) -> None:
         running = server_told(web_server, "stop")["running"]
     if running:
         raise ApplicationError(
-            f"{web_server} was started for the server comparison and could not be stopped. Stop it on its host."
+            f"{web_server} was started for the server comparison and could not be "
+            f"stopped. Stop this web server on its host."
         )
 
 

@@ -77,7 +77,7 @@ def replay_read(*, actor: User, site: Site, queries: bool = False, other_methods
     log = next((log for log in site_logs(actor, site) if log.key.startswith("access_log")), None)
     if log is None:
         raise ApplicationError(
-            _("%s has no access log. Set one in its server block, or choose a scenario.") % site,
+            _("%s has no access log. Set an access log in its server block, or choose a scenario.") % site,
             field="load",
         )
     lines = site_log_tail(actor, site, log, lines=REPLAY_LINES)
@@ -124,7 +124,7 @@ def load_chosen(*, actor: User, site: Site, choice: str, **replay: Any) -> Chose
     if choice == REPLAY:
         return load_from_log(actor=actor, site=site, **replay)
     if replay.get("other_methods"):
-        words = _("Other methods are only for replays. Omit the field, or choose the replay.")
+        words = _("Only replays can send other methods than GET. Omit this field, or choose `replay` as the load.")
         raise ApplicationError(words, field="other_methods")
     scenario = None
     if kind == "quick" and key in BY_SLUG:
@@ -234,7 +234,9 @@ def _told(load: Parameters) -> dict[str, object]:
 def _live(site: Site) -> Revision:
     revision = live_revision(site)
     if revision is None:
-        raise ApplicationError(_("%s is not deployed. Deploy it before you compare web servers.") % site, field="site")
+        raise ApplicationError(
+            _("%s is not deployed. Deploy the site before you compare web servers.") % site, field="site"
+        )
     return revision
 
 
@@ -284,7 +286,7 @@ def comparison_delete(*, actor: User, comparison: Comparison) -> None:
     """
     require(actor, Action.BENCHMARK, comparison.original.team)
     if not comparison.is_finished:
-        raise Conflict(_("This server comparison is running. Cancel it first, then delete it."))
+        raise Conflict(_("This server comparison is running. Cancel the server comparison first, then delete it."))
     audit_record(actor=actor, action="comparison.delete", target=comparison, before={"load": _told(comparison.load)})
     run = comparison.run
     comparison.delete()
@@ -308,8 +310,8 @@ def switch_plan(*, actor: User, contender: Contender) -> Deployment:
     if contender.web_server is None:
         raise ApplicationError(_("%s no longer exists.") % contender.label, field="position")
     if contender.status != ContenderStatus.SAME:
-        words = _("%(label)s returned different responses than the live site: %(why)s")
-        why = contender.detail or _("it was not measured")
+        words = _("The site cannot move to %(label)s: %(why)s")
+        why = contender.detail or _("Paddock did not measure this web server.")
         raise ApplicationError(words % {"label": contender.label, "why": why}, field="position")
     try:
         return deployments.site_move(actor=actor, site=site, web_server=contender.web_server)[0]

@@ -43,18 +43,18 @@ class WebhookUrl:
 def check_url(text: str) -> WebhookUrl:
     """Parse the URL `text`. ApplicationError at the field `webhook_url` if it is not valid for a webhook."""
     if any(not character.isprintable() or character.isspace() or ord(character) > 126 for character in text):
-        raise _refused("contains a space, a control character, or a letter that needs percent-encoding (%XX)")
+        raise _refused("This URL contains a space, a control character, or a letter that needs percent-encoding (%XX).")
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        raise _refused("is not a valid URL") from error
+        raise _refused("This URL is not valid.") from error
     if parts.scheme not in _PORTS or not parts.hostname:
-        raise _refused("does not start with https:// or http:// and a host name")
+        raise _refused("This URL does not start with https:// or http:// and a host name.")
     if parts.username is not None or parts.password is not None:
-        raise _refused("contains a user name; use the signature to authenticate Paddock instead")
+        raise _refused("This URL contains a user name. Use the signature to authenticate Paddock instead.")
     if parts.fragment:
-        raise _refused("contains a # fragment, which servers never receive")
+        raise _refused("This URL contains a # fragment, which servers never receive.")
     if _literal(parts.hostname) is not None:
         _judge(parts.hostname, [parts.hostname])
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -79,8 +79,9 @@ def _judge(host: str, places: list[str]) -> None:
         address = _literal(text)
         if address is None or not is_allowed(address):
             raise _refused(
-                f"resolves to {host} ({text}), which is not a public address. The panel's operator can "
-                "allow its network in PADDOCK_WEBHOOK_NETWORKS"
+                f"The host of this URL, {host}, has the address {text}, which is not a public "
+                f"address. The panel's operator can "
+                "allow the network of this address in PADDOCK_WEBHOOK_NETWORKS."
             )
 
 
@@ -112,8 +113,8 @@ def _opened() -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
     return [ipaddress.ip_network(text) for text in settings.WEBHOOK_NETWORKS]
 
 
-def _refused(why: str) -> ApplicationError:
-    return ApplicationError(f"This address {why}.", field="webhook_url")
+def _refused(words: str) -> ApplicationError:
+    return ApplicationError(words, field="webhook_url")
 
 
 class _Plain(http.client.HTTPConnection):

@@ -25,7 +25,7 @@ MOST_COUNTED = 1000  # limit of dates missed while the panel was down
 _FIELDS = {
     "minute": ("minute", "0 to 59"),
     "hour": ("hour", "0 to 23"),
-    "day-of-month": ("day of the month", "1 to 31, as far as the month has them, or L for the last day"),
+    "day-of-month": ("day of the month", "1 to 31, or L for the last day of the month"),
     "month": ("month", "1 to 12, or JAN to DEC"),
     "day-of-week": ("day of the week", "0 to 7, SUN to SAT, or 5#2 for the second Friday"),
 }

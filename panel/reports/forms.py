@@ -36,7 +36,7 @@ class ScheduleForm(SitesForm):
         label=_("Team"),
         required=False,
         empty_label=_("All teams"),
-        help_text=_("Members of this team can see it."),
+        help_text=_("Members of this team can see the schedule."),
     )
     cron = forms.CharField(
         label=_("Schedule (cron)"),
@@ -61,7 +61,9 @@ class ScheduleForm(SitesForm):
     grace_minutes = forms.IntegerField(
         label=_("Latest start (minutes after the date)"),
         initial=60,
-        help_text=_("If a run cannot start by then, for example because the host is busy, it is reported as missed."),
+        help_text=_(
+            "Paddock reports a run as missed if the run cannot start by then, for example because the host is busy."
+        ),
     )
     notify = forms.ChoiceField(label=_("Notify about"), choices=Notify.choices, initial=Notify.ALWAYS)
     recipients = LinesField(
@@ -92,7 +94,7 @@ class ScheduleForm(SitesForm):
         max_length=500,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
         help_text=_(
-            "At least 16 characters; not shown again. Leave empty to keep the current secret. A new URL clears it."
+            "Enter at least 16 characters. Leave empty to keep the current secret. A new URL clears the secret."
         ),
     )
     keep_reports = forms.IntegerField(

@@ -17,15 +17,15 @@ class Top:
     changes: list[str]
 
 
-def of_changes(found: Sequence[Change], since: str) -> Top:
-    """Return outcome, headline and sentences for a list of changes. `since` names the previous run, "" if there is
-    none.
+def of_changes(found: Sequence[Change], previous_run: str) -> Top:
+    """Return outcome, headline and sentences for a list of changes. `previous_run` names the previous run, "" if there
+    is none.
     """
-    if not since:
+    if not previous_run:
         return Top(Outcome.FIRST, "This is the first report, so there is no earlier result to compare with.", [])
     if not found:
         return Top(
-            Outcome.FIRST, f"This run and {since} have no measurement in common, so they cannot be compared.", []
+            Outcome.FIRST, f"This run and {previous_run} have no measurement in common, so they cannot be compared.", []
         )
     real = [change for change in found if change.reality == Reality.REAL]
     likely = [change for change in found if change.reality == Reality.LIKELY]
@@ -34,15 +34,19 @@ def of_changes(found: Sequence[Change], since: str) -> Top:
     if real:
         worse = [change for change in real if not change.is_better]
         outcome = Outcome.WORSE if worse else Outcome.BETTER
-        return Top(outcome, f"{_count(real)} since {since}. {sentences[0]}", sentences)
+        return Top(outcome, f"{_count(real)} since {previous_run}. {sentences[0]}", sentences)
     if likely:
-        words = f"Possible change since {since}, but not significant yet. {sentences[0]}"
+        words = f"Possible change since {previous_run}, but not significant yet. {sentences[0]}"
         return Top(Outcome.UNSURE, words, sentences)
     if all(change.reality == Reality.TOO_FEW for change in found):
-        return Top(Outcome.SAME, f"Too few rounds to compare with {since}. Use three or more rounds.", [])
+        return Top(
+            Outcome.SAME, f"Too few rounds to compare this run with {previous_run}. Use three or more rounds.", []
+        )
     usual = sum(change.reality == Reality.USUAL for change in found)
-    more = f" {usual} differ, but within the normal variation between runs." if usual else ""
-    return Top(Outcome.SAME, f"No significant difference since {since} in {len(found)} compared figures.{more}", [])
+    more = f" {usual} of these figures differ, but within the normal variation between runs." if usual else ""
+    return Top(
+        Outcome.SAME, f"No significant difference since {previous_run} in {len(found)} compared figures.{more}", []
+    )
 
 
 def _worst_first(change: Change) -> tuple[bool, float]:

@@ -136,7 +136,7 @@ def _forget_webhook_secret(schedule: Schedule) -> None:
     """
     had_one, schedule.webhook_secret = bool(schedule.webhook_secret), ""
     if had_one and schedule.webhook_url:
-        words = "Enter the secret again: the stored one belongs to the old URL and signs nothing for another."
+        words = "The stored secret belongs to the old URL. Enter the secret for the new URL."
         raise ValidationError({"webhook_secret": words})
 
 
@@ -184,7 +184,7 @@ def schedule_run_now(*, actor: User, schedule: Schedule) -> Occurrence:
     require_schedule(actor, schedule)
     stored = Schedule.objects.select_for_update().get(pk=schedule.pk)
     if stored.occurrences.filter(status__in=OPEN).exists():
-        raise Conflict(f"A run of {stored} is in progress. Wait until it ends, or cancel it.")
+        raise Conflict(f"A run of {stored} is in progress. Wait until the run ends, or cancel it.")
     occurrence = starting.begin(stored, timezone.now().replace(microsecond=0), by_hand=True, actor=actor)
     audit_record(actor=actor, action="schedule.run", target=stored)
     return occurrence
@@ -204,9 +204,9 @@ def report_create(*, actor: User, run: Run | None = None, suite_run: SuiteRun | 
     require(actor, Action.BENCHMARK)
     row = run or suite_run
     if row is None:
-        raise ApplicationError("Send a run or a suite run for the report.", field="run")
+        raise ApplicationError("Send the UUID of a run or of a suite run for the report.", field="run")
     if not row.is_ended:
-        raise Conflict(f"{row} is in progress. Create its report when it has ended.")
+        raise Conflict(f"{row} is in progress. Create the report when the run has ended.")
     report = storing.store(run=run, suite_run=suite_run)
     require_report(actor, report)
     audit_record(actor=actor, action="report.create", target=report, after={"title": report.title})
@@ -230,7 +230,7 @@ def report_send(*, actor: User, report: Report) -> list[Delivery]:
     if report.schedule is None:
         raise ApplicationError("This report has no recipients because it belongs to no schedule.")
     if report.deliveries.filter(status__in=(JobStatus.QUEUED, JobStatus.RUNNING)).exists():
-        raise Conflict("This report is being sent; its deliveries are listed below.")
+        raise Conflict("Paddock is already sending this report. The deliveries are listed below.")
     made = storing.deliver(report, report.schedule)
     if not made:
         raise ApplicationError(f"{report.schedule} has no recipients. Add email addresses or a webhook.")

@@ -40,8 +40,8 @@ def _overlapping(schedule: Schedule, under_way: Occurrence) -> tuple[OccurrenceS
     waits = schedule.occurrences.filter(status=OccurrenceStatus.WAITING).exists()
     if schedule.overlap == Overlap.WAIT and not waits:
         return OccurrenceStatus.WAITING, f"The run of {when(under_way.due_at)} was still in progress."
-    more = " and another run was waiting for it" if waits else ""
-    return OccurrenceStatus.SKIPPED, f"The run of {when(under_way.due_at)} was still in progress{more}."
+    more = " Another run already waited for the end of that run." if waits else ""
+    return OccurrenceStatus.SKIPPED, f"The run of {when(under_way.due_at)} was still in progress.{more}"
 
 
 def start(row: Occurrence, actor: User | None) -> None:
@@ -66,7 +66,7 @@ def _launch(schedule: Schedule, actor: User | None) -> tuple[Run | None, SuiteRu
         )
     if schedule.kind == Kind.SUITE:
         if schedule.host is None:
-            raise ApplicationError("The host of this schedule was deleted. Choose another one.")
+            raise ApplicationError("The host of this schedule was deleted. Choose another host.")
         row = suite_start(
             actor=actor,
             suite=schedule.suite,
@@ -77,7 +77,7 @@ def _launch(schedule: Schedule, actor: User | None) -> tuple[Run | None, SuiteRu
         )
         return None, row
     if schedule.scenario is None:
-        raise ApplicationError("The scenario of this schedule was deleted. Choose another one.")
+        raise ApplicationError("The scenario of this schedule was deleted. Choose another scenario.")
     rows = list(schedule.sites.select_related("site__team"))
     for row_ in rows:
         if row_.site is None:

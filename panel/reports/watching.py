@@ -95,7 +95,7 @@ def _why(gap: Gap | None, date: dt.datetime) -> str:
 
 
 def _why_late(date: dt.datetime, now: dt.datetime, gap: Gap | None) -> str:
-    return f"Started {_minutes(now - date)} late. {_why(gap, date)}" if now - date > LATE else ""
+    return f"The run started {_minutes(now - date)} late. {_why(gap, date)}" if now - date > LATE else ""
 
 
 def _minutes(span: dt.timedelta) -> str:
@@ -141,7 +141,7 @@ def _begin_waiting(row: Occurrence, now: dt.datetime) -> None:
     Schedule.objects.select_for_update(no_key=True).get(pk=row.schedule_id)
     if row.schedule.occurrences.filter(status=OccurrenceStatus.RUNNING).exists():
         return
-    words = f"Started {_minutes(now - row.due_at)} late because the previous run was still in progress."
+    words = f"The run started {_minutes(now - row.due_at)} late because the previous run was still in progress."
     waiting = Occurrence.objects.filter(pk=row.pk, status=OccurrenceStatus.WAITING)
     if waiting.update(status=OccurrenceStatus.RUNNING, reason=words):
         row.status, row.reason = OccurrenceStatus.RUNNING, words

@@ -30,9 +30,12 @@ def send(row: Delivery) -> str:
     """Send the webhook of a delivery; return the result in words. Raises Refused or Unreachable."""
     schedule = row.report.schedule
     if schedule is None or not schedule.webhook_secret:
-        raise Refused("The schedule was deleted, and with it the secret for the signature.")
+        raise Refused("Paddock cannot sign this delivery: the schedule was deleted together with its secret.")
     if row.target != schedule.webhook_url:
-        raise Refused("The schedule has another URL now; its secret signs for that URL only. Send the report again.")
+        raise Refused(
+            "The schedule has a new URL. The secret of the schedule signs deliveries to the "
+            "new URL only. Send the report again."
+        )
     body = body_of(row)
     stamp = str(int(time.time()))
     headers = {

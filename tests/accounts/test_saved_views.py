@@ -88,7 +88,7 @@ def test_saved_views_per_user_are_limited(people: Cast) -> None:
     client = as_user(people.owner)
     for number in range(PER_PAGE):
         SavedView.objects.create(user=people.owner, page="websites:list", name=f"n{number}", query=f"q={number}")
-    assert "views. Delete one first." in keep(client, "One more", "q=sho")
+    assert "views. Delete a view first." in keep(client, "One more", "q=sho")
     assert SavedView.objects.count() == PER_PAGE
 
 

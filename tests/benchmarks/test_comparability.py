@@ -34,9 +34,9 @@ def test_equal_responses_are_comparable() -> None:
     ("second", "words"),
     [
         ({"sha256": "b" * 64, "bytes": 99}, "two sends 99 bytes with SHA-256 bbbbbbbbbbbb"),
-        ({"encoding": "gzip"}, "content encoding: one sends none and two sends gzip"),
-        ({"type": "text/plain"}, "content type: one sends text/html and two sends text/plain"),
-        ({"status": 206}, "status: one sends 200 and two sends 206"),
+        ({"encoding": "gzip"}, "content encoding differs: one sends none and two sends gzip"),
+        ({"type": "text/plain"}, "content type differs: one sends text/html and two sends text/plain"),
+        ({"status": 206}, "status differs: one sends 200 and two sends 206"),
     ],
 )
 def test_response_difference_is_reported(second: dict[str, Any], words: str) -> None:
@@ -76,7 +76,7 @@ def test_unchanged_fingerprint_has_no_changes() -> None:
     ("place", "value", "words"),
     [
         (("hosts", "web1", "kernel"), "6.2", "the kernel of web1 changed from 6.1 to 6.2"),
-        (("hosts", "web1", "boot_id"), "y", "the host was restarted"),
+        (("hosts", "web1", "boot_id"), "y", "the boot ID (new after each restart) of web1 changed from x to y"),
         (("hosts", "web1", "tools"), {}, "the load tool ab of web1 changed from 2.3 to none"),
         (("hosts", "web1", "governor"), "powersave", "the CPU governor of web1 changed from none to powersave"),
         (("hosts", "web1", "sysctls"), {"net.core.somaxconn": "128"}, "net.core.somaxconn of web1 changed from none"),

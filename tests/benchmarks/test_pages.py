@@ -166,7 +166,7 @@ def test_scenario_is_changed_and_stale_form_is_rejected(operator: User, scenario
 
 def test_deleting_scenario_keeps_its_runs(operator: User, scenario: Scenario, run: Run) -> None:
     client, url = signed_in(operator), reverse("benchmarks:scenario-delete", args=[scenario.pk])
-    assert "Its runs are kept" in text(client, url)
+    assert "Paddock keeps the runs" in text(client, url)
     assert Scenario.objects.exists(), "GET changes nothing"
     client.post(url)
     run.refresh_from_db()

@@ -225,7 +225,7 @@ def test_cancel_ends_tool_and_keeps_finished_rounds(operator: User, live_sites: 
     assert run.status == RunStatus.CANCELLED
     assert timezone.now() - begin < timedelta(seconds=50)
     assert Round.objects.get(target__run=run, number=0).metrics["requests"] > 0
-    assert Round.objects.get(target__run=run, number=1).error == "Ended early."
+    assert Round.objects.get(target__run=run, number=1).error == "The round ended early."
 
 
 def test_queued_run_is_cancelled_at_once(operator: User, scenario: Scenario, live_sites: LiveSites) -> None:

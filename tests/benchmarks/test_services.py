@@ -145,7 +145,7 @@ def test_run_with_deleted_site_cannot_be_repeated(operator: User, scenario: Scen
 
 def test_running_run_cannot_be_deleted(operator: User, scenario: Scenario, site: Site) -> None:
     run = run_create(actor=operator, scenario=scenario, sites=[site])
-    with pytest.raises(Conflict, match="Cancel it first"):
+    with pytest.raises(Conflict, match="Cancel the run first"):
         run_delete(actor=operator, run=run)
 
 

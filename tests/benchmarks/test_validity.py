@@ -52,7 +52,7 @@ def test_run_is_client_bound_by_single_thread() -> None:
     rounds = [round_of(1, tool_cpu=9.5), *three()[1:]]
     (said,) = reasons(parameters(), rounds, 8, [])
     assert "shop: the load generator ab was the bottleneck in 1 of 3 rounds" in said
-    assert "95 % of the one CPU" in said
+    assert "95 % of the CPU time available to its threads (CPUs: 1)" in said
 
 
 def test_client_bound_considers_available_cpus() -> None:
@@ -93,7 +93,7 @@ def test_round_that_ends_before_most_responses_has_own_reason() -> None:
     """siege with 15 users for 3 s on pages of 1.6 s: 10 requests ended, 15 were running."""
     slow = three(requests=10, throughput_rps=3.7, latency=Latency(10.0, mean=1600.0))
     (said,) = reasons(parameters("siege", concurrency=15, duration_s=3), slow, 8, [])
-    assert "only 10 requests ended within 3 s in 3 of 3 rounds, and up to 15 were still unfinished" in said
+    assert "only 10 requests ended within 3 s in 3 of 3 rounds, and up to 15 requests were still unfinished" in said
     enough = three(requests=60, throughput_rps=9.4, latency=Latency(10.0, mean=1600.0))
     assert reasons(parameters("siege", concurrency=15, duration_s=3), enough, 8, []) == []
     by_number = {"requests": 45, "duration_s": None}

@@ -292,7 +292,7 @@ def test_bulk_actions_treat_disabled_sites_apart_from_drafts(people: Cast, three
     alone = text_of(client, "/sites/+move/?site=one")
     assert "1 site is disabled and still has files on its host" in alone and "Plan the move" in alone
     mixed = text_of(client, "/sites/+move/?site=draft&site=one")
-    assert "must be moved separately" in mixed and "1 draft is not deployed" in mixed
+    assert "Move disabled sites and enabled sites separately" in mixed and "1 draft is not deployed" in mixed
     assert "Plan the move" not in mixed and "Change the web server" not in mixed
     assert "one, disabled on nginx on web-1" in text_of(client, "/sites/+delete/?site=draft&site=one")
 

@@ -118,7 +118,7 @@ def test_late_date_within_limit_starts_run_and_is_reported_late(schedule: Schedu
     watching.look(DUE + dt.timedelta(days=1, minutes=30))
     assert rows(schedule) == [("missed", DUE, 1), ("running", DUE + dt.timedelta(days=1), 1)]
     reason = Occurrence.objects.get(status="running").reason
-    assert reason.startswith("Started 30 minutes late. The panel, its scheduler")
+    assert reason.startswith("The run started 30 minutes late. The panel, its scheduler")
 
 
 def test_date_is_missed_when_host_stays_busy(schedule: Schedule) -> None:

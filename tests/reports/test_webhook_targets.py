@@ -60,7 +60,9 @@ def test_non_public_webhook_addresses_are_rejected_on_save(schedule: Schedule, o
 
 def test_invalid_webhook_url_is_rejected(schedule: Schedule, operator: User) -> None:
     said = refusals(schedule, operator, NONE)
-    assert len(said) == len(NONE) and all(words.startswith("This address ") for words in said.values()), said
+    assert len(said) == len(NONE) and all(
+        words.startswith(("This URL ", "The host of this URL, ")) for words in said.values()
+    ), said
 
 
 @pytest.mark.parametrize("answer", [["10.0.0.7"], ["93.184.216.34", "127.0.0.1"], ["::1"]])
@@ -150,7 +152,7 @@ def test_webhook_url_change_requires_new_secret(schedule: Schedule, operator: Us
     schedule_update(actor=operator, schedule=schedule, webhook_url="https://hooks.example/", keep_days=3)
     with pytest.raises(ValidationError) as caught:
         schedule_update(actor=operator, schedule=schedule, webhook_url="https://evil.example/")
-    assert "Enter the secret again" in caught.value.message_dict["webhook_secret"][0]
+    assert "Enter the secret for the new URL" in caught.value.message_dict["webhook_secret"][0]
     assert Schedule.objects.get().webhook_secret == "s" * 20
     schedule_update(actor=operator, schedule=schedule, webhook_url="")
     assert Schedule.objects.get().webhook_secret == ""
@@ -166,5 +168,5 @@ def test_queued_report_is_not_sent_to_old_url_with_new_secret(
     schedule.webhook_url, schedule.webhook_secret = "https://hooks.example/", "t" * 20
     schedule.save()
     row = tried(row)
-    assert row.status == "failed" and "another URL now" in row.log[0]["words"]
+    assert row.status == "failed" and "a new URL" in row.log[0]["words"]
     assert not receiver.requests

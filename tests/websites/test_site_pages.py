@@ -70,7 +70,7 @@ def test_rendered_files_show_no_secret(owner: Client, people: Cast, shop: Site) 
     services.block_update(actor=people.owner, block=block, listens=listens, certificate=certificate)
     page = text_of(owner.get("/sites/shop/raw/"))
     assert "server_name shop.example www.shop.example;" in page
-    assert "Secret: its content is hidden." in page
+    assert "This file is secret, so Paddock hides its content." in page
     assert "PRIVATE KEY" not in page
 
 

@@ -112,11 +112,11 @@ def link_use(*, secret: str, password: str) -> User:
     """
     link = link_found(secret)
     if link is None:
-        raise ApplicationError(_("This link is not valid. Ask for a new one."), code="gone")
+        raise ApplicationError(_("This link is not valid. Ask for a new link."), code="gone")
     with transaction.atomic():
         user = User.objects.select_for_update().get(pk=link.user_id)
         if not AccountLink.objects.filter(pk=link.pk, used_at=None).update(used_at=timezone.now()):
-            raise ApplicationError(_("This link is not valid. Ask for a new one."), code="gone")
+            raise ApplicationError(_("This link is not valid. Ask for a new link."), code="gone")
         set_password_checked(user, password)
         user.save(update_fields=["password"])
         links_end(user)

@@ -36,7 +36,7 @@ def view_save(*, actor: User, page: str, name: str, query: str) -> SavedView:
     own = SavedView.objects.filter(user=actor, page=page)
     view = own.filter(name__iexact=name.strip()).first() or SavedView(user=actor, page=page)
     if view.pk is None and own.count() >= PER_PAGE:
-        raise ApplicationError(f"This list already has {PER_PAGE} views. Delete one first.", field="name")
+        raise ApplicationError(f"This list already has {PER_PAGE} views. Delete a view first.", field="name")
     before = snapshot(view) if view.pk else None
     view.name, view.query = name.strip(), kept
     view.full_clean()

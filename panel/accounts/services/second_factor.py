@@ -33,7 +33,9 @@ def _recovery_digest(user: User, code: str) -> str:
 def enrolment_begin(*, user: User) -> str:
     """Create a two-factor secret that `user` has to confirm before it is required; return its otpauth URI."""
     if user.has_second_factor:
-        raise ApplicationError("Two-factor authentication is already on. Turn it off first.", code="already_on")
+        raise ApplicationError(
+            "Two-factor authentication is already on. Turn off two-factor authentication first.", code="already_on"
+        )
     if not user.totp_secret:
         user.totp_secret = pyotp.random_base32()
         user.save(update_fields=["totp_secret"])

@@ -210,7 +210,7 @@ def token_revoke(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "title": _("Revoke the token %(name)s?") % {"name": token.name},
         "text": _(
-            "Programs that use this token lose access. A revoked token cannot be restored; create a new one instead."
+            "Programs that use this token lose access. A revoked token cannot be restored; create a new token instead."
         ),
         "verb": _("Revoke"),
         "cancel_url": reverse("accounts:tokens"),

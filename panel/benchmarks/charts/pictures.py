@@ -236,7 +236,11 @@ def over_time(rounds: Iterable[Measured], column: int) -> Chart | None:
     heading = "CPU over time (%; 100 is one CPU)" if cpu else "Memory over time (resident MiB)"
     table = Table(["Target", "Processes", "Time (s)", unit], rows)
     return Chart(
-        "cpu" if cpu else "memory", heading, f"{what} of the processes in the median round. {peaks}.", spec, table
+        "cpu" if cpu else "memory",
+        heading,
+        f"{what} of the processes in the median round. Maxima: {peaks}.",
+        spec,
+        table,
     )
 
 

@@ -12,7 +12,7 @@ _TRAITS = (("status", "status"), ("encoding", "content encoding"), ("type", "con
 # Facts that may differ; any other difference in a host's fingerprint makes two measurements different.
 _NAMES = {
     "kernel": "the kernel",
-    "boot_id": "the host was restarted (boot ID)",
+    "boot_id": "the boot ID (new after each restart)",
     "cpu_model": "the CPU model",
     "cpus": "the number of CPUs",
     "cpus_usable": "the number of available CPUs",
@@ -66,8 +66,8 @@ def _require_same(path: str, first: tuple[str, Response], second: tuple[str, Res
             else "Use the same settings for both sites."
         )
         raise NotComparable(
-            f"The sites return different responses for {path}, so a comparison would measure their "
-            f"content. Different {words}: {told}. {advice}"
+            f"The sites return different responses for {path}, so a comparison would measure the "
+            f"content. The {words} differs: {told}. {advice}"
         )
 
 
@@ -106,7 +106,7 @@ def _target_changes(old: TargetFacts, new: TargetFacts) -> list[str]:
     if old["version"] != new["version"]:
         found.append(f"the web server's version of {label} changed from {old['version']} to {new['version']}")
     if old["revision"] is None and old.get("digest") and old["digest"] != new.get("digest"):
-        found.append(f"the configuration of {label} has changed since its run")
+        found.append(f"the configuration of {label} has changed since the run")
     if old["content"] != new["content"]:
         found.append(f"the content of {label} has changed")
     return found

@@ -58,8 +58,9 @@ def leftovers_report(remote: Target, asked: Mapping[str, Any]) -> str:
 
 def _silent_words(remote: Target, silent: RemoteError) -> str:
     return (
-        f"Paddock could not check {remote.name} for leftovers of the run ({silent.message}). The run's "
-        "web servers stop with their agent, and the next run there removes their folder."
+        f"Paddock could not check {remote.name} for leftovers of the run ({silent.message}). The "
+        f"run's web servers stop with their agent, and the next run on this host removes their "
+        f"folder."
     )
 
 

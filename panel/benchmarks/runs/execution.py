@@ -61,7 +61,11 @@ def _carry_out(run: Run, claim: Claim) -> None:
     except ApplicationError as error:
         _end(claim, RunStatus.FAILED, error=error.message)
     except Exception as error:
-        _end(claim, RunStatus.FAILED, error=f"The panel failed: {type(error).__name__}. See the panel's log.")
+        _end(
+            claim,
+            RunStatus.FAILED,
+            error=f"The panel failed during this run: {type(error).__name__}. See the panel's log.",
+        )
         raise
     else:
         _end(claim, RunStatus.INVALID if reasons else RunStatus.FINISHED, reasons=reasons)

@@ -232,7 +232,9 @@ class Measuring:
                 # More threads than CPUs would only slow down the server.
                 self.bundled = min(int(self.arguments.get("threads") or 1), max(1, found["cpus_usable"] - 1))
             elif tool is None:
-                raise ApplicationError(f"{self.tool} is not installed on {host}. Install it, then start the run again.")
+                raise ApplicationError(
+                    f"{self.tool} is not installed on {host}. Install the tool, then start the run again."
+                )
         if self.bundled and "testbed" not in self.run.parameters:
             self._bring_bundled()
 
@@ -280,7 +282,7 @@ class Measuring:
                 logged = result.get("server_log", "") + again.get("server_log", "")
                 result = {**again, "server_log": logged, "before": [*result.get("before", ()), why]}
         except BaseException as error:
-            words = error.message if isinstance(error, ApplicationError) else "Ended early."
+            words = error.message if isinstance(error, ApplicationError) else "The round ended early."
             Round.objects.filter(pk=row.pk).update(error=words, finished_at=timezone.now())
             raise
         _keep(row, built.argv[0], result)
@@ -354,8 +356,8 @@ def _keep(row: Round, tool: str, result: BenchOutcome) -> None:
             raise ParseError(f"{tool} exceeded the time limit and was stopped.")
         if result["disk_full"]:
             raise ParseError(
-                f"The host's disk is full, so the output of {tool} is incomplete. Free disk space there, "
-                "then start the run again."
+                f"The host's disk is full, so the output of {tool} is incomplete. Free disk space "
+                f"on the host, then start the run again."
             )
         if name := _crash(result):
             tries = 1 + len(result.get("before", ()))

@@ -97,7 +97,7 @@ def tool_words(run: Run) -> str:
     rate.
     """
     own = stands_in(run)
-    tool = f"{BUNDLED}, Paddock's own, as a replacement for h2load" if own else run.parameters["tool"]
+    tool = f"{BUNDLED}, Paddock's load generator, as a replacement for h2load" if own else run.parameters["tool"]
     return f"{tool} ({'open' if own and run.parameters['arguments'].get('rate_rps') else 'closed'} loop)"
 
 
@@ -187,7 +187,7 @@ def differences(runs: list[Run]) -> list[str]:
                 found.append(f"{run.title}: {key.replace('_', ' ')} is {_words(other)}, not {_words(value)}.")
         mine, theirs = _machines(first), _machines(run)
         if mine != theirs:
-            found.append(f"{run.title}: measured on other hosts, or after the hosts changed.")
+            found.append(f"{run.title}: Paddock measured this run on other hosts, or after the hosts changed.")
     return found
 
 

@@ -108,7 +108,7 @@ def around(now: Fingerprint, before: Fingerprint) -> list[str]:
     old, new = ({target["label"]: target for target in side.get("targets", [])} for side in (before, now))
     shared = [label for label in new if label in old]
     found = [f"{label} is new in this run" for label in new if label not in old]
-    found += [f"{label} was in the previous run but not in this one" for label in old if label not in new]
+    found += [f"{label} was in the previous run but is not in this run" for label in old if label not in new]
     return found + comparability.changes(_part(before, old, shared), _part(now, new, shared))
 
 

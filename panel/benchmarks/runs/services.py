@@ -84,7 +84,9 @@ def scenario_update(*, actor: User, scenario: Scenario, expected_version: int | 
         require(actor, Action.BENCHMARK, values["team"])
     stored = Scenario.objects.select_for_update().get(pk=scenario.pk)
     if expected_version is not None and stored.row_version != expected_version:
-        raise Conflict(f"The scenario {stored.name} was changed by another user since you opened it. Reload it first.")
+        raise Conflict(
+            f"The scenario {stored.name} was changed by another user since you opened it. Reload the scenario first."
+        )
     before = snapshot(stored)
     _assign(stored, values)
     stored.row_version += 1
@@ -285,6 +287,6 @@ def run_delete(*, actor: User, run: Run) -> None:
     """Delete a run with its rounds and the output of the load tool; Conflict if the run has not ended."""
     require_run(actor, run, Action.BENCHMARK)
     if run.status in (RunStatus.QUEUED, RunStatus.RUNNING):
-        raise Conflict(f"The run {run.title} is in progress. Cancel it first, then delete it.")
+        raise Conflict(f"The run {run.title} is in progress. Cancel the run first, then delete it.")
     audit_record(actor=actor, action="run.delete", target=run, before={"title": run.title, "summary": run.summary})
     run.delete()

@@ -30,7 +30,7 @@ def live_revision(site: Site) -> Revision:
     """Return the live revision of a site. ApplicationError if the site is not deployed, or its host is not ready."""
     state = SiteState.objects.filter(site=site).select_related("revision__web_server__host").first()
     if state is None or state.revision is None or state.status == SiteStatus.DISABLED:
-        raise ApplicationError(f"{site.name} is not deployed. Deploy it before you benchmark it.", field="sites")
+        raise ApplicationError(f"{site.name} is not deployed. Deploy the site before you benchmark it.", field="sites")
     revision = state.revision
     host = revision.web_server.host
     if host.connection != Connection.LOCAL and host.status != HostStatus.READY:
@@ -54,7 +54,8 @@ def endpoint(revision: Revision, arguments: Arguments) -> Endpoint:
                 return Endpoint(address, listen.port, _name(block) or address, tls)
     words = {"h1": "HTTP/1.1", "h2": "HTTP/2", "h3": "HTTP/3"}[protocol] + (" over TLS" if tls else " without TLS")
     raise ApplicationError(
-        f"{spec.name} has no address for {words} in its deployed revision. Add one, or change the scenario.",
+        f"{spec.name} has no address for {words} in its deployed revision. Add such "
+        f"an address, or change the scenario.",
         field="sites",
     )
 

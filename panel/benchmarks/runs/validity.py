@@ -53,13 +53,11 @@ def _client_bound(label: str, good: list[Measured], parameters: Parameters, cpus
     if not bound:
         return []
     tool = parameters["tool"]
-    many = "one CPU" if usable == 1 else f"{usable} CPUs"
     more = "threads" in parameters["arguments"] and usable < cpus
-    advice = "more threads" if more else "a tool that needs less CPU, or fewer"
+    advice = "Choose more threads." if more else "Choose a tool that needs less CPU, or fewer connections."
     return [
         f"{label}: the load generator {tool} was the bottleneck in {_rounds(len(bound), len(good))}: it "
-        f"used up to {100 * max(bound):.0f} % of the {many} available to it. Choose "
-        f"{advice}{'' if more else ' connections'}."
+        f"used up to {100 * max(bound):.0f} % of the CPU time available to its threads (CPUs: {usable}). {advice}"
     ]
 
 
@@ -97,7 +95,7 @@ def _cut_short(label: str, good: list[Measured], parameters: Parameters) -> list
     least = min(metrics.requests for metrics in short)
     return [
         f"{label}: only {least} requests ended within {arguments['duration_s']} s in "
-        f"{_rounds(len(short), len(good))}, and up to {_offered(arguments)} were still unfinished, which "
+        f"{_rounds(len(short), len(good))}, and up to {_offered(arguments)} requests were still unfinished, which "
         "the figures leave out. Use longer rounds, or fewer concurrent requests."
     ]
 

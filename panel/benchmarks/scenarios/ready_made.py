@@ -36,7 +36,7 @@ QUICK = (
     Quick(
         "ab-keep-alive",
         "Quick check: ab, keep-alive, 10 s",
-        _("Requests one page over ten kept connections."),
+        _("Requests one page over ten keep-alive connections."),
         Tool.AB,
         {"concurrency": 10, "duration_s": 10, "keepalive": True},
     ),

@@ -123,9 +123,12 @@ def _lacks(setup: Setup, host: Host) -> str:
     if not host.facts.get("lsphp"):
         return (
             f"lsphp was not found on {host.name}, neither in the web server's folder (lsphp83/bin/lsphp) "
-            "nor in PATH. Install it, then check the host."
+            "nor in PATH. Install lsphp, then check the host."
         )
     # lsphp serves every local client, so it gets its own network namespace.
     if setup.php == "lsphp-tcp" and host.facts.get("uid") not in (0, None):
-        return f"it needs a network namespace, and creating one requires root on {host.name}."
+        return (
+            f"this configuration needs a network namespace, and Paddock needs root on "
+            f"{host.name} to create the namespace."
+        )
     return ""

@@ -84,8 +84,8 @@ class Choice:
         found = suite.application(self.application)
         if found is None and self.application:
             known = ", ".join(item.slug for item in suite.applications)
-            there = f"known applications: {known}" if known else "its cases request files"
-            raise ApplicationError(f"The suite has no application “{self.application}”; {there}.", field="application")
+            why = f"Known applications: {known}." if known else "The cases of this suite request files."
+            raise ApplicationError(f"The suite has no application “{self.application}”. {why}", field="application")
         return found
 
     def _picked(self, suite: Suite, cases: tuple[Case, ...]) -> tuple[Case, ...]:

@@ -90,8 +90,8 @@ def check(network: Network) -> None:
     for name, (label, low, high) in LIMITS.items():
         value = getattr(network, name)
         if not low <= value <= high:  # also rejects a missing value, math.nan
-            given = "" if math.isnan(value) else f"; you entered {value:g}"
-            raise ApplicationError(f"{label}: enter a number from {low:,} to {high:,}{given}.", field=f"network/{name}")
+            given = "" if math.isnan(value) else f" You entered {value:g}."
+            raise ApplicationError(f"{label}: enter a number from {low:,} to {high:,}.{given}", field=f"network/{name}")
     if network.jitter_ms > network.rtt_ms / 2:
         words = (
             f"Jitter (ms): enter at most half of the round trip, {network.rtt_ms / 2:g}, because jitter "

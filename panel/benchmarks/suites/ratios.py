@@ -11,8 +11,8 @@ from panel.benchmarks.suites.tables import NONE, Cell, Outcome, Table
 
 _FIGURE = "throughput_rps"
 _NOTE = (
-    "Throughput as a multiple of the case's first web server, from alternating rounds; its confidence "
-    "interval is below."
+    "Throughput as a multiple of the case's first web server, from alternating rounds. The "
+    "confidence interval is below each multiple."
 )
 
 

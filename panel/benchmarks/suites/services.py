@@ -90,12 +90,16 @@ def _check_load_host(actor: User, host: Host, choice: Choice | None) -> None:
             f"The host “{choice.load_from}” for the load generator does not exist.", field="load_from"
         )
     if load == host:
-        words = f"{host.name} runs the web servers. Choose another host for the load generator, or leave it empty."
+        words = (
+            f"{host.name} runs the web servers. Choose another host for the load generator, or leave this field empty."
+        )
         raise ApplicationError(words, field="load_from")
     for item in (host, load):
         if item.connection == Connection.LOCAL:
             words = f"{item.name} is the panel's own host and has no address for other hosts."
-            raise ApplicationError(f"{words} Add it over SSH to emulate a link between two hosts.", field="load_from")
+            raise ApplicationError(
+                f"{words} Add this host over SSH to emulate a link between two hosts.", field="load_from"
+            )
     if load.status != HostStatus.READY:
         state = load.get_status_display().lower()
         raise ApplicationError(f"{load.name}: {state}. Check the host first.", field="load_from")
@@ -118,8 +122,8 @@ class NotPrepared(ApplicationError):
     def __init__(self, host: Host, application: Application) -> None:
         super().__init__(
             f"{host.name} is not prepared for {application.label}. An administrator can review and "
-            f"install the packages under Suites, “Prepare {host.name}”. If they are already installed, "
-            "check the host.",
+            f"install the packages under Suites, “Prepare {host.name}”. If the packages "
+            f"are already installed, check the host.",
             field="application",
         )
         self.host, self.application = host, application
@@ -231,7 +235,8 @@ def require_suite(actor: User, row: SuiteRun) -> None:
     """Raise PermissionDenied unless `actor` may cancel, repeat or delete the suite run."""
     if not may_steer(actor, row):
         raise PermissionDenied(
-            f"{row.title} was started by another user. Only that user and administrators can do this."
+            f"{row.title} was started by another user. Only that user and administrators "
+            f"can cancel, repeat, or delete the suite run."
         )
 
 
@@ -268,7 +273,7 @@ def suite_delete(*, actor: User, row: SuiteRun) -> None:
     """Delete a suite run with its runs, their rounds and their output; Conflict if it has not ended."""
     require_suite(actor, row)
     if row.runs.exclude(status__in=ENDED).exists() or not row.is_ended:
-        raise Conflict(f"{row.title} is in progress. Cancel it first, then delete it.")
+        raise Conflict(f"{row.title} is in progress. Cancel the suite run first, then delete it.")
     audit_record(actor=actor, action="suite.delete", target=row, before={"title": row.title})
     row.delete()
 

@@ -49,5 +49,7 @@ SUITE = Suite(
     # The concurrency equals prefork's initial number of processes, because it adds more only slowly.
     short=(_case("no-keepalive", 1_500, 5, 3), _case("keepalive", 4_000, 5, 3)),
     table="rounds",
-    not_measured=("LiteSpeed, the commercial web server. OpenLiteSpeed is measured instead if the host has it.",),
+    not_measured=(
+        "LiteSpeed, the commercial web server. Paddock measures OpenLiteSpeed instead if the host has OpenLiteSpeed.",
+    ),
 )

@@ -67,13 +67,23 @@ DURATION = Field(
     "duration_s",
     "integer",
     "Seconds",
-    "Length of each round, for example `10`. Leave empty if you set requests.",
+    "Length of each round, for example `10`. Leave empty if you set a number of requests.",
     "s",
     1,
     3600,
 )
 CONCURRENCY = Field("concurrency", "integer", "Concurrent connections", "", "", 1, 10_000, default=10)
-THREADS = Field("threads", "integer", "Threads", "At most one per connection; one per CPU is enough.", "", 1, 64, (), 1)
+THREADS = Field(
+    "threads",
+    "integer",
+    "Threads",
+    "At most one thread per connection; one thread per CPU is enough.",
+    "",
+    1,
+    64,
+    (),
+    1,
+)
 STREAMS = Field("streams", "integer", "Streams per connection", "Only for HTTP/2 and HTTP/3.", "", 1, 1000, (), 1)
 KEEPALIVE = Field(
     "keepalive", "boolean", "Keep connections open", "Turn off to open a new connection for each request.", default=True

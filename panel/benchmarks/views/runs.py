@@ -83,7 +83,10 @@ def run_create(request: Request) -> HttpResponse:
         if runs is not None and len(runs) == 1:
             return redirect("benchmarks:detail", runs[0].uuid)
         if runs is not None:
-            words = _("%d runs are queued, one for each number. When they have ended, select and compare them here.")
+            words = _(
+                "%d runs are queued, one for each number of connections. When the runs have "
+                "ended, select and compare them here."
+            )
             messages.success(request, words % len(runs))
             return redirect(f"{reverse('benchmarks:list')}?{urlencode({'scenario': form.cleaned_data['scenario'].pk})}")
     context = {
@@ -147,7 +150,7 @@ def delete(request: Request, uuid: UUID) -> HttpResponse:
         "title": _("Delete this run?"),
         "heading": _("Delete the run"),
         "text": run.title,
-        "losses": [_("Its figures, charts, and samples"), _("The load generator's output of every round")],
+        "losses": [_("The figures, charts, and samples of the run"), _("The load generator's output of every round")],
         "verb": _("Delete the run"),
         "cancel_url": reverse("benchmarks:detail", args=[uuid]),
         "crumbs": crumbs(Crumb(run.title, reverse("benchmarks:detail", args=[uuid]))),

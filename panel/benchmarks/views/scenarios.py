@@ -113,7 +113,9 @@ def scenario_edit(request: Request, pk: int) -> HttpResponse:
         except (ApplicationError, ValidationError) as error:
             _refused(form, error)
         else:
-            messages.success(request, _("Saved. Earlier runs keep the previous version of the scenario."))
+            messages.success(
+                request, _("The scenario was saved. Earlier runs keep the previous version of the scenario.")
+            )
             return redirect("benchmarks:scenario", scenario.pk)
     context = {
         "form": form,
@@ -136,7 +138,7 @@ def scenario_delete(request: Request, pk: int) -> HttpResponse:
         "title": _("Delete this scenario?"),
         "heading": _("Delete the scenario"),
         "text": scenario.name,
-        "losses": [_("The scenario and its history chart. Its runs are kept.")],
+        "losses": [_("The scenario and its history chart; Paddock keeps the runs")],
         "verb": _("Delete the scenario"),
         "cancel_url": reverse("benchmarks:scenario", args=[pk]),
         "crumbs": _crumbs(Crumb(scenario.name, reverse("benchmarks:scenario", args=[pk]))),

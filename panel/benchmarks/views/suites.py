@@ -110,8 +110,8 @@ def suite_start(request: Request, suite: str) -> HttpResponse:
     except NotPrepared as error:
         if may(request.user, Action.ADMINISTER):
             words = _(
-                "The suite was not started: %(host)s is not prepared for %(application)s. Prepare the host, "
-                "or check it again."
+                "The suite was not started: %(host)s is not prepared for %(application)s. "
+                "Prepare the host, or check the host again."
             )
             messages.error(request, words % {"host": error.host.name, "application": error.application.label})
             return redirect("hosts:prepare", error.host.name, error.application.ready_made)
@@ -172,8 +172,8 @@ def suite_delete(request: Request, uuid: UUID) -> HttpResponse:
         "heading": _("Delete suite result"),
         "text": row.title,
         "losses": [
-            _("Its tables and charts"),
-            _("The runs of its cases, their samples, and the load generator's output"),
+            _("The tables and charts of the suite run"),
+            _("The runs of all cases, their samples, and the load generator's output"),
         ],
         "verb": _("Delete result"),
         "cancel_url": here,

@@ -142,7 +142,7 @@ def delete(request: Request, uuid: UUID) -> HttpResponse:
         "title": _("Delete this report?"),
         "heading": _("Delete the report"),
         "text": report.title,
-        "losses": [_("The report in all its formats"), _("The record of its deliveries")],
+        "losses": [_("The report in all its formats"), _("The record of the report's deliveries")],
         "verb": _("Delete the report"),
         "cancel_url": here,
         "crumbs": crumbs(Crumb(report.title, here)),

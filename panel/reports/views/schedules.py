@@ -173,7 +173,7 @@ def edit(request: Request, pk: int) -> HttpResponse:
             ),
         )
         if saved is not None:
-            messages.success(request, _("Saved."))
+            messages.success(request, _("The schedule was saved."))
             return redirect("reports:schedule", pk)
     here = Crumb(schedule.name, reverse("reports:schedule", args=[pk]))
     return _form_page(request, form, kind, crumbs=crumbs(here))
@@ -218,17 +218,23 @@ def _steer(request: Request, pk: int, work: Any, done: str) -> HttpResponse:
 
 @require_POST
 def pause(request: Request, pk: int) -> HttpResponse:
-    return _steer(request, pk, services.schedule_pause, _("Paused: no runs start until you resume the schedule."))
+    return _steer(
+        request, pk, services.schedule_pause, _("The schedule was paused. No runs start until you resume the schedule.")
+    )
 
 
 @require_POST
 def resume(request: Request, pk: int) -> HttpResponse:
-    return _steer(request, pk, services.schedule_resume, _("Resumed. The next date starts the next run."))
+    return _steer(
+        request, pk, services.schedule_resume, _("The schedule was resumed. The next date starts the next run.")
+    )
 
 
 @require_POST
 def run_now(request: Request, pk: int) -> HttpResponse:
-    return _steer(request, pk, services.schedule_run_now, _("Started. The report appears here when the run ends."))
+    return _steer(
+        request, pk, services.schedule_run_now, _("The run was started. The report appears here when the run ends.")
+    )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -243,7 +249,7 @@ def delete(request: Request, pk: int) -> HttpResponse:
         "title": _("Delete this schedule?"),
         "heading": _("Delete the schedule"),
         "text": schedule.name,
-        "losses": [_("The schedule and the record of its dates. Its reports and runs are kept.")],
+        "losses": [_("The schedule and the record of its dates; Paddock keeps the reports and runs")],
         "verb": _("Delete the schedule"),
         "cancel_url": here,
         "crumbs": crumbs(Crumb(schedule.name, here)),

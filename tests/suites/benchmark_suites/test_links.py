@@ -52,9 +52,9 @@ def test_custom_link_replaces_links_of_all_cases() -> None:
 @pytest.mark.parametrize(
     ("wrong", "field", "words"),
     [
-        ({"bandwidth_mbps": 0.0}, "bandwidth_mbps", "enter a number from 1 to 10,000; you entered 0"),
+        ({"bandwidth_mbps": 0.0}, "bandwidth_mbps", "enter a number from 1 to 10,000. You entered 0"),
         ({"bandwidth_mbps": math.nan}, "bandwidth_mbps", "enter a number from 1 to 10,000."),
-        ({"bandwidth_mbps": math.inf}, "bandwidth_mbps", "you entered inf"),
+        ({"bandwidth_mbps": math.inf}, "bandwidth_mbps", "You entered inf"),
         ({"rtt_ms": -1.0}, "rtt_ms", "from 0 to 2,000"),
         ({"rtt_ms": 10.0, "jitter_ms": 6.0}, "jitter_ms", "at most half of the round trip, 5"),
         ({"loss_percent": 100.0}, "loss_percent", "from 0 to 30"),

@@ -310,7 +310,8 @@ def test_lsphp_setups_are_left_out_when_missing_or_reachable(operator: User, ser
     row = suite_start(actor=operator, setups=chosen, **suite)
     assert [item["slug"] for item in row.setups] == ["openlitespeed-socket"]
     assert row.left_out == [
-        "OpenLiteSpeed + lsphp over TCP is skipped: it needs a network namespace, and creating one requires root on here."  # noqa: E501
+        "OpenLiteSpeed + lsphp over TCP is skipped: this configuration needs a network namespace, "
+        "and Paddock needs root on here to create the namespace."
     ]
     servers.facts["uid"] = 0
     again = suite_start(actor=operator, setups=chosen, **suite)

@@ -102,8 +102,8 @@ def test_wordpress_suite_on_unprepared_host_is_rejected_with_remedy(operator: Us
 @pytest.mark.parametrize(
     ("suite", "choice", "words"),
     [
-        (SLUG, Choice(application="joomla"), "no application “joomla”; known applications: shop, wordpress"),
-        ("small-static-files", Choice(application="wordpress"), "its cases request files"),
+        (SLUG, Choice(application="joomla"), "no application “joomla”. Known applications: shop, wordpress"),
+        ("small-static-files", Choice(application="wordpress"), "The cases of this suite request files"),
         ("small-static-files", Choice(paths=("/",)), "These cases use no application"),
         (SLUG, Choice(paths=("//a.example/",)), "two slashes at the start"),
         (SLUG, Choice(paths=("/a b\n",)), "percent-encode all characters"),

@@ -46,7 +46,7 @@ def look(page: Page, name: str) -> None:
 def switched(page: Page) -> None:
     """Confirms the dialog and carries the switch out; the page notices by itself."""
     page.click("#dialog button:has-text('Move now')")
-    expect(page.get_by_text("Moving the site; the current web server keeps")).to_be_visible()
+    expect(page.get_by_text("Paddock is moving the site. The current web server")).to_be_visible()
     comparison = Comparison.objects.select_related("switch").get()
     assert comparison.switch is not None
     deployment_execute(comparison.switch.uuid)

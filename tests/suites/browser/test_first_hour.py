@@ -228,7 +228,7 @@ def add_host(walk: CountedPage, host: DebianHost, picture: str = "") -> None:
     expect(walk.page.locator("main [name=username]")).to_have_value("paddock")
     walk.fill("name", host.name)
     walk.fill("address", host.address)
-    walk.button("Add and read its SSH key")
+    walk.button("Add the host and read its SSH key")
     line = walk.page.locator("#prepare-command")
     expect(line).to_contain_text("useradd")
     if picture:

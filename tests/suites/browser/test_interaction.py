@@ -200,7 +200,7 @@ def test_typed_input_is_restored_after_password_confirmation(
     page.fill("input[name=password]", PASSWORD)
     page.click("main form button.primary")
     expect(page.locator("textarea[name=text]")).to_have_value("add_header X-Kept yes;")
-    expect(page.locator("#messages")).to_contain_text("Submit it once more")
+    expect(page.locator("#messages")).to_contain_text("Submit the form once more")
     assert not RawSnippet.objects.exists(), "nothing is sent by itself"
     page.reload()
     expect(page.locator("textarea[name=text]")).to_have_value("")
@@ -224,7 +224,7 @@ def test_typed_input_is_restored_after_new_sign_in(
     page.fill("[name=password]", PASSWORD)
     page.click("main form button.primary")
     expect(page.locator("[name=pattern]")).to_have_value("/kept/")
-    expect(page.locator("#messages")).to_contain_text("Submit it once more")
+    expect(page.locator("#messages")).to_contain_text("Submit the form once more")
     page.context.close()
 
 

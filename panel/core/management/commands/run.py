@@ -30,7 +30,7 @@ READY_WITHIN_S = 60
 
 
 class Command(BaseCommand):
-    help = "Prepare the data folder, then run the web process, the worker and the scheduler until Ctrl-C."
+    help = "Prepare the data folder, then run the web process, the worker, and the scheduler until Ctrl-C."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--port", type=port_number, default=8000)
@@ -106,7 +106,7 @@ def refuse_taken_port(address: str, port: int) -> None:
             probe.bind((address, port))
         except OSError as error:
             raise CommandError(
-                f"Port {port} on {address} cannot be used: {error.strerror}. Choose another: make run PORT=8001"
+                f"Port {port} on {address} cannot be used: {error.strerror}. Choose another port: make run PORT=8001"
             ) from error
 
 
@@ -142,7 +142,7 @@ def wait_until_ready(supervisor: Supervisor, url: str) -> bool:
     while time.monotonic() < deadline and not supervisor.stopping:
         code = supervisor.programs[0].ended()
         if code is not None:
-            raise CommandError(f"The web process exited with code {code}; its output is above.")
+            raise CommandError(f"The web process exited with code {code}; the output of the process is above.")
         try:
             with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310 - our own loopback address
                 return bool(answer.status == 200)

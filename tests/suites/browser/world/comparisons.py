@@ -21,7 +21,7 @@ def _comparison(owner: User, site: Site, servers: list[WebServer], run: Run | No
     load = {**Run.objects.get(pk=KEY).parameters, "name": "Replay of 1,874 requests to the shop"}
     given = {"requested_by": owner, "run": run, "load": load, "is_replay": True, "started_at": timezone.now()}
     comparison = Comparison.objects.create(site=site, **(given | values))
-    different = "Different body: the site's own server sends 12 bytes and this server sends 5 bytes."
+    different = "The body differs: The site's current web server sends 12 bytes and this web server sends 5 bytes."
     found = (("same", ""), ("same", ""), ("different", different), ("refused", "unknown directive"))
     for position, (at, (status, detail)) in enumerate(zip(servers, found, strict=True)):
         Contender.objects.create(
