@@ -66,12 +66,17 @@ def require(user: User, action: Action, team: Team | None = None) -> None:
             "Settings, API tokens."
         )
     if not may(user, action, team):
-        whose = f" in the team {team}" if team else ""
-        # An operator can help with actions of operators; only administrators assign roles and teams.
-        can = "an operator of the team or an administrator" if team and action in _OPERATOR else "an administrator"
-        raise PermissionDenied(
-            f"Your role ({user.get_role_display()}) does not allow you to {action.value} this{whose}. Ask {can}."
-        )
+        raise PermissionDenied(_refusal(user.get_role_display(), action, team))
+
+
+def _refusal(role: str, action: Action, team: Team | None) -> str:
+    if team is None:
+        return f"Your role ({role}) does not allow the action “{action.value}”. Ask an administrator."
+    words = f"Your role ({role}) does not allow the action “{action.value}” in the team {team}."
+    # An operator can help with actions of operators; only administrators assign roles and teams.
+    if action in _OPERATOR:
+        return f"{words} Ask an operator of the team or an administrator."
+    return f"{words} Ask an administrator."
 
 
 def require_writing(user: User) -> None:

@@ -60,7 +60,7 @@ def validate_addresses(value: Any) -> None:
     for item in value:
         try:
             if not isinstance(item, str):
-                raise ValueError("not text")
+                raise ValueError
             ipaddress.ip_network(item)
         except ValueError as error:
             raise ValidationError(

@@ -11,12 +11,12 @@ from panel.core.words import number_between
 
 _NUMBERS = (serializers.IntegerField, serializers.FloatField)
 _SENT: tuple[tuple[Any, str], ...] = (
-    (serializers.BooleanField, "true or false"),
-    (serializers.DateTimeField, "a time such as 2026-01-31T12:00:00Z"),
-    (serializers.ListField | serializers.ListSerializer | serializers.ManyRelatedField, "a JSON list"),
-    (serializers.DictField | serializers.BaseSerializer, "a JSON object"),
-    (serializers.FileField, "a file"),
-    (serializers.CharField | serializers.UUIDField, "a text"),
+    (serializers.BooleanField, "Send true or false."),
+    (serializers.DateTimeField, "Send a time such as 2026-01-31T12:00:00Z."),
+    (serializers.ListField | serializers.ListSerializer | serializers.ManyRelatedField, "Send a JSON list."),
+    (serializers.DictField | serializers.BaseSerializer, "Send a JSON object."),
+    (serializers.FileField, "Send a file."),
+    (serializers.CharField | serializers.UUIDField, "Send a JSON string."),
 )
 
 
@@ -26,18 +26,17 @@ def _limits(field: Any) -> str:
 
 
 def _right(field: Any) -> str:
-    """Describe the valid values of `field`, in words that follow a colon."""
+    """Describe the valid values of `field` in a sentence."""
     if isinstance(field, _NUMBERS):
-        words = _limits(field).removesuffix(".")
-        return words[0].lower() + words[1:]
+        return _limits(field)
     if isinstance(field, serializers.ChoiceField):
-        return f"send one of {_known(field)}"
+        return f"Send one of {_known(field)}."
     if isinstance(field, serializers.SlugRelatedField):
-        return "send the name of the object"
+        return "Send the name of the object."
     for kinds, words in _SENT:
         if isinstance(field, kinds):
-            return f"send {words}"
-    return "send a value"
+            return words
+    return "Send a value."
 
 
 def _known(field: serializers.ChoiceField) -> str:
@@ -86,7 +85,7 @@ def _validator(field: Any, validator: Any) -> Any:
 def put_into(field: Any) -> None:
     """Set the error messages of `field` and of its list items; custom messages are kept."""
     right = _right(field)
-    missing = {"required": f"This field is required: {right}.", "null": f"This field must not be null: {right}."}
+    missing = {"required": f"This field is required. {right}", "null": f"This field must not be null. {right}"}
     own = field._kwargs.get("error_messages", {})
     field.error_messages |= missing | _kind_words(field) | own
     field.validators = [_validator(field, validator) for validator in field.validators]

@@ -143,6 +143,6 @@ class Supervisor:
             while program.is_running and time.monotonic() < deadline:
                 time.sleep(0.02)
             if program.is_running:
-                self.say(f"{program.name} did not stop; killed")
+                self.say(f"{program.name} did not stop, so the panel killed the process")
                 os.killpg(program.pid, signal.SIGKILL)
                 os.waitpid(program.pid, 0)

@@ -84,8 +84,10 @@ class WithoutQueue:
     def _turn(self, is_on: bool) -> None:
         if is_on != self.is_on:
             self.is_on = is_on
-            words = "does not respond: this worker finds its work in the database" if is_on else "responds again"
-            logger.warning("Redis %s", words)
+            if is_on:
+                logger.warning("Redis does not respond: this worker finds its work in the database")
+            else:
+                logger.warning("Redis responds again")
 
     def _send(self, entry: ScheduleEntry) -> None:
         """Run a periodic task once its next time is committed."""

@@ -147,7 +147,7 @@ def test_quick_create_errors_name_its_own_fields(owner: Caller) -> None:
         ("blocks/", {"site": "shop", "listens": 5, "names": []}, "/listens", "JSON list"),
         ("blocks/", {"site": "shop", "listens": [{"port": 0}], "names": []}, "/listens/0/port", "from 1 to 65535"),
         ("blocks/", {"site": "shop", "listens": [], "names": [""]}, "/names/0", "must not be empty"),
-        ("blocks/", {"site": "shop", "listens": []}, "/names", "This field is required: send a JSON list"),
+        ("blocks/", {"site": "shop", "listens": []}, "/names", "This field is required. Send a JSON list"),
         ("blocks/", {"site": "shop", "listens": [], "names": [], "gzip": "x"}, "/gzip", "on, off"),
         ("blocks/", {"site": "shop", "listens": [], "names": [], "autoindex": "x"}, "/autoindex", "true or false"),
         (

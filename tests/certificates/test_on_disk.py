@@ -163,7 +163,7 @@ def test_certificate_that_paddock_deployed_has_one_alert_of_its_own(disk: Disk) 
     assert line.keeper is not None
     assert (line.keeper.site, line.keeper.kind, line.keeper.certificate) == ("shop", "self_signed", own)
     page = f"/certificates/hosts/{disk.host.name}"
-    assert "upload a renewal" in signed_in(people.admin).get(page).content.decode()
+    assert "upload a renewed certificate" in signed_in(people.admin).get(page).content.decode()
     soon = {"not_after": timezone.now() + 5 * DAY, "not_before": timezone.now() - 85 * DAY}
     HostCertificate.objects.filter(path=path).update(**soon)
     Certificate.objects.update(**soon)
@@ -199,7 +199,7 @@ def test_pages_and_api_show_the_certificates_to_administrators_only(disk: Disk) 
     for path in (f"/hosts/{name}/", f"/certificates/hosts/{name}"):
         text = admin.get(path).content.decode()
         assert "old.example" in text and str(disk.old) in text
-        assert "Not by Paddock" in text and "PRIVATE" not in text
+        assert "Not renewed by Paddock" in text and "PRIVATE" not in text
     assert str(disk.nginx_file) in text and "no configuration that Paddock read names this file" in text
     assert "old.example" not in owner.get(f"/hosts/{name}/").content.decode()
     assert owner.get(f"/certificates/hosts/{name}").status_code == 403

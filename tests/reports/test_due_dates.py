@@ -190,7 +190,7 @@ def test_run_now_starts_one_run_beside_schedule(schedule: Schedule, operator: Us
         ("site", "The site paper of this schedule was deleted"),
         ("scenario", "The scenario of this schedule was deleted"),
         ("account", "runs as the user who saved it last"),
-        ("role", "does not allow you to benchmark"),
+        ("role", "does not allow the action “benchmark”"),
     ],
 )
 def test_date_that_cannot_start_is_reported_with_reason(

@@ -73,8 +73,9 @@ def _require_same(path: str, first: tuple[str, Response], second: tuple[str, Res
 
 def _shown(key: str, answer: Response) -> str:
     if key == "sha256":
-        start = f" that start with “{' '.join(answer['start'].split())}”" if answer.get("start") else ""
-        return f"sends {answer['bytes']:,} bytes with SHA-256 {answer['sha256'][:12]}…{start}"
+        words = f"sends {answer['bytes']:,} bytes with SHA-256 {answer['sha256'][:12]}…"
+        start = " ".join(answer["start"].split()) if answer.get("start") else ""
+        return f"{words} that start with “{start}”" if start else words
     values: Mapping[str, object] = answer
     return f"sends {values[key] or 'none'!s}"
 

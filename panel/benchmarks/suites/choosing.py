@@ -123,8 +123,10 @@ class Choice:
         found = suite.application(self.application)
         if found is None:
             return ""
-        own = f", {len(self.paths)} custom paths" if len(self.paths) > 1 else ", a custom path"
-        return found.label + (own if self.paths else "")
+        if not self.paths:
+            return found.label
+        count = len(self.paths)
+        return f"{found.label}, {count} custom paths" if count > 1 else f"{found.label}, a custom path"
 
 
 def stored_choice(data: dict[str, Any]) -> Choice:

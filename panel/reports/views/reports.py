@@ -126,7 +126,9 @@ def send(request: Request, uuid: UUID) -> HttpResponse:
     except ApplicationError as error:
         messages.error(request, error.message)
     else:
-        messages.success(request, _("Sending to %d recipients. The results appear below.") % len(made))
+        messages.success(
+            request, _("Paddock is sending the report (recipients: %d). The results appear below.") % len(made)
+        )
     return redirect("reports:detail", uuid)
 
 
