@@ -56,7 +56,9 @@ def validate_addresses(value: Any) -> None:
     if value is None:
         return
     if not isinstance(value, list):
-        raise ValidationError(_("Enter a list of addresses such as 192.0.2.7 or 10.0.0.0/8."), code="addresses")
+        raise ValidationError(
+            _("Enter a list of addresses and networks, for example 192.0.2.7 and 10.0.0.0/8."), code="addresses"
+        )
     for item in value:
         try:
             if not isinstance(item, str):

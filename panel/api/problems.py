@@ -53,7 +53,9 @@ CATALOGUE = {
     "conflict": Kind(
         409, "The current state does not allow this", "Read the object again, then decide whether to repeat the call."
     ),
-    "in-progress": Kind(409, "The same call is still running", "Wait for the first call with this Idempotency-Key."),
+    "in-progress": Kind(
+        409, "The same call is still running", "Wait until the first call with this Idempotency-Key has ended."
+    ),
     "gone": Kind(410, "This object is no longer available", "The object was used or has ended."),
     "precondition": Kind(
         412, "The object changed since you read it", "Read the object again and repeat the call with its new ETag."

@@ -27,7 +27,8 @@ class ComparisonServerSerializer(serializers.Serializer[Any]):
         help_text="Metrics by name: value, low, high, confidence, rounds. Empty if not measured."
     )
     ratios = serializers.DictField(
-        help_text="Like `figures`, with a verdict: higher, lower, no_difference, or too_few."
+        help_text="Ratios to the baseline by metric name, like `figures`, each with a verdict: "
+        "higher, lower, no_difference, or too_few."
     )
 
 

@@ -128,7 +128,7 @@ class Supervisor:
             lived = now - program.started_at
             program.backoff_s = 0.5 if lived > 30 else min(program.backoff_s * 2, 30.0)
             program.restart_at = now + program.backoff_s
-            self.say(f"{program.name} exited with code {code}; restarting in {program.backoff_s:g} s")
+            self.say(f"{program.name} exited with code {code}; the panel restarts it in {program.backoff_s:g} s")
         elif now >= program.restart_at:
             program.restart_at = 0.0
             program.start()

@@ -100,7 +100,7 @@ def _since(before: Run | None) -> str:
 
 def _run_top(run: Run, earlier: Sequence[Run]) -> tuple[Top, list[run_changes.Change]]:
     if run.status in (RunStatus.FAILED, RunStatus.CANCELLED):
-        return headline.of_failure(run.error or "the run was cancelled."), []
+        return headline.of_failure(run.error or "The run was cancelled."), []
     if run.status == RunStatus.INVALID:
         return headline.of_invalid(run.reasons), []
     if not earlier:
@@ -283,7 +283,7 @@ def _suite_table(table: SuiteTable) -> Table:
 def _suite_top(row: SuiteRun, earlier: Sequence[SuiteRun], since_when: str) -> tuple[Top, list[run_changes.Change]]:
     now = suite_comparing.side_of(row).outcomes
     if not any(outcome.status == RunStatus.FINISHED for outcome in now.values()):
-        words = "the suite was cancelled." if row.status == SuiteStatus.CANCELLED else "no case of the suite succeeded."
+        words = "The suite was cancelled." if row.status == SuiteStatus.CANCELLED else "No case of the suite succeeded."
         return headline.of_failure(words), []
     if not earlier:
         return headline.of_changes([], ""), []

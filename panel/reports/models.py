@@ -43,7 +43,7 @@ def validate_recipients(value: Any) -> None:
 
 def validate_forms(value: Any) -> None:
     if not isinstance(value, list) or any(item not in Form.values for item in value) or len(set(value)) != len(value):
-        raise ValidationError(_("Choose from %s, each at most once.") % ", ".join(Form.values))
+        raise ValidationError(_("Choose from these formats, each at most once: %s.") % ", ".join(Form.values))
 
 
 def validate_url(value: str) -> None:

@@ -133,7 +133,7 @@ def _end(row: Occurrence, status: OccurrenceStatus, words: str) -> bool:
 
 
 def _gone(row: Occurrence) -> None:
-    _end(row, OccurrenceStatus.FAILED, "The run was deleted before its report was created.")
+    _end(row, OccurrenceStatus.FAILED, "The run was deleted before the panel created its report.")
 
 
 @transaction.atomic

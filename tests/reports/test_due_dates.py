@@ -221,11 +221,11 @@ def test_cancelled_and_deleted_runs_close_their_dates(schedule: Schedule, operat
     watching.look(DUE)
     run_cancel(actor=operator, run=Run.objects.get())
     watching.look(DUE + MINUTE)
-    assert Report.objects.get().headline == "No figures: the run was cancelled."
+    assert Report.objects.get().headline == "No figures: The run was cancelled."
     watching.look(DUE + dt.timedelta(days=1))
     Run.objects.filter(status="queued").delete()
     watching.look(DUE + dt.timedelta(days=1, minutes=1))
-    assert schedule.occurrences.first().reason == "The run was deleted before its report was created."  # type: ignore[union-attr]
+    assert schedule.occurrences.first().reason == "The run was deleted before the panel created its report."  # type: ignore[union-attr]
 
 
 def test_suite_schedule_starts_on_its_host(operator: User, host: Host, site: Site) -> None:

@@ -189,7 +189,7 @@ def test_runs_at_several_concurrencies_are_drawn_as_curve(operator: User, scenar
     for run, speed in zip(runs, (0.5, 1.0, 1.1), strict=True):
         end_run(run, speed)
     page = client.get("/benchmarks/compare", {"run": [str(run.uuid) for run in runs]}).content.decode()
-    assert "Throughput by concurrency" in page and "maximum at 16" in page
+    assert "Throughput by concurrency" in page and "at 16 connections" in page
     # they are three loads, of which the scenario asks for one: the others are not in its history
     assert "Throughput of 1 measurements" in client.get(f"/benchmarks/scenarios/{scenario.pk}").content.decode()
     for wrong, words in (("1 x", "is not a number"), ("4", "2 to 8 different"), ("1 0", "With concurrency 0")):

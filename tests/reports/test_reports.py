@@ -137,5 +137,5 @@ def test_suite_report_compares_each_case_with_earlier_runs(history: History, ope
 def test_suite_fails_when_all_cases_failed(history: History, operator: User) -> None:
     row = ended_suite(history, fields={"status": "failed", "error": "nginx did not start."})
     report = report_create(actor=operator, suite_run=row)
-    assert report.outcome == "failed" and "no case of the suite succeeded" in report.headline
+    assert report.outcome == "failed" and "No case of the suite succeeded" in report.headline
     assert any("nginx did not start." in words for part in report.content["sections"] for words in part["remarks"])

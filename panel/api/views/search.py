@@ -37,7 +37,7 @@ class SearchView(ApiMixin):
     def get(self, request: Request) -> Response:
         words = request.query_params.get("q", "").strip()
         if not MIN_LENGTH <= len(words) <= 100:
-            raise parameter_error("q", f"Search for {MIN_LENGTH} to 100 characters.")
+            raise parameter_error("q", f"Enter a search text of {MIN_LENGTH} to 100 characters.")
         return Response(
             [
                 {"kind": group.kind, "label": hit.label, "detail": str(hit.detail), "page": hit.url}

@@ -174,7 +174,7 @@ def over_time(targets: list[str], names: list[str], values: Rows) -> Spec:
     """Line charts over time, one for each of `targets`, in their order. `values` are points {"target", "series", "t",
     "value"} and intervals of load {"target", "from", "to"}, which are shaded. `t`, `from` and `to` are seconds.
     """
-    x = _quantity("t", axis={"title": "Seconds; the load is shaded", "tickCount": 8})
+    x = _quantity("t", axis={"title": "Time (s); the shaded time is under load", "tickCount": 8})
     y = _quantity("value", axis={"title": None, "tickCount": 4})
     layers = [
         {

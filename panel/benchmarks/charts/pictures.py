@@ -320,7 +320,9 @@ def by_concurrency(runs: Sequence[tuple[int, Summary]]) -> Chart | None:
         for point in drawn
     ]
     best = {name: max((p for p in drawn if p["series"] == name), key=lambda p: p["value"]) for name in names}
-    told = "; ".join(f"{n}: maximum at {p['concurrency']}, {shown(figure, p['value'])}" for n, p in best.items())
+    told = "; ".join(
+        f"{n}: maximum of {shown(figure, p['value'])} at {p['concurrency']} connections" for n, p in best.items()
+    )
     table = Table(["Target", "Concurrent connections", figure.label, "Interval"], rows)
     spec = drawings.by_concurrency(figure, names, drawn)
     return Chart("concurrency", "Throughput by concurrency", f"Throughput by concurrency. {told}.", spec, table)

@@ -86,7 +86,9 @@ def orphans_end() -> list[UUID]:
     """Mark the running runs of dead workers as failed; return their ids. The agent itself stops the load tool and its
     servers when the worker's connection closes.
     """
-    words = "The panel's worker stopped during this run. Figures measured so far are kept. Start the run again."
+    words = (
+        "The panel's worker stopped during this run. Paddock keeps the figures measured so far. Start the run again."
+    )
     ended = {"status": RunStatus.FAILED, "error": words, "progress": "", "finished_at": timezone.now()}
     return [
         uuid

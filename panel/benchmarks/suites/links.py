@@ -62,7 +62,7 @@ def measured_words(network: Link) -> str:
         there, back = (found["rate_kbit"][way] / 1000 for way in ("forward", "backward"))
         parts += [
             f"{there:.2f} Mbit/s upstream and {back:.2f} downstream",
-            f"{burst[1]} of a burst of {burst[0]} packets arrived",
+            f"{burst[1]} of {burst[0]} packets of a burst arrived",
         ]
     if "whole_rtt_us" in found:
         parts += [f"{found['whole_rtt_us']['p50'] / 1000:.2f} ms round trip to the other host"]
