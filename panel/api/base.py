@@ -105,7 +105,7 @@ class ApiMixin(APIView):
             if len(values) > 1:
                 raise parameter_error(name, f"The parameter “{name}” appears twice. Send the parameter once.")
             if "\0" in values[0]:
-                raise parameter_error(name, f"“{name}” contains a NUL byte.")
+                raise parameter_error(name, f"“{name}” contains a NUL byte. Remove the byte.")
 
     @property
     def is_dry_run(self) -> bool:

@@ -56,7 +56,9 @@ CATALOGUE = {
     "in-progress": Kind(
         409, "The same call is still running", "Wait until the first call with this Idempotency-Key has ended."
     ),
-    "gone": Kind(410, "This object is no longer available", "The object was used or has ended."),
+    "gone": Kind(
+        410, "This object is no longer available", "The object was already used, was revoked, or has expired."
+    ),
     "precondition": Kind(
         412, "The object changed since you read it", "Read the object again and repeat the call with its new ETag."
     ),

@@ -303,7 +303,7 @@ def _link_fields() -> dict[str, forms.Field]:
         label=_("Link emulation"), choices=carriers, required=False, widget=forms.RadioSelect, initial=""
     )
     fields["load_from"] = forms.ChoiceField(
-        label=_("Load generator on"),
+        label=_("Host of the load generator"),
         choices=[("", _SAME_HOST)],
         required=False,
         help_text=_(

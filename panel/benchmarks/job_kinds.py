@@ -34,7 +34,7 @@ def _run_shown(run: Run) -> JobShown:
         title=run.title,
         status=run.status,
         status_words=run.get_status_display(),
-        words=_("Cancelling.") if run.cancel_requested else run.progress,
+        words=_("Paddock is cancelling the run.") if run.cancel_requested else run.progress,
         is_live=not run.is_ended,
         owner=str(run.requested_by or ""),
         created_at=run.created_at,

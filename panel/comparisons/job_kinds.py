@@ -38,9 +38,9 @@ def _mark(comparison: Comparison) -> object:
 
 def _words(comparison: Comparison) -> str:
     if comparison.remains:
-        return _("Some copies could not be removed. Paddock keeps trying.")
+        return _("Paddock could not remove some copies, and tries again.")
     if comparison.cancel_requested and not comparison.outcome:
-        return _("Cancelling; removing the copies first.")
+        return _("Paddock is cancelling the comparison and removes the copies first.")
     if comparison.status == JobStatus.QUEUED and not comparison.outcome:
         return _("Waiting for a free worker.")
     return f"{comparison.get_phase_display()}."

@@ -211,7 +211,7 @@ def described(suite: Suite, preset: str, choice: Choice, servers: Sequence[str])
     found += [("Application", words)] if (words := choice.application_words(suite)) else []
     found += [("Link", choice.network.words)] if choice.network else []
     found += [("Link emulation", f"{links.CARRIERS[choice.link]}")] if choice.link else []
-    found += [("Load generator on", choice.load_from)] if choice.load_from else []
+    found += [("Host of the load generator", choice.load_from)] if choice.load_from else []
     return [*found, ("Web servers", ", ".join(servers) or "all on the host")]
 
 
