@@ -174,6 +174,6 @@ class MailServer(BaseModel):
         if "@" not in parseaddr(self.sender)[1] or not self.sender.isprintable():
             faults["sender"] = _("Enter a mail address, for example Paddock <paddock@example.com>.")
         if self.password and self.security == self.Security.NONE:
-            faults["security"] = _("A password is sent only over TLS.")
+            faults["security"] = _("Paddock sends passwords only over TLS. Choose STARTTLS or TLS.")
         if faults:
             raise ValidationError(faults)
