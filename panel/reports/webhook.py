@@ -30,7 +30,7 @@ def send(row: Delivery) -> str:
     """Send the webhook of a delivery; return the result in words. Raises Refused or Unreachable."""
     schedule = row.report.schedule
     if schedule is None or not schedule.webhook_secret:
-        raise Refused("Paddock cannot sign this delivery: the schedule was deleted together with its secret.")
+        raise Refused("Paddock cannot sign this delivery: its schedule was deleted or has no secret.")
     if row.target != schedule.webhook_url:
         raise Refused(
             "The schedule has a new URL. The secret of the schedule signs deliveries to the "

@@ -55,7 +55,7 @@ def test_next_and_passed_dates_agree(minute: int, hour: int, zone: str) -> None:
         ("", "five fields"),
         ("* * * *", "you entered 4"),
         ("61 * * * *", "enter * or 0 to 59"),
-        ("0 0 30 2 *", "L for the last day of the month"),
+        ("0 0 30 2 *", "l for the last day of the month"),
         ("a b c d e", "minute"),
     ],
 )

@@ -75,7 +75,7 @@ def test_schedule_is_created_changed_paused_run_and_deleted(operator: User, form
     assert (schedule.name, schedule.webhook_secret) == ("Each Monday", "a secret that is long enough")
     again = client.post(f"{here}/edit", changed | {"version": "1"})
     assert again.status_code == 422 and "changed or deleted by someone else" in again.content.decode()
-    for step, words in (("pause", "Paused"), ("resume", "Resumed"), ("run", "Started")):
+    for step, words in (("pause", "was paused"), ("resume", "was resumed"), ("run", "was started")):
         assert words in client.post(f"{here}/{step}", follow=True).content.decode()
     assert Run.objects.get().title == "Each Monday"
     assert "You will lose" in client.get(f"{here}/delete").content.decode()
