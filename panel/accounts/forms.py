@@ -270,7 +270,8 @@ class TokenForm(Form):
         required=False,
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
         help_text=_(
-            "One per line, for example `192.0.2.7` or `10.0.0.0/8`. If the restriction is on and this field "
+            "Addresses and networks, one per line, for example `192.0.2.7` or `10.0.0.0/8`. "
+            "If the restriction is on and this field "
             "is empty, the token cannot be used."
         ),
     )

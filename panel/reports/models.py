@@ -110,7 +110,7 @@ class Schedule(BaseModel):
         else:
             self._clean_suite(found)
         if self.webhook_url and len(self.webhook_secret) < LEAST_SECRET:
-            words = _("Webhooks are signed. Enter a secret of at least %d characters.")
+            words = _("Paddock signs webhooks with a secret. Enter a secret of at least %d characters.")
             found["webhook_secret"] = [words % LEAST_SECRET]
         if found:
             raise ValidationError({name: list(words) for name, words in found.items()})

@@ -87,7 +87,7 @@ def test_invited_user_sets_a_password_by_the_mailed_link(admin: User, mailbox: M
 def test_link_is_shown_to_the_administrator_when_nothing_can_be_mailed(admin: User, settings: Settings) -> None:
     settings.EMAIL_HOST = ""
     page = new_user(admin).content.decode()
-    assert "Nothing was sent, because no mail server is configured" in page
+    assert "The mail was not sent, because no mail server is configured" in page
     assert set_password(path_of(page)).status_code == 302
     assert can_sign_in("nils", OTHER)
 

@@ -144,9 +144,9 @@ def _mailed(link: AccountLink, path: str) -> NewLink:
     """Mail the link if possible. A failure is not raised: the returned NewLink describes it."""
     user = link.user
     if not user.email:
-        return NewLink(link, path, _("The account has no mail address, so nothing was sent."), is_sent=False)
+        return NewLink(link, path, _("The mail was not sent, because the account has no mail address."), is_sent=False)
     if not can_mail():
-        words = _("Nothing was sent, because no mail server is configured, or PADDOCK_URL is not set.")
+        words = _("The mail was not sent, because no mail server is configured, or PADDOCK_URL is not set.")
         return NewLink(link, path, words, is_sent=False)
     try:
         mail.deliver(_message(link, path), timeout_s=MAIL_TIMEOUT_S)
