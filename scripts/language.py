@@ -230,7 +230,6 @@ ALLOWED = {
     "A machine that Paddock manages over SSH, or this machine.": "defines host",
     "Anyone can reach other machines through this web server, including internal ones such as metadata services and "
     "admin panels that trust it.": "machines that are no hosts of the panel",
-    "This plan is outdated: … has changed since it was made. Plan again.": "one makes a plan",
 }
 # Names of the code that the vocabulary replaced, with those that are used now.
 RETIRED = {

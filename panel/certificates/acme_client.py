@@ -230,7 +230,9 @@ class Authority:
             try:
                 return str(self._post(acme.directory["newOrder"], new).headers["Location"])
             except errors.ConflictError as conflict:  # RFC 9773, 5: already replaced, even by a failed order
-                raise AcmeProblem("Another order replaces this certificate.", code="alreadyReplaced") from conflict
+                raise AcmeProblem(
+                    "Another order already replaces this certificate.", code="alreadyReplaced"
+                ) from conflict
 
         return self._told(call)
 
@@ -261,7 +263,10 @@ class Authority:
                 code = item.error.code or "unauthorized"
                 raise AcmeProblem(f"{name}: {_words(item.error)}", code=code, failed_name=name)
         if body.status != messages.STATUS_PENDING:
-            raise AcmeProblem(f"The authorization of {name} is {body.status.name}.", code="unauthorized")
+            raise AcmeProblem(
+                f"The certificate authority ended the authorization of {name} with the status {body.status.name}.",
+                code="unauthorized",
+            )
         for item in body.challenges:
             found = item.chall.to_partial_json()
             if found["type"] == kind:

@@ -83,9 +83,9 @@ def _asked_over_tls(address: str, port: int, challenge: Challenge, via: Target |
     except handshakes.ForwardingForbidden:
         return ""
     except handshakes.HandshakeFailed as error:
-        return f"the web server does not show the challenge ({error})"
+        return f"the web server does not present the certificate of the challenge ({error})"
     if shown != hashlib.sha256(challenge.content.encode()).digest():
-        return "the web server shows another certificate instead of the challenge"
+        return "the web server presents another certificate than that of the challenge"
     return ""
 
 
@@ -97,11 +97,11 @@ def _asked(address: str, port: int, challenge: Challenge, via: Target | None) ->
     except handshakes.ForwardingForbidden:
         return ""
     except handshakes.HandshakeFailed as error:
-        return f"the web server does not respond to the challenge ({error})"
+        return f"the web server does not respond to the request for the challenge ({error})"
     except (OSError, http.client.HTTPException) as error:
-        return f"the web server does not respond to the challenge ({type(error).__name__})"
+        return f"the web server does not respond to the request for the challenge ({type(error).__name__})"
     if status != 200 or body.strip() != challenge.content:
-        return f"the web server responds to the challenge with status {status} instead of the file"
+        return f"the web server responds to the request for the challenge with status {status} instead of the file"
     return ""
 
 

@@ -108,13 +108,19 @@ def account_test(request: Request, name: str) -> HttpResponse:
     row = _get(request, name, Action.CHANGE)
     form = DnsTestForm(request.POST)
     if not form.is_valid():
-        messages.error(request, _("Enter a domain name."))
+        messages.error(request, _("Enter a domain name in a zone of this account, for example www.example.com."))
         return redirect("certificates:dns_account", name)
     tested = services.dns_account_test(actor=request.user, account=row, domain=form.cleaned_data["domain"])
     if tested.problem:
         messages.error(request, tested.problem)
     else:
-        messages.success(request, _("A record was written, seen on every authoritative server, and removed."))
+        messages.success(
+            request,
+            _(
+                "The test succeeded: Paddock created a record, saw the record on every "
+                "authoritative DNS server, and removed the record."
+            ),
+        )
     return redirect("certificates:dns_account", name)
 
 
@@ -132,7 +138,7 @@ def account_delete(request: Request, name: str) -> HttpResponse:
     context = {
         "form": form,
         "title": _("Delete the DNS account %s?") % row.name,
-        "losses": [_("Its settings and secrets, which are stored nowhere else in Paddock")],
+        "losses": [_("The account's settings and secrets, which Paddock stores nowhere else")],
         "cancel_url": reverse("certificates:dns_accounts"),
         "crumbs": _crumbs(below=True),
     }

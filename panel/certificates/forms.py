@@ -30,10 +30,13 @@ class AccountForm(PartForm[AcmeAccount]):
             "eab_key": _("External account key"),
         }
         help_texts = {
-            "email": _("The certificate authority may write to it. Leave empty for none."),
-            "directory_url": _("Only for another ACME directory, by administrators: `https://ca.example/directory`."),
-            "ca_pem": _("PEM certificates of the authority that signed the directory's own certificate."),
-            "eab_key_id": _("ZeroSSL and Google Trust Services show it with the key in your account there."),
+            "email": _("The certificate authority may send mail to this address. Leave empty for none."),
+            "directory_url": _(
+                "For another ACME directory, for example `https://ca.example/directory`. Only "
+                "administrators can enter this URL."
+            ),
+            "ca_pem": _("PEM certificates of the authority that signed the TLS certificate of the ACME directory."),
+            "eab_key_id": _("ZeroSSL and Google Trust Services show the key ID and the key in your account."),
             "eab_key": _("Stored encrypted and not shown again."),
         }
         widgets = {
@@ -65,10 +68,17 @@ class AutomaticForm(PartForm[AutomaticCertificate]):
             "hsts_max_age_s": _("HSTS, in seconds"),
         }
         help_texts = {
-            "dns": _("Proves the names by DNS records, which wildcard names need. Leave empty to use HTTP."),
-            "tls_challenges": _("With gallop only: the certificate authority needs port 443 instead of port 80."),
-            "reuse_key": _("Only for clients that expect one key. Without it, each renewal has a new key."),
-            "profile": _("A profile of the authority, for example `shortlived`. Leave empty for its default."),
+            "dns": _(
+                "Paddock proves the domain names by DNS records, which wildcard names need. Leave empty to use HTTP."
+            ),
+            "tls_challenges": _("Only with gallop: the certificate authority connects to port 443 instead of port 80."),
+            "reuse_key": _(
+                "Only for clients that expect always the same key. Otherwise, Paddock creates a new key "
+                "for each renewal."
+            ),
+            "profile": _(
+                "A profile of the certificate authority, for example `shortlived`. Leave empty for the default."
+            ),
             "hsts_max_age_s": _(
                 "Browsers refuse plain HTTP for this time after each visit, even if HTTPS is turned off. Start with "
                 "86400 (a day); 31536000 is a year. Leave empty for none."
@@ -120,7 +130,7 @@ class DnsAccountForm(InWords, forms.Form):
 def _setting_field(setting: Setting, account: DnsAccount | None) -> forms.Field:
     before = account.values.get(setting.name, "") if account else setting.default
     is_kept = setting.is_secret and account is not None
-    help_text = str(_("Leave empty to keep the stored one.") if is_kept else setting.help)
+    help_text = str(_("Leave empty to keep the stored value.") if is_kept else setting.help)
     values: dict[str, Any] = {"label": setting.label, "required": setting.is_needed and not is_kept}
     if setting.choices:
         return forms.ChoiceField(choices=[(name, name) for name in setting.choices], initial=before, **values)
@@ -136,9 +146,13 @@ class RevokeForm(InWords, forms.Form):
         label=_("Order a new certificate at once"),
         initial=True,
         required=False,
-        help_text=_("With a new key. Without it, visitors may see a warning until a new certificate is deployed."),
+        help_text=_("The new certificate has a new key. Without a new certificate, visitors may see a warning."),
     )
 
 
 class DnsTestForm(InWords, forms.Form):
-    domain = forms.CharField(label=_("Domain name"), max_length=253, help_text=_("A name in a zone of this account."))
+    domain = forms.CharField(
+        label=_("Domain name"),
+        max_length=253,
+        help_text=_("A domain name in a zone of this account, for example `www.example.com`."),
+    )

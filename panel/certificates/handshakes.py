@@ -76,14 +76,14 @@ def _in_words(call: Callable[[], T]) -> T:
     except TimeoutError as error:
         raise HandshakeFailed("no response within 5 s") from error
     except (ValueError, x509.InvalidVersion) as error:  # certificates of other programs may contain anything
-        raise HandshakeFailed("it presents a certificate that cannot be read", is_tls=True) from error
+        raise HandshakeFailed("Paddock cannot read the presented certificate", is_tls=True) from error
     except OSError as error:
         raise HandshakeFailed(f"no connection: {error.strerror or type(error).__name__}") from error
 
 
 def _reason(error: SSL.Error) -> str:
     parts: Any = error.args[0] if error.args else ()
-    return str(parts[0][-1]) if isinstance(parts, list) and parts else "the connection was closed"
+    return str(parts[0][-1]) if isinstance(parts, list) and parts else "the web server closed the connection"
 
 
 def challenge_shown(listener: Listener, through: Target | None = None) -> bytes:
@@ -163,7 +163,7 @@ def _send(connection: SSL.Connection, stream: socket.socket | Stream) -> None:
             while data:
                 sent = stream.send(data)
                 if not sent:
-                    raise OSError(errno.EPIPE, "the connection was closed")
+                    raise OSError(errno.EPIPE, "the web server closed the connection")
                 data = data[sent:]
 
 
@@ -199,17 +199,20 @@ def problems(listeners: Sequence[Listener], pem: str, through: Target | None = N
 
 def _problem(listener: Listener, wanted: Digests, through: Target | None) -> str:
     if not listener.address:
-        return "not checked: it is a loopback address of another host"
+        return "not checked: this is a loopback address of another host"
     if through is not None and listener.is_quic:
-        return "not checked: its host is behind a bastion, which passes on no UDP"
+        return "not checked: the host is behind a bastion, and SSH passes on no UDP"
     try:
         chain = _digests(presented(listener, through))
     except HandshakeFailed as error:
         return str(error)
     if not chain:
-        return "it presents no certificate"
+        return "the web server presents no certificate"
     if chain[0] != wanted[0]:
-        return f"it presents another certificate (SHA-256 {chain[0][:16]}…)"
+        return f"the web server presents another certificate (SHA-256 {chain[0][:16]}…)"
     if chain != wanted:
-        return f"it presents the certificate with {len(chain) - 1} instead of {len(wanted) - 1} chain certificates"
+        return (
+            f"the web server presents the certificate with {len(chain) - 1} instead of {len(wanted) - 1} chain "
+            "certificates"
+        )
     return ""

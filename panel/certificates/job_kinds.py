@@ -38,7 +38,7 @@ def _words(row: Order) -> str:
         case JobStatus.RUNNING:
             return f"{OrderStep(row.step).label}."
         case JobStatus.SUCCEEDED:
-            return _("Every listener that was checked presented the certificate.")
+            return _("Every listener that Paddock checked presents the certificate.")
     return ""
 
 

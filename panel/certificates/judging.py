@@ -45,10 +45,10 @@ def _problems(
     elif deployed and list(chain) != list(deployed):
         problems.append(_chain_words(len(chain) - 1, len(deployed) - 1))
     if not covers(names_of(leaf), name):
-        problems.append(_("Visitors get a certificate that is not valid for this name."))
+        problems.append(_("Visitors get a certificate that is not valid for this domain name."))
     if not deployed or leaf != deployed[0]:
         if leaf.not_valid_after_utc <= now:
-            problems.append(_("It has expired."))
+            problems.append(_("The presented certificate has expired."))
         problems += words_of_faults(faults_of(chain))
     return problems
 

@@ -60,5 +60,5 @@ def chain_check(chain: str, key_pem: str, *, now: dt.datetime) -> None:
     try:
         bundle_read(chain, key_pem, now=now)
     except ApplicationError as error:
-        words = "The certificate authority sent a certificate that cannot be used"
+        words = "The certificate authority sent a certificate that Paddock cannot use"
         raise ApplicationError(f"{words}: {error.message}") from error

@@ -82,11 +82,13 @@ def kinds_of(order: Order) -> set[LimitKind]:
 def wait_of(account: AcmeAccount, order: Order) -> tuple[str, dt.datetime] | None:
     """Return reason and end of the longest wait for a rate limit; None if the order can be placed now."""
     found = [
-        (f"{item.words} This limit is reached.", item.opens_at)
+        (f"{item.words} The account has reached this limit.", item.opens_at)
         for item in usages(account, order.names, kinds_of(order))
     ]
     if account.paused_until is not None:
-        found.append((_("The certificate authority limits orders at the moment."), account.paused_until))
+        found.append(
+            (_("The certificate authority accepts no orders of this account at the moment."), account.paused_until)
+        )
     now = timezone.now()
     return max((item for item in found if item[1] > now), key=lambda item: item[1], default=None)
 

@@ -57,10 +57,14 @@ class AcmeAccount(BaseModel):
     def clean(self) -> None:
         faults = {}
         if self.issuer == Issuer.OTHER and not self.directory_url:
-            faults["directory_url"] = _("Enter the URL of the directory, for example https://ca.example/directory.")
+            faults["directory_url"] = _(
+                "Enter the URL of the ACME directory, for example https://ca.example/directory."
+            )
         if self.issuer != Issuer.OTHER and (self.directory_url or self.ca_pem):
             field = "directory_url" if self.directory_url else "ca_pem"
-            faults[field] = _("Leave this empty, or choose “Another ACME directory” as the certificate authority.")
+            faults[field] = _(
+                "Leave the directory URL empty, or choose “Another ACME directory” as the certificate authority."
+            )
         if bool(self.eab_key_id) != bool(self.eab_key):
             field = "eab_key" if self.eab_key_id else "eab_key_id"
             faults[field] = _("Enter both the key ID and the key of the external account, or neither.")

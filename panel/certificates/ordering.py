@@ -87,7 +87,10 @@ class Course:
     @property
     def actor(self) -> User:
         if self.order.requested_by is None:
-            raise ApplicationError("The user who enabled automatic HTTPS no longer has an account. Enable it again.")
+            raise ApplicationError(
+                "The user who turned on automatic HTTPS no longer has an account. Turn "
+                "automatic HTTPS off and on again."
+            )
         return self.order.requested_by
 
     @property
@@ -115,7 +118,7 @@ class Course:
             raise
         except Exception as error:
             logger.exception("order %s", self.order.uuid)
-            self._fail(f"The panel failed: {type(error).__name__}. See the panel's log.")
+            self._fail(f"The panel failed because of an internal error: {type(error).__name__}. See the panel's log.")
 
     # --- the row ---
 
@@ -161,7 +164,7 @@ class Course:
         scheduling.order_failed(self.automatic, words)
 
     def _succeed(self) -> None:
-        self.note("Every listener presents the certificate and its chain.")
+        self.note("Every listener that Paddock checked presents the certificate and its chain.")
         done = {"status": JobStatus.SUCCEEDED, "error": "", "finished_at": timezone.now(), "progress": ""}
         # The key is stored with the certificate now.
         self.save(**done, key_pem="", previous_pem="", previous_key_pem="")
@@ -186,12 +189,19 @@ class Course:
         kind = proving.kind_wanted(self.automatic, live)
         if live is None or not sharing.serves_challenges(live, kind):
             if self.is_renewal:
-                words = f"The live revision of {self.site} does not serve challenges. Deploy the site once."
+                words = f"The live revision of {self.site} does not serve challenges. Deploy the site again."
                 raise ApplicationError(words)
             self._carry_out(lambda: switching.draft_deploy(self.actor, self.site))
-            self.note("The site is deployed." if self.automatic.dns else "The web server serves challenges.")
+            self.note(
+                "Paddock deployed the site."
+                if self.automatic.dns
+                else "Paddock deployed the site; the web server serves challenges."
+            )
         if self.automatic.tls_challenges and kind == ChallengeKind.HTTP:
-            self.note("The site's web server does not prove names over TLS, so they are proven over HTTP (port 80).")
+            self.note(
+                "The site's web server does not prove domain names over TLS, so Paddock proves them over "
+                "HTTP (port 80)."
+            )
         if not self.automatic.dns and not self.is_renewal:
             self._prepare_twins(kind)
 
@@ -210,11 +220,11 @@ class Course:
             if sharing.serves_challenges(live, kind) or not twin.answers_challenges:
                 continue
             if sharing.has_other_changes(twin, live):
-                words = f"{twin} does not serve the challenges, because its draft has other changes. Deploy it."
+                words = f"{twin} does not serve the challenges because its draft has other changes. Deploy {twin}."
                 self.note(words, is_problem=True)
                 continue
             self._carry_out(partial(switching.draft_deploy, self.actor, twin))
-            self.note(f"{twin} serves challenges on {live.web_server.host}.")
+            self.note(f"The site {twin} serves challenges on {live.web_server.host}.")
 
     def register(self) -> None:
         self.account.refresh_from_db()  # another order of the account may have registered it
@@ -229,7 +239,7 @@ class Course:
             url = authority.register(self.account.email, binding)
         AcmeAccount.objects.filter(pk=self.account.pk).update(url=url, status=AccountStatus.VALID)
         self.account.url, self.account.status = url, AccountStatus.VALID
-        self.note(f"Registered at {self.account.get_issuer_display()}.")
+        self.note(f"Paddock registered the account at {self.account.get_issuer_display()}.")
 
     def place(self) -> None:
         if not self.order.names:
@@ -249,7 +259,7 @@ class Course:
         if placed.refusal:
             self.note(f"The certificate authority did not accept the order as a replacement: {placed.refusal}")
         limiting.placed(self.account, self.order)
-        self.note(f"Ordered a certificate for {', '.join(self.order.names)}.")
+        self.note(f"Paddock ordered a certificate for {', '.join(self.order.names)}.")
 
     def prove(self) -> None:
         kind = proving.kind_wanted(self.automatic, live_revision(self.site))
@@ -274,12 +284,12 @@ class Course:
                 raise Later(error.message) from error
             raise
         if unseen:
-            raise Later(f"Not every authoritative DNS server responds with the record: {'; '.join(unseen[:5])}")
+            raise Later(f"Not every authoritative DNS server has the record of the challenge: {'; '.join(unseen[:5])}")
 
     def _write_files(self, waiting: list[acme_client.Challenge]) -> None:
         live = live_revision(self.site)
         if live is None:
-            raise ApplicationError(f"{self.site} is not deployed.")
+            raise ApplicationError(f"The site {self.site} is not deployed. Deploy the site first.")
         self.save(tokens=sorted({*self.order.tokens, *(item.file for item in waiting)}))
         for words in proving.files_put(self.automatic, live, waiting):
             self.note(words, is_problem=True)
@@ -304,7 +314,7 @@ class Course:
         keys.chain_check(chain, self.order.key_pem, now=timezone.now())
         self.save(certificate_pem=chain)
         limiting.issued(self.account, self.order)
-        self.note("Received the certificate.")
+        self.note("Paddock received the certificate.")
 
     def _issued(self, authority: Authority, request: x509.CertificateSigningRequest) -> str | None:
         body = authority.status(self.order.url)
@@ -314,7 +324,10 @@ class Course:
             case "valid" if body.certificate:
                 return authority.download(body.certificate)
             case "invalid":
-                raise AcmeProblem(str(body.error or "The certificate authority abandoned the order."), code="invalid")
+                raise AcmeProblem(
+                    str(body.error or "The certificate authority ended the order without a certificate."),
+                    code="invalid",
+                )
         return None
 
     def deploy(self) -> None:
@@ -324,10 +337,10 @@ class Course:
         self.keep()
         if self.is_renewal:
             if not switching.is_deployed(self.order):
-                raise Later("Waits for the other renewals of the host.", timezone.now())
+                raise Later("Waiting for the other renewals on the host.", timezone.now())
             return
         self._carry_out(lambda: switching.first_deploy(self.actor, self.order))
-        self.note("Deployed the certificate.")
+        self.note("Paddock deployed the certificate.")
 
     def keep(self) -> None:
         """Store the issued certificate; the order keeps the previous one."""
@@ -359,8 +372,8 @@ class Course:
         words = "; ".join(f"{item['listener']} for {item['name']}: {item['problem']}" for item in bad[:5])
         switching.take_back(self.order)
         raise ApplicationError(
-            f"The certificate was deployed, but not every listener presents it: {words}. "
-            "The previous configuration was restored."
+            f"Paddock deployed the certificate, but not every listener presents the certificate: {words}. Paddock "
+            "restored the previous configuration."
         )
 
     def _seen(self) -> list[dict[str, str]] | None:

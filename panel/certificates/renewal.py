@@ -42,10 +42,10 @@ def next_renewal(not_before: dt.datetime, not_after: dt.datetime, window: Window
     lifetime = not_after - not_before
     if window is not None and window.start <= window.end:
         at = window.start + (window.end - window.start) * chance.random()
-        return Next(min(at, not_after), "The certificate authority suggests this time.")
+        return Next(min(at, not_after), "The certificate authority suggests a renewal at this time.")
     share, words = (0.5, "half") if lifetime < SHORT_LIVED else (2 / 3, "two thirds")
     at = not_before + lifetime * (share + SPREAD * chance.random())
-    return Next(at, f"This is {words} of the certificate's lifetime.")
+    return Next(at, f"At this time, {words} of the certificate's lifetime have passed.")
 
 
 def next_try(failures: int, now: dt.datetime, earliest: dt.datetime | None, chance: random.Random) -> dt.datetime:

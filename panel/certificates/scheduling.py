@@ -54,7 +54,7 @@ def order_failed(automatic: AutomaticCertificate, words: str) -> None:
     failures = automatic.failures + 1
     at = renewal.next_try(failures, now, automatic.account.paused_until, _CHANCE)
     AutomaticCertificate.objects.filter(pk=automatic.pk).update(
-        failures=failures, problem=words, next_at=at, reason="The last order failed."
+        failures=failures, problem=words, next_at=at, reason="The last order of a certificate failed."
     )
 
 

@@ -143,11 +143,13 @@ class RateLimitSerializer(serializers.Serializer[Any]):
     """A rate limit of the certificate authority that orders of this panel have used in part."""
 
     kind = serializers.ChoiceField(choices=LimitKind.choices)
-    subject = serializers.CharField(help_text="The account, domain or names that the limit counts.")
+    subject = serializers.CharField(
+        help_text="Account, domain, or domain names for which the certificate authority counts the limit."
+    )
     used = serializers.IntegerField()
     count = serializers.IntegerField()
     period_s = serializers.IntegerField()
-    opens_at = serializers.DateTimeField(help_text="When the next order is possible.")
+    opens_at = serializers.DateTimeField(help_text="Time of the next possible order.")
 
 
 class AutomaticHttpsSerializer(serializers.ModelSerializer[AutomaticCertificate]):

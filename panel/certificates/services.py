@@ -58,7 +58,7 @@ def account_delete(*, actor: User, account: AcmeAccount, expected_version: int |
         )
     except ProtectedError as error:
         sites = ", ".join(sorted(str(item) for item in error.protected_objects))
-        message = f"{account} is used by {sites}. Turn automatic HTTPS off there first."
+        message = f"{account} is used by {sites}. Turn off automatic HTTPS of these sites first."
         raise ApplicationError(message, code="in_use") from error
 
 
@@ -66,9 +66,11 @@ def account_deactivate(*, actor: User, account: AcmeAccount) -> AcmeAccount:
     """Deactivate the account at the authority (RFC 8555 section 7.3.6). This cannot be undone."""
     require(actor, Action.CHANGE, account.team)
     if account.automatic.exists():
-        raise ApplicationError(f"{account} is used by sites. Turn automatic HTTPS off there first.", code="in_use")
+        raise ApplicationError(f"Sites use {account}. Turn off automatic HTTPS of these sites first.", code="in_use")
     if account.status != AccountStatus.VALID:
-        raise Conflict(f"{account} is not registered.")
+        raise Conflict(
+            f"{account} is not registered at the certificate authority. The first order registers the account."
+        )
     try:
         with session(endpoint_of(account)) as authority:
             authority.deactivate()
@@ -89,9 +91,11 @@ def account_key_change(*, actor: User, account: AcmeAccount) -> AcmeAccount:
     """
     require(actor, Action.CHANGE, account.team)
     if account.status != AccountStatus.VALID:
-        raise Conflict(f"{account} is not registered.")
+        raise Conflict(
+            f"{account} is not registered at the certificate authority. The first order registers the account."
+        )
     if Order.objects.filter(automatic__account=account, status__in=UNDER_WAY).exists():
-        raise Conflict(f"An order of {account} is running. Try again when it has ended.")
+        raise Conflict(f"An order of {account} is running. Try again when the order has ended.")
     rows = AcmeAccount.objects.filter(pk=account.pk)
     rows.filter(next_key_pem="").update(next_key_pem=keys.key_make(KeyType.P256))
     account.refresh_from_db()
@@ -124,7 +128,7 @@ def certificate_revoke(*, actor: User, site: Site, reason: str, order_new: bool 
     if automatic.certificate.revoked_at is not None:
         raise Conflict(f"{automatic.certificate} is already revoked.")
     if automatic.orders.filter(status__in=UNDER_WAY).exists():
-        raise Conflict(f"A certificate for {site} is being ordered. Try again when the order has ended.")
+        raise Conflict(f"Paddock orders a certificate for {site} at the moment. Try again when the order has ended.")
     leaf = x509.load_pem_x509_certificates(automatic.certificate.certificate_pem.encode())[0]
     try:
         with session(endpoint_of(automatic.account)) as authority:
@@ -148,7 +152,7 @@ def _refuse_names(site: Site, dns: DnsAccount | None) -> None:
     others = [name for name in names if server_names.kind(name) not in provable]
     if others:
         is_wildcard = not dns and all(server_names.kind(name) in ("leading", "dot") for name in others)
-        advice = "Choose a DNS account, replace them," if is_wildcard else "Replace them,"
+        advice = "Choose a DNS account, replace these names," if is_wildcard else "Replace these names,"
         kinds = "exact domain names and *.example.com" if dns else "exact domain names"
         message = (
             f"Automatic HTTPS needs {kinds}, and {site} has {', '.join(others[:3])}. {advice} or upload a certificate."
@@ -156,31 +160,44 @@ def _refuse_names(site: Site, dns: DnsAccount | None) -> None:
         raise ApplicationError(message, field="names")
     addresses = [name for name in exact_names(tuple(names)) if is_address(name)]
     if dns and addresses:
-        message = f"IP addresses can only be proven by HTTP-01, and {site} has {addresses[0]}. Choose no DNS account."
+        message = (
+            f"A DNS record cannot prove an IP address, and {site} has {addresses[0]}. Choose no DNS account, "
+            "or remove the address."
+        )
         raise ApplicationError(message, field="dns")
     if not names:
-        raise ApplicationError(f"{site} has no domain name. Add one to a server block first.", field="names")
+        raise ApplicationError(f"{site} has no domain name. Add a domain name to a server block first.", field="names")
 
 
 def _refuse_tls(web_server: WebServer, dns: DnsAccount | None, tls_challenges: bool) -> None:
     if not tls_challenges:
         return
     if dns is not None:
-        message = "The names are proven over TLS or by DNS records. Choose no DNS account, or turn this off."
+        message = (
+            "Paddock proves domain names either over TLS or by DNS records. Choose no DNS account, or turn "
+            "off “Prove the names over TLS”."
+        )
         raise ApplicationError(message, field="tls_challenges")
     if web_server.engine != Engine.NATIVE:
-        message = f"Only gallop proves names over TLS, and {web_server} is {web_server.get_engine_display()}."
-        raise ApplicationError(f"{message} Turn this off.", field="tls_challenges")
+        message = f"Only gallop proves domain names over TLS, and {web_server} is {web_server.get_engine_display()}."
+        raise ApplicationError(f"{message} Turn off “Prove the names over TLS”.", field="tls_challenges")
     if not supports_tls_challenges(web_server):
-        message = f"The version of {web_server} does not prove names over TLS. Install gallop again on its host first."
+        message = (
+            f"This version of {web_server} does not prove domain names over TLS. Install gallop again on the "
+            "host first."
+        )
         raise ApplicationError(message, field="tls_challenges")
 
 
 def _refuse_accounts(site: Site, account: AcmeAccount, dns: DnsAccount | None) -> None:
     if account.team_id != site.team_id:
-        raise ApplicationError("This account belongs to another team. Choose one of the site's team.", field="account")
+        raise ApplicationError(
+            "This account belongs to another team. Choose an account of the site's team.", field="account"
+        )
     if dns is not None and dns.team_id != site.team_id:
-        raise ApplicationError("This DNS account belongs to another team. Choose one of the site's team.", field="dns")
+        raise ApplicationError(
+            "This DNS account belongs to another team. Choose a DNS account of the site's team.", field="dns"
+        )
     if account.status == AccountStatus.DEACTIVATED:
         raise ApplicationError(f"{account} is deactivated. Choose another account.", field="account")
 
@@ -188,7 +205,9 @@ def _refuse_accounts(site: Site, account: AcmeAccount, dns: DnsAccount | None) -
 def _refuse_enabling(site: Site, account: AcmeAccount, dns: DnsAccount | None, tls_challenges: bool) -> None:
     _refuse_accounts(site, account, dns)
     if site.web_server is None or not site.enabled:
-        raise ApplicationError(f"{site} has no web server, or is disabled. Change that first.", field="site")
+        raise ApplicationError(
+            f"{site} has no web server or is disabled. Choose a web server and enable the site first.", field="site"
+        )
     _refuse_names(site, dns)
     _refuse_tls(site.web_server, dns, tls_challenges)
     if AutomaticCertificate.objects.filter(site=site).exists():
@@ -253,7 +272,7 @@ def certificate_order(*, actor: User, site: Site) -> Order:
     require(actor, Action.DEPLOY, site.team)
     automatic = AutomaticCertificate.objects.filter(site=site).select_related("certificate").first()
     if automatic is None:
-        raise Conflict(f"Automatic HTTPS of {site} is off. Turn it on first.")
+        raise Conflict(f"Automatic HTTPS of {site} is off. Turn automatic HTTPS on first.")
     order = _order(actor, automatic)
     audit_record(actor=actor, action="automatic_https.order", target=site)
     return order
@@ -261,12 +280,14 @@ def certificate_order(*, actor: User, site: Site) -> Order:
 
 def _order(actor: User, automatic: AutomaticCertificate) -> Order:
     if automatic.orders.filter(status__in=UNDER_WAY).exists():
-        raise Conflict(f"A certificate for {automatic.site} is already being ordered.")
+        raise Conflict(f"Paddock already orders a certificate for {automatic.site}. Wait until the order ends.")
     AutomaticCertificate.objects.filter(pk=automatic.pk).update(next_at=None)
     try:
         with transaction.atomic():
             order = Order.objects.create(automatic=automatic, requested_by=actor, replaces=replaces_of(automatic))
     except IntegrityError as error:
-        raise Conflict(f"A certificate for {automatic.site} is already being ordered.") from error
+        raise Conflict(
+            f"Paddock already orders a certificate for {automatic.site}. Wait until the order ends."
+        ) from error
     task_send_on_commit(Task.CERTIFICATE_ORDER, str(order.uuid))
     return order

@@ -40,9 +40,14 @@ def names_of(automatic: AutomaticCertificate, live: Revision | None) -> list[str
     names = site_names(spec_of(live), wildcards=automatic.dns is not None) if live is not None else []
     most = limits.most_names(automatic.account.issuer, automatic.profile, MOST_NAMES)
     if not names:
-        raise ApplicationError(f"{site} has no exact domain name. Add one to a server block and deploy the site.")
+        raise ApplicationError(
+            f"{site} has no exact domain name. Add a domain name to a server block, then deploy the site."
+        )
     if len(names) > most:
-        raise ApplicationError(f"{site} has {len(names)} names; a certificate can have at most {most}.")
+        raise ApplicationError(
+            f"{site} has {len(names)} domain names, but a certificate can have at most {most}. "
+            "Remove some names, or split the site."
+        )
     return names
 
 
@@ -109,7 +114,7 @@ def waited(deployment: Deployment | None) -> str:
     Raises Conflict if it has not ended within WAIT_S; it may still succeed.
     """
     if deployment is None:
-        return "The deployment was deleted."
+        return "The deployment of the certificate was deleted. Order the certificate again."
     deadline = time.monotonic() + WAIT_S
     while not deployment.is_finished:
         attempt = deployment_execute(deployment.uuid)
@@ -139,7 +144,7 @@ def is_deployed(order: Order) -> bool:
     site, certificate = order.automatic.site, order.automatic.certificate
     live = live_revision(site)
     if live is None or certificate is None:
-        raise ApplicationError(f"{site} is no longer deployed.")
+        raise ApplicationError(f"{site} is no longer deployed. Deploy the site, then order the certificate again.")
     return revision_renewed(site, live, certificate).pk == live.pk
 
 
@@ -150,12 +155,14 @@ def presented(order: Order) -> list[dict[str, str]]:
     site, certificate = order.automatic.site, order.automatic.certificate
     live = live_revision(site)
     if live is None or certificate is None:
-        raise ApplicationError(f"{site} is no longer deployed.")
+        raise ApplicationError(f"{site} is no longer deployed. Deploy the site, then order the certificate again.")
     path = freeze.tls_files(site, live.web_server, certificate).certificate_path
     address = challenge_files.host_address(live.web_server.host)
     found = listeners_of(spec_of(live), path, address, wildcards=order.automatic.dns_id is not None)
     if not found:
-        return [{"listener": str(site), "name": "", "problem": "no TLS listener of the live site uses the certificate"}]
+        return [
+            {"listener": str(site), "name": "", "problem": "no TLS listener of the live version uses the certificate"}
+        ]
     through = challenge_files.through(live.web_server.host)
     return handshakes.problems(found, certificate.certificate_pem, through)
 
@@ -190,7 +197,7 @@ def take_back(order: Order) -> None:
         return
     waited_for = revision_restore(order.automatic.site, order.previous)
     if waited_for is not None and (problem := waited(waited_for)):
-        raise ApplicationError(f"The previous configuration could not be restored: {problem}")
+        raise ApplicationError(f"Paddock could not restore the previous configuration: {problem}")
     if order.automatic.seen_at is None and order.requested_by is not None:
         draft_restore(actor=order.requested_by, site=order.automatic.site, revision=order.previous)
 

@@ -56,7 +56,10 @@ def account_add(request: Request) -> HttpResponse:
         if form.is_valid():
             row = attempt(form, lambda: services.account_create(actor=request.user, **form.values()))
             if row is not None:
-                messages.success(request, _("The account %s was saved. Its first order registers it.") % row.name)
+                messages.success(
+                    request,
+                    _("The account %s was saved. The first order of a certificate registers the account.") % row.name,
+                )
                 return redirect("certificates:accounts")
     context = {"form": form, "crumbs": _crumbs(below_accounts=True)}
     return render(request, "certificates/account_form.html", context, status=form_status(form))
@@ -76,7 +79,7 @@ def account_delete(request: Request, name: str) -> HttpResponse:
     context = {
         "form": form,
         "title": _("Delete the account %s?") % row.name,
-        "losses": [_("Its key, which is the only access to the account at the certificate authority")],
+        "losses": [_("The account's key, the only access to the account at the certificate authority")],
         "cancel_url": reverse("certificates:accounts"),
         "crumbs": _crumbs(below_accounts=True),
     }
@@ -110,7 +113,9 @@ def account_deactivate(request: Request, name: str) -> HttpResponse:
     context = {
         "form": form,
         "title": _("Deactivate the account %s?") % row.name,
-        "losses": [_("The account at the certificate authority, which cannot be activated again")],
+        "losses": [
+            _("The use of the account at the certificate authority; a deactivated account cannot be activated again")
+        ],
         "cancel_url": reverse("certificates:accounts"),
         "crumbs": _crumbs(below_accounts=True),
     }

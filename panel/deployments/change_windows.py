@@ -47,10 +47,10 @@ class ChangeWindow(BaseModel):
     def clean(self) -> None:
         if self.kind == self.Kind.FREEZE:
             if self.begins_at is None or self.ends_at is None or self.ends_at <= self.begins_at:
-                raise ValidationError({"ends_at": _("Enter the beginning and a later end of the freeze.")})
+                raise ValidationError({"ends_at": _("Enter the beginning of the freeze and a later end.")})
             return
         if self.opens_at is None or self.closes_at is None or self.opens_at == self.closes_at:
-            raise ValidationError({"closes_at": _("Enter two different times.")})
+            raise ValidationError({"closes_at": _("Enter a closing time that differs from the opening time.")})
         if not isinstance(self.weekdays, list) or not self.weekdays or not set(self.weekdays) <= set(range(7)):
             raise ValidationError({"weekdays": _("Choose at least one day of the week.")})
 

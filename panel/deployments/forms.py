@@ -62,15 +62,19 @@ class MaintenanceForm(InWords, forms.Form):
         initial=600,
         min_value=1,
         max_value=604_800,
-        help_text=_("Search engines and clients try again after this time (Retry-After)."),
+        help_text=_(
+            "Search engines and other clients try again after this time (header Retry-After), for example `3600`."
+        ),
     )
-    ends_at = MomentField(label=_("End"), help_text=_("In your time zone. Leave empty to end it yourself."))
+    ends_at = MomentField(label=_("End"), help_text=_("In your time zone. Leave empty to end the maintenance by hand."))
     allowed = LinesField(
         label=_("Allowed addresses"),
         required=False,
         to_text=_lines,
         from_text=str.split,
-        help_text=_("Visitors from these addresses see the site. One per line, for example 192.0.2.1 or 10.0.0.0/8."),
+        help_text=_(
+            "Visitors from these addresses see the site. One per line, for example `192.0.2.1` or `10.0.0.0/8`."
+        ),
     )
 
     def __init__(self, *args: Any, current: Maintenance | None, **kwargs: Any) -> None:
@@ -98,8 +102,8 @@ class ChangeWindowForm(InWords, forms.Form):
         label=_("Days"), required=False, coerce=int, choices=list(WEEKDAYS.items()), widget=forms.CheckboxSelectMultiple
     )
     opens_at = _clock(_("Opens at"))
-    closes_at = _clock(_("Closes at"), _("A time before the opening is on the next day."))
-    zone = forms.ChoiceField(label=_("Time zone"), widget=forms.Select(attrs={"data-narrow": _("Filter this list")}))
+    closes_at = _clock(_("Closes at"), _("If this time is before the opening time, the window closes on the next day."))
+    zone = forms.ChoiceField(label=_("Time zone"), widget=forms.Select(attrs={"data-narrow": _("Filter time zones")}))
     begins_at = MomentField(label=_("Beginning"), help_text=_("In your time zone."))
     ends_at = MomentField(label=_("End"), help_text=_("In your time zone."))
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)

@@ -15,8 +15,8 @@ from panel.websites.models import Site
 from panel.websites.paths import spec_paths
 
 _ADVICE = {
-    "delete": "To delete the site, plan its removal from that web server first (take-off in the API).",
-    "move": "Move the site instead; moving removes it from that web server.",
+    "delete": "To delete the site, first plan its removal from the web server (take-off in the API).",
+    "move": "To change the web server, move the site; moving removes the site from this web server.",
 }
 
 

@@ -38,15 +38,15 @@ def _words(row: Deployment) -> str:
         case DeploymentStatus.QUEUED:
             return _("Waiting for a free worker.")
         case DeploymentStatus.PLANNED if row.waits_for_id:
-            return _("Waiting for the other host in this batch.")
+            return _("Waiting for the deployment on the other host of the move.")
         case DeploymentStatus.PLANNED:
-            return _("Waiting for its wave of the rollout.")
+            return _("Waiting for the wave of the rollout that contains this host.")
         case DeploymentStatus.RUNNING:
             return _("The deployment is running on the host.")
         case DeploymentStatus.ROLLED_BACK:
-            return _("Paddock rolled back to the previous configuration, and its sites respond.")
+            return _("Paddock rolled the host back to the previous configuration, and the sites respond.")
         case DeploymentStatus.FAILED:
-            return _("The deployment failed. The error is shown below.")
+            return _("The deployment failed. The page shows the error.")
         case DeploymentStatus.CANCELLED:
             return "" if row.error else _("Discarded. Nothing was changed.")
     if row.on_success == OnSuccess.DELETE:

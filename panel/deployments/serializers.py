@@ -31,7 +31,9 @@ class RevisionFileSerializer(serializers.Serializer[Any]):
     sha256 = serializers.CharField()
     link = serializers.CharField(allow_blank=True)
     secret = serializers.BooleanField()
-    content = serializers.CharField(allow_null=True, help_text="null for a secret or a link.")
+    content = serializers.CharField(
+        allow_null=True, help_text="Text of the file; null if the file is a secret or a symbolic link."
+    )
 
 
 class StepSerializer(serializers.ModelSerializer[Step]):
@@ -47,20 +49,26 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
     sites = serializers.SerializerMethodField()
     requested_by = serializers.CharField(source="requested_by.username", read_only=True, default=None, allow_null=True)
     is_finished = serializers.BooleanField(read_only=True)
-    is_verified = serializers.BooleanField(read_only=True, help_text="Every site was observed to respond as expected.")
-    observation = serializers.SerializerMethodField(help_text="The observed trouble, one sentence for each site.")
+    is_verified = serializers.BooleanField(
+        read_only=True, help_text="True if Paddock observed that every site responds as expected."
+    )
+    observation = serializers.SerializerMethodField(
+        help_text="Problems that Paddock observed, with one sentence for each site."
+    )
     superseded_by = serializers.UUIDField(
         source="superseded_by.uuid",
         read_only=True,
         default=None,
         allow_null=True,
-        help_text="The newer plan for the same sites that replaced this plan before it was confirmed.",
+        help_text="The newer plan for the same sites that replaced this plan before anybody confirmed this plan.",
     )
 
     joined_as = serializers.UUIDField(
         read_only=True,
         allow_null=True,
-        help_text="Deployments of a host with the same value were one transaction with one reload.",
+        help_text=(
+            "Paddock carried out all deployments of a host with the same value as one transaction with one reload."
+        ),
     )
 
     class Meta:
@@ -100,23 +108,31 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
 class ObservationSerializer(serializers.Serializer[Any]):
     """One response of a site, or the error without one."""
 
-    status = serializers.IntegerField(help_text="0 without a response.")
+    status = serializers.IntegerField(help_text="Status of the response; 0 without a response.")
     error = serializers.CharField(required=False)
-    to = serializers.CharField(required=False, help_text="Where a redirect leads, without the query.")
-    certificate = serializers.CharField(required=False, help_text="SHA-256 of the presented certificate.")
+    to = serializers.CharField(required=False, help_text="Target of a redirect, without the query.")
+    certificate = serializers.CharField(
+        required=False, help_text="SHA-256 of the certificate that the web server presented."
+    )
     protocol = serializers.CharField(required=False)
     alpn = serializers.CharField(required=False)
-    at = serializers.FloatField(required=False, help_text="Unix time.")
+    at = serializers.FloatField(required=False, help_text="Time of the request, as Unix time.")
 
 
 class SiteCheckSerializer(serializers.Serializer[Any]):
     """A request that the host's agent sent to a site before and after the deployment."""
 
     site = serializers.CharField()
-    kind = serializers.CharField(help_text="health, location, address (of the access log), takeover, or other (site).")
+    kind = serializers.CharField(
+        help_text=(
+            "Kind of the request: health (page), location, address (of the access log), takeover, or other (site)."
+        )
+    )
     url = serializers.CharField()
-    at = serializers.CharField(help_text="The address on the host that was asked.")
-    verdict = serializers.CharField(help_text="right, changed, same (trouble as before), waits, or worse.")
+    at = serializers.CharField(help_text="The address on the host to which Paddock sent the request.")
+    verdict = serializers.CharField(
+        help_text="Result: right, changed, same (problem as before), waits (new, not responding yet), or worse."
+    )
     words = serializers.CharField()
     before = ObservationSerializer(allow_null=True)
     after = ObservationSerializer()
@@ -129,7 +145,7 @@ class DeploymentDetailSerializer(DeploymentSerializer):
     comparison = serializers.DictField(
         read_only=True,
         allow_null=True,
-        help_text="Responses of adopted sites before and after the deployment.",
+        help_text="Responses of adopted sites before and after the deployment, as pairs.",
     )
 
     deploy_anyway = serializers.BooleanField(source="anyway", read_only=True)
@@ -175,10 +191,10 @@ class PlanInput(StrictSerializer):
     def validate(self, attrs: dict[str, object]) -> dict[str, object]:
         named = [name for name in ("sites", "sites_tagged", "hosts", "hosts_tagged") if name in attrs]
         if len(named) > 1:
-            raise serializers.ValidationError({named[-1]: f"Set only one of these fields: {named[0]} or {named[-1]}."})
+            raise serializers.ValidationError({named[-1]: f"Set only one of the fields {named[0]} and {named[-1]}."})
         if not named:
             raise serializers.ValidationError(
-                {"sites": "Set `sites`, or set `hosts` to deploy the changed sites of these hosts."}
+                {"sites": "Set `sites`, or set `hosts` to deploy the changed sites on these hosts."}
             )
         if named[0].startswith("hosts") and attrs.get("kind", DeploymentKind.DEPLOY) != DeploymentKind.DEPLOY:
             raise serializers.ValidationError(
@@ -187,14 +203,16 @@ class PlanInput(StrictSerializer):
         return attrs
 
 
-_ANYWAY = "Keep the new configuration even if its own sites respond worse than before. This is recorded."
+_ANYWAY = "Keep the new configuration even if its sites respond worse than before. Paddock records this choice."
 
 
 class ConfirmInput(StrictSerializer):
     accept_drift = Truth(required=False, default=False)
     deploy_anyway = Truth(required=False, default=False, help_text=_ANYWAY)
     despite_windows = Truth(
-        required=False, default=False, help_text="Deploy outside the hosts' change windows; administrators only."
+        required=False,
+        default=False,
+        help_text="Deploy outside of the hosts' change windows; only administrators may set this.",
     )
 
 

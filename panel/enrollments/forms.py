@@ -24,7 +24,7 @@ class EnrollmentForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not 
         queryset=Team.objects.order_by("name"),
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        help_text=_("Only these teams see the new hosts. Select none to let every team use them."),
+        help_text=_("Only these teams see and use the new hosts. Select none to let every team use the hosts."),
     )
 
     class Meta:
@@ -32,8 +32,11 @@ class EnrollmentForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not 
         fields = ["most_hosts", "username"]
         labels = {"most_hosts": _("Number of hosts"), "username": _("Account on the host")}
         help_texts = {
-            "most_hosts": _("How many hosts the command adds."),
-            "username": _("Created if it does not exist, with permission to use sudo without a password."),
+            "most_hosts": _("Number of hosts that can run the command, for example `10`."),
+            "username": _(
+                "The command creates this account on the host if it does not exist, and allows the "
+                "account to use sudo without a password."
+            ),
         }
 
     def values(self) -> Mapping[str, Any]:

@@ -21,9 +21,11 @@ def report_of(values: Mapping[str, str]) -> Report:
     """Parse a host's report from form fields; raise ValueError with the reason, which the script prints."""
     name, port, host_key = (str(values.get(field, "")) for field in ("name", "port", "host_key"))
     if not name or not host_key:
-        raise ValueError("The fields name, port and host_key are needed. Run the script again as it was shown.")
+        raise ValueError(
+            "The fields name, port, and host_key are required. Run the command of the enrollment again without changes."
+        )
     if len(name) > MOST_CHARACTERS or len(host_key) > MOST_CHARACTERS:
-        raise ValueError("A field is too long.")
+        raise ValueError("A field of the request is too long. Run the command of the enrollment again without changes.")
     if not port.isascii() or not port.isdecimal() or not 1 <= int(port[:6]) <= 65535:
         raise ValueError(f"The port {port[:20]!r} of sshd is not a number from 1 to 65535.")
     return Report(name, int(port), host_key)

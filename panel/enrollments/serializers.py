@@ -43,10 +43,14 @@ class CreatedEnrollmentSerializer(EnrollmentSerializer):
 
 class EnrollmentInput(StrictModelSerializer):
     hours = serializers.IntegerField(
-        required=False, default=1, min_value=1, max_value=MOST_HOURS, help_text="Hours until it expires."
+        required=False, default=1, min_value=1, max_value=MOST_HOURS, help_text="Hours until the enrollment expires."
     )
     tags = TagsListField(required=False)
-    teams = TeamField(many=True, required=False, help_text="Only these teams see the hosts; none: every team.")
+    teams = TeamField(
+        many=True,
+        required=False,
+        help_text="Only these teams see and use the hosts; an empty list lets every team use the hosts.",
+    )
 
     class Meta:
         model = Enrollment

@@ -28,7 +28,8 @@ from panel.hosts.services.enrolled import host_enrolled, host_enrolled_check
 PREFIX = "pde_"
 LONGEST = dt.timedelta(days=30)
 GONE = gettext_lazy(
-    "This enrollment is not valid: it expired, was used up or was revoked. Create a new one in the panel."
+    "This enrollment is not valid: it has expired, has added all its hosts, or was revoked. Create a new "
+    "enrollment in the panel."
 )
 
 
@@ -47,7 +48,7 @@ def enrollment_create(
     """
     require(actor, Action.ADMINISTER)
     if not dt.timedelta() < valid_for <= LONGEST:
-        raise ValidationError({"hours": _("Enter a time of at most %d days.") % LONGEST.days})
+        raise ValidationError({"hours": _("Enter a duration of at most %d days.") % LONGEST.days})
     token = PREFIX + secrets.token_urlsafe(32)
     row = Enrollment(
         digest=secret_digest(token),

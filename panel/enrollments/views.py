@@ -77,7 +77,7 @@ def revoke(request: Request, pk: int) -> HttpResponse:
     services.enrollment_revoke(
         actor=request.user, enrollment=get_object_or_404(enrollments_visible(request.user), pk=pk)
     )
-    messages.success(request, _("The enrollment was revoked. Hosts that it added stay."))
+    messages.success(request, _("The enrollment was revoked. The hosts that the enrollment added stay in the panel."))
     return redirect("enrollments:list")
 
 

@@ -28,7 +28,9 @@ from panel.hosts.api import queued
 from panel.hosts.selectors import hosts_visible
 from panel.hosts.serializers import HostJobSerializer
 
-FORGET = OpenApiParameter("forget", bool, description="Delete it even if hosts still use it.")
+FORGET = OpenApiParameter(
+    "forget", bool, description="Delete the virtual address in the panel even if hosts still use the address."
+)
 
 
 class VirtualAddresses(Resource):

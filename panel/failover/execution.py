@@ -27,7 +27,7 @@ from panel.rendering.keepalived import AddressSpec, host_file, instance_line
 
 PUT_TIMEOUT_S = 90.0
 SETTLE_S, FIRST_S, POLL_S = 20.0, 6.0, 0.3
-_NO_INTERFACE = gettext_lazy("No network interface has the address %s.")
+_NO_INTERFACE = gettext_lazy("No network interface of the host has the address %s.")
 
 
 @dataclass
@@ -148,7 +148,7 @@ def _taken(change: Change, found: Mapping[Host, Observation]) -> list[str]:
         text = change.texts[host]
         if text and change.spec.ip in seen.addresses and seen.digest == digest(text):
             return []
-    words = _("Another host in the network already has %(address)s (%(hardware)s).")
+    words = _("Another device in the network already has the address %(address)s (hardware address %(hardware)s).")
     return [
         f"{host.name}: {words % {'address': address, 'hardware': hardware}}"
         for host, seen in found.items()
@@ -166,15 +166,26 @@ def _problems(change: Change, host: Host, seen: Observation) -> list[str]:
         problems.append(_("keepalived is not installed. On Debian, run: apt-get install keepalived"))
     if seen.main == "other":
         problems.append(
-            _("/etc/keepalived/keepalived.conf is the host's own and does not include Paddock's file. Add the line: %s")
+            _(
+                "/etc/keepalived/keepalived.conf on the host does not include Paddock's file. Add this line to the "
+                "file: %s"
+            )
             % "include /etc/keepalived/paddock.conf"
         )
     if seen.main == "elsewhere":
-        problems.append(_("keepalived runs with another file than /etc/keepalived/keepalived.conf."))
+        problems.append(
+            _(
+                "keepalived runs with another configuration file than /etc/keepalived/keepalived.conf. "
+                "Start keepalived with this file."
+            )
+        )
     # A process that was killed may have written the new file already.
     if seen.edited and not change.replace and seen.digest != digest(change.texts[host]):
         problems.append(
-            _("/etc/keepalived/paddock.conf was edited on the host. Choose to replace it, or undo the edit there.")
+            _(
+                "/etc/keepalived/paddock.conf was edited on the host. Choose to replace the file, or undo the edit "
+                "on the host."
+            )
         )
     return problems
 
@@ -278,7 +289,7 @@ def _undone(change: Change) -> str:
         else:
             KeepalivedHost.objects.filter(host=host).update(text=text)
             kept.append(host.name)
-    words = [_("The former configuration is back on %s.") % ", ".join(kept)] if kept else []
+    words = [_("Paddock restored the former configuration on %s.") % ", ".join(kept)] if kept else []
     if lost:
-        words += [_("These hosts may have the new configuration; apply the address again once they respond:"), *lost]
+        words += [_("These hosts may have the new configuration; apply the address again when they respond:"), *lost]
     return "\n".join(words) or _("Nothing was changed.")

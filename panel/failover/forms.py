@@ -23,7 +23,13 @@ def _from_text(text: str) -> list[tuple[str, str]]:
     for line in lines_of(text):
         host, *rest = line.split()
         if len(rest) > 1:
-            raise ValidationError(_("“%s” does not have the form: host address.") % line)
+            raise ValidationError(
+                _(
+                    "“%s” is not valid. Enter the name of a host and optionally its IP address, "
+                    "for example web-1 192.0.2.1."
+                )
+                % line
+            )
         pairs.append((host, rest[0] if rest else ""))
     return pairs
 
@@ -36,8 +42,8 @@ class VirtualAddressForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # 
         to_text=_to_text,
         from_text=_from_text,
         help_text=_(
-            "One per line, in the order in which they take the address. Add the host's own address if Paddock connects "
-            "by a name or over another network: web-1 192.0.2.1"
+            "One per line, in the order in which the hosts take the address. If Paddock connects by a name or over "
+            "another network, add the host's own IP address, for example `web-1 192.0.2.1`."
         ),
     )
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
@@ -52,10 +58,13 @@ class VirtualAddressForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # 
             "returns": _("Move back to the first host once its check passes"),
         }
         help_texts = {
-            "address": _("With its prefix length, for example 192.0.2.10/24. No other host may have it."),
+            "address": _(
+                "IP address with its prefix length, for example `192.0.2.10/24`. No other device may have this address."
+            ),
             "check_url": _(
-                "Each host requests this URL from its own web server every second. A host whose response is not of "
-                "status 200 to 399 twice in a row gives the address away. For example: http://www.example.com/"
+                "Each host requests this URL from its own web server every second, for example "
+                "`http://www.example.com/`. A host gives the address away after two responses in a row without a "
+                "status from 200 to 399."
             ),
         }
 
@@ -72,7 +81,7 @@ class VirtualAddressForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # 
         pairs = self.cleaned_data["hosts"]
         unknown = [name for name, _address in pairs if name not in self._hosts]
         if unknown:
-            raise ValidationError(_("There is no host “%s”.") % unknown[0])
+            raise ValidationError(_("The panel has no host with the name “%s”.") % unknown[0])
         return [(self._hosts[name], address) for name, address in pairs]
 
     def values(self) -> Mapping[str, Any]:

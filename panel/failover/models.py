@@ -58,7 +58,12 @@ class VirtualAddress(BaseModel):
         self.address = str(network)
         others = VirtualAddress.objects.filter(address__startswith=f"{network.ip}/").exclude(pk=self.pk)
         if others:
-            raise ValidationError({"address": _("%s has this address.") % others[0].name})
+            raise ValidationError(
+                {
+                    "address": _("The virtual address %s already has this IP address. Enter another address.")
+                    % others[0].name
+                }
+            )
 
     @property
     def ip(self) -> str:

@@ -105,18 +105,20 @@ def verdict(ip: str, check_url: str, hosts: Mapping[str, Observation | None]) ->
     if len(holders) > 1:
         return Verdict("failed", _("On several hosts"), _("%s have the address at the same time.") % _joined(holders))
     if not holders and unknown:
-        return Verdict("unsure", _("Unknown"), _("Not known at present: %s.") % _joined(unknown))
+        return Verdict("unsure", _("Unknown"), _("Paddock has no current reports of the hosts %s.") % _joined(unknown))
     if not holders:
-        return Verdict("failed", _("On no host"), _("None of its hosts has the address: visitors cannot reach it."))
-    on = _("On %s.") % holders[0]
+        return Verdict(
+            "failed", _("On no host"), _("No host has the address, so visitors cannot reach the sites at this address.")
+        )
+    on = _("The host %s has the address.") % holders[0]
     standby = [name for name in hosts if name not in holders]
     if unready := [name for name in standby if not _is_ready(hosts[name], check_url)]:
-        words = _("Could not take the address over: %s.") % _joined(unready)
+        words = _("These hosts could not take the address over at present: %s.") % _joined(unready)
         return Verdict("unsure", _("Without standby"), f"{on} {words}")
     if edited := [name for name, seen in hosts.items() if seen is not None and seen.edited]:
-        words = _("The file of keepalived was edited on %s.") % _joined(edited)
+        words = _("Paddock's file of keepalived was edited on %s.") % _joined(edited)
         return Verdict("unsure", _("File edited"), f"{on} {words}")
-    words = _("Ready to take it over: %s.") % _joined(standby)
+    words = _("These hosts are ready to take the address over: %s.") % _joined(standby)
     return Verdict("succeeded", _("In use"), f"{on} {words}")
 
 

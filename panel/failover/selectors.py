@@ -83,7 +83,10 @@ def _left_over(row: VirtualAddress, spec: AddressSpec | None, texts: Mapping[str
 
 def _state(spec: AddressSpec | None, current: Mapping[str, Observation], left_over: list[str]) -> Verdict:
     if left_over:
-        words = _("These hosts still have its configuration. Once they respond, apply or withdraw it again: %s.")
+        words = _(
+            "These hosts still have the configuration of the address: %s. Apply or withdraw the address "
+            "again when they respond."
+        )
         return Verdict("unsure", _("Left on a host"), words % ", ".join(left_over))
     if spec is None:
         return Verdict("planned", _("Not applied"), _("No host has the address before you apply it."))
@@ -139,5 +142,5 @@ def job_params(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
     if not {"name", "action"} <= set(params) <= {"name", "action", "replace"} or params["action"] not in ACTIONS:
         raise ValidationError({"params": _("Set the name of the virtual address and the action: apply or withdraw.")})
     if not VirtualAddress.objects.filter(name=params["name"], members__host=host).exists():
-        raise ValidationError({"name": _("%s has no virtual address of this name.") % host.name})
+        raise ValidationError({"name": _("The host %s has no virtual address with this name.") % host.name})
     return {"name": params["name"], "action": params["action"], "replace": params.get("replace") is True}

@@ -19,7 +19,7 @@ class MemberSerializer(StrictSerializer):
 
     def validate(self, attrs: Any) -> Any:
         if "host" not in attrs:  # in a change: all fields of it are optional otherwise
-            raise serializers.ValidationError({"host": "Name the host."})
+            raise serializers.ValidationError({"host": "Enter the name of the host."})
         return attrs
 
 
@@ -87,4 +87,4 @@ class VirtualAddressChange(VirtualAddressInput):
 
 
 class ApplyInput(StrictSerializer):
-    replace = Truth(default=False, help_text="Replace files of keepalived that were edited on a host.")
+    replace = Truth(default=False, help_text="True also replaces files of keepalived that were edited on a host.")

@@ -75,7 +75,7 @@ def virtual_address_delete(
     """
     require(actor, Action.ADMINISTER)
     if row.applied and not forget:
-        raise Conflict(_("%s is in use on its hosts. Withdraw it from them first.") % row.name)
+        raise Conflict(_("%s is in use on its hosts. Withdraw the address from the hosts first.") % row.name)
     _refuse_running(row)
     version_bump(row, expected_version)
     audit_record(actor=actor, action="virtual_address.delete", target=row, before=draft_of(row).as_json())
@@ -107,7 +107,7 @@ def _requested(actor: User, row: VirtualAddress, action: str, replace: bool) -> 
 def _refuse_running(row: VirtualAddress) -> None:
     jobs = HostJob.objects.filter(kind=HostJobKind.VIRTUAL_ADDRESS, status__in=UNFINISHED, params__name=row.name)
     if jobs.exists():
-        raise Conflict(_("%s is being changed on its hosts. Wait until that job ends.") % row.name)
+        raise Conflict(_("A job changes %s on its hosts. Wait until the job ends.") % row.name)
 
 
 def _free_router_id() -> int:
@@ -115,7 +115,7 @@ def _free_router_id() -> int:
     free = next((number for number in range(1, MAX_ROUTER_ID + 1) if number not in used), None)
     if free is None:
         raise ApplicationError(
-            _("There are already %d virtual addresses, the maximum. Delete one first.") % MAX_ROUTER_ID
+            _("There are already %d virtual addresses, the maximum. Delete a virtual address first.") % MAX_ROUTER_ID
         )
     return free
 
@@ -126,7 +126,7 @@ def _members(row: VirtualAddress, hosts: Members) -> list[VirtualAddressHost]:
         words = _("Choose from %(fewest)d to %(most)d hosts.") % {"fewest": FEWEST_HOSTS, "most": MOST_HOSTS}
         raise ValidationError({"hosts": words})
     if len({host.pk for host, _address in hosts}) < len(hosts):
-        raise ValidationError({"hosts": _("Each host can be chosen once.")})
+        raise ValidationError({"hosts": _("A host appears twice. Enter each host once.")})
     version = ipaddress.ip_interface(row.address).version
     found: list[VirtualAddressHost] = []
     for position, (host, given) in enumerate(hosts):
@@ -137,11 +137,14 @@ def _members(row: VirtualAddress, hosts: Members) -> list[VirtualAddressHost]:
             words = _("Enter the IP address of %(host)s after its name: %(host)s 192.0.2.1")
             raise ValidationError({"hosts": words % {"host": host.name}}) from None
         if parsed.version != version or str(parsed) == row.ip:
-            words = _("%(address)s of %(host)s must be an IPv%(version)d address of the host's own.")
+            words = _(
+                "%(address)s of %(host)s is not valid. Enter an IPv%(version)d address that belongs to this "
+                "host, not the virtual address."
+            )
             raise ValidationError({"hosts": words % {"address": address, "host": host.name, "version": version}})
         found.append(VirtualAddressHost(host=host, address=str(parsed), position=position))
     if len({member.address for member in found}) < len(found):
-        raise ValidationError({"hosts": _("Two hosts have the same address.")})
+        raise ValidationError({"hosts": _("Two hosts have the same IP address. Enter the own address of each host.")})
     return found
 
 

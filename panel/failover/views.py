@@ -57,7 +57,9 @@ def add(request: Request) -> HttpResponse:
                 lambda: services.virtual_address_create(actor=request.user, hosts=hosts, values=form.values()),
             )
             if row is not None:
-                messages.success(request, _("Saved. No host has the address before you apply it."))
+                messages.success(
+                    request, _("The virtual address is saved. No host has the address before you apply it.")
+                )
                 return redirect("failover:detail", row.name)
     return render(request, "failover/add.html", {"form": form, "crumbs": _below()}, status=form_status(form))
 
@@ -96,7 +98,7 @@ def _changed(request: Request, pk: int, form: VirtualAddressForm) -> bool:
     )
     if attempt(form, work) is None:
         return False
-    messages.success(request, _("Saved. Apply the address to change its hosts."))
+    messages.success(request, _("The virtual address is saved. Apply the address to change the hosts."))
     return True
 
 
@@ -140,9 +142,14 @@ def delete(request: Request, name: str) -> HttpResponse:
             return redirect("failover:detail", name)
         messages.success(request, _("%s was deleted.") % name)
         return redirect("failover:list")
-    losses = [_("its settings")]
+    losses = [_("the settings of the virtual address")]
     if row.applied:
-        losses.append(_("control of keepalived: its hosts go on using the address until you withdraw it there by hand"))
+        losses.append(
+            _(
+                "the control of keepalived: the hosts use the address until you remove Paddock's file of "
+                "keepalived by hand"
+            )
+        )
     context = {
         "form": form,
         "title": _("Delete the virtual address %s?") % row.name,

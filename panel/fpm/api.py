@@ -19,7 +19,7 @@ from panel.hosts.api import queued
 from panel.hosts.serializers import HostJobSerializer
 from panel.websites.selectors import sites_visible
 
-FORGET = OpenApiParameter("forget", bool, description="Delete it in the panel only: the host keeps the pool.")
+FORGET = OpenApiParameter("forget", bool, description="Delete the pool only in the panel; the host keeps the pool.")
 JOB = {202: HostJobSerializer}
 
 

@@ -37,11 +37,14 @@ def pool_job(job: HostJob) -> dict[str, object]:
 def _applied(pool: FpmPool, agent: Session, *, replace: bool) -> dict[str, object]:
     server = pool.site.web_server
     if server is None or server.host_id != pool.host_id:
-        words = _("The site %(site)s is no longer on %(host)s. Remove the pool there, then create it again.")
+        words = _("The site %(site)s is no longer on %(host)s. Remove the pool from this host, then create a new pool.")
         raise ApplicationError(words % {"site": pool.site.name, "host": pool.host.name})
     owner, group = server_of(pools_read(agent, [pool], server.paths["pid_file"]))
     if not owner and not pool.owner:
-        words = _("%s is not running, so its account is not known. Start the web server, then apply the pool again.")
+        words = _(
+            "%s is not running, so Paddock cannot find the account of the web server. Start the web server, "
+            "then apply the pool again."
+        )
         raise ApplicationError(words % server)
     if owner:
         pool.owner, pool.group = owner, group

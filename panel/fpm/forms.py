@@ -17,7 +17,10 @@ class FpmPoolForm(PartForm[FpmPool]):
     php_version = forms.ChoiceField(label=_("PHP version"))
     account = forms.ChoiceField(
         label=_("Account"),
-        help_text=_("PHP runs as this account of the host. Accounts of the system and of other teams are left out."),
+        help_text=_(
+            "The account on the host that PHP runs as. The list does not contain accounts of the system "
+            "and of other teams."
+        ),
     )
 
     class Meta:
@@ -31,9 +34,9 @@ class FpmPoolForm(PartForm[FpmPool]):
         }
         help_texts = {
             "folder": _(
-                "PHP opens only files below this folder and its own temporary files. Example: `/srv/www/shop`."
+                "PHP opens only files below this folder and temporary files of the pool, for example `/srv/www/shop`."
             ),
-            "max_children": _("Started on demand. Further requests wait."),
+            "max_children": _("php-fpm starts processes on demand. If all processes are busy, requests wait."),
         }
 
     def __init__(self, *args: Any, offer: Offer, taken: Iterable[str] = (), **kwargs: Any) -> None:

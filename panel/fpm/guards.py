@@ -18,8 +18,8 @@ def deletion_guard(sites: Iterable[Site]) -> None:
     if pool is None:
         return
     words = _(
-        "%(site)s has the PHP-FPM pool %(pool)s on %(host)s. Disable the site if it is live, remove the pool on the "
-        "site's page PHP, then delete the site."
+        "The site %(site)s has the PHP-FPM pool %(pool)s on %(host)s. If the site is live, disable the site. "
+        "Remove the pool on the site's page PHP, then delete the site."
     )
     values = {"site": pool.site.name, "pool": pool.name, "host": pool.host.name}
     raise ApplicationError(words % values, code="in_use")
@@ -29,5 +29,5 @@ def refuse_used(pool: FpmPool) -> None:
     """Raise ApplicationError (in_use) if live sites send requests to the PHP-FPM pool."""
     users = live_users(pool)
     if users:
-        words = _("Live sites use this pool: %s. Deploy them with another PHP pool, or disable them, first.")
+        words = _("Live sites use this pool: %s. First deploy these sites with another PHP pool, or disable them.")
         raise ApplicationError(words % ", ".join(users), code="in_use")

@@ -33,7 +33,10 @@ class FpmPool(BaseModel):
     account = models.CharField(
         max_length=32,
         validators=[
-            _whole(fpm.ACCOUNT.pattern, _("Enter the name of an account of the host: letters a-z, digits, - and _."))
+            _whole(
+                fpm.ACCOUNT.pattern,
+                _("Enter the name of an account of the host: letters a-z, digits, - and _."),
+            )
         ],
     )
     folder = models.CharField(

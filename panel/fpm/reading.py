@@ -89,7 +89,9 @@ def verdict(text: str, seen: Mapping[str, Any], is_current: bool, problem: str) 
     if not text:
         return Verdict("planned", _("Not on the host"), _("php-fpm does not have this pool yet."))
     if not seen or not is_current:
-        return Verdict("unsure", _("Unknown"), problem or _("The host did not report the pool in the last minutes."))
+        return Verdict(
+            "unsure", _("Unknown"), problem or _("The host did not report the state of the pool in the last minutes.")
+        )
     if not seen["digest"]:
         return Verdict("failed", _("File missing"), _("The pool's file was removed on the host. Apply the pool again."))
     if not seen["listens"]:

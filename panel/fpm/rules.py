@@ -24,7 +24,7 @@ def check_pool(pool: FpmPool) -> None:
     """
     faults: dict[str, str] = {}
     if not any(is_below(pool.folder, root) for root in pool.host.site_roots):
-        words = _("Choose a folder below one of the host's folders for sites: %s.")
+        words = _("Choose a folder below one of the host's site folders: %s.")
         faults["folder"] = words % ", ".join(pool.host.site_roots)
     elif _is_of_another_team(pool):
         faults["folder"] = _(
@@ -32,7 +32,7 @@ def check_pool(pool: FpmPool) -> None:
         )
     others = type(pool).objects.filter(host=pool.host, account=pool.account).exclude(site__team=pool.site.team)
     if others.exclude(pk=pool.pk).exists():
-        faults["account"] = _("The pool of another team runs as this account. Choose another account.")
+        faults["account"] = _("A pool of another team runs as this account. Choose another account.")
     if faults:
         raise ValidationError(faults)
 

@@ -108,5 +108,5 @@ def job_params(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
     if not {"name", "action"} <= set(params) <= {"name", "action", "replace"} or params["action"] not in ACTIONS:
         raise ValidationError({"params": _("Set the name of the pool and the action: apply or remove.")})
     if not FpmPool.objects.filter(name=params["name"], host=host).exists():
-        raise ValidationError({"name": _("%s has no PHP-FPM pool of this name.") % host.name})
+        raise ValidationError({"name": _("The host %s has no PHP-FPM pool with this name.") % host.name})
     return {"name": params["name"], "action": params["action"], "replace": params.get("replace") is True}

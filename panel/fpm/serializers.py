@@ -64,4 +64,4 @@ class FpmPoolChange(StrictModelSerializer):
 
 
 class PoolApplyInput(StrictSerializer):
-    replace = Truth(default=False, help_text="Replace the pool's file if it was edited on the host.")
+    replace = Truth(default=False, help_text="True also replaces a file of the pool that was edited on the host.")

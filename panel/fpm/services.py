@@ -35,7 +35,9 @@ def fpm_pool_create(*, actor: User, site: Site, **values: Any) -> HostJob:
     if site.web_server is None:
         raise ValidationError({"site": _("Choose a web server for %s first.") % site.name})
     if is_being_deleted(site):
-        raise Conflict(_("A deployment that deletes %s is planned or running. Cancel it first.") % site.name)
+        raise Conflict(
+            _("A deployment that deletes %s is planned or running. Cancel the deployment first.") % site.name
+        )
     if FpmPool.objects.filter(site=site).exists():
         raise Conflict(_("%s already has a PHP-FPM pool. Change that pool.") % site.name)
     pool = FpmPool(site=site, host=site.web_server.host, name=f"paddock-{site.name}", **values)
@@ -107,4 +109,4 @@ def _requested(actor: User, pool: FpmPool, action: str, replace: bool = False) -
 def _refuse_running(pool: FpmPool) -> None:
     jobs = HostJob.objects.filter(host=pool.host, kind=HostJobKind.FPM_POOL, status__in=UNFINISHED)
     if jobs.filter(params__name=pool.name).exists():
-        raise Conflict(_("%s is being changed on its host. Wait until that job ends.") % pool.name)
+        raise Conflict(_("A job changes %s on its host. Wait until the job ends.") % pool.name)

@@ -71,14 +71,16 @@ def _shown(request: Request, site: Site) -> dict[str, object]:
 def _form(request: Request, site: Site, found: FpmPool | None) -> tuple[FpmPoolForm | None, str]:
     """Return the form of the pool, or None and the reason why the page has no form."""
     if site.web_server is None:
-        return None, _("This site has no web server yet. Choose one, then create the pool.")
+        return None, _("This site has no web server yet. Choose a web server, then create the pool.")
     host = found.host if found else site.web_server.host
     try:
         has = offer(host)
     except (RemoteError, ApplicationError) as error:
         return None, error.message
     if found is None and not has.versions:
-        words = _("%s has no PHP-FPM in the layout of Debian and Ubuntu. Install it there: apt-get install php-fpm")
+        words = _(
+            "%s has no PHP-FPM in the layout of Debian and Ubuntu. Install PHP-FPM on the host: apt-get install php-fpm"
+        )
         return None, words % host.name
     row = found or FpmPool(site=site, host=host, name=f"paddock-{site.name}", folder=suggested_folder(site))
     taken = accounts_of_others(site, host)
@@ -109,7 +111,7 @@ def remove(request: Request, name: str) -> HttpResponse:
         return _job(request, name, lambda row: services.fpm_pool_remove(actor=request.user, pool=row))
     context = {
         "title": _("Remove the PHP-FPM pool %s?") % row.name,
-        "text": _("%(path)s on %(host)s is removed, and php-fpm is reloaded.")
+        "text": _("Paddock removes %(path)s on %(host)s and reloads php-fpm.")
         % {"path": row.path, "host": row.host.name},
         "cancel_url": reverse("fpm:pool", args=[site.name]),
         "crumbs": _crumbs(site),
@@ -133,7 +135,8 @@ def forget(request: Request, name: str) -> HttpResponse:
     context = {
         "form": form,
         "title": _("Delete the PHP-FPM pool %s in Paddock only?") % row.name,
-        "text": _("%(host)s keeps the pool and its file %(path)s.") % {"host": row.host.name, "path": row.path},
+        "text": _("The host %(host)s keeps the pool and its file %(path)s.")
+        % {"host": row.host.name, "path": row.path},
         "cancel_url": reverse("fpm:pool", args=[site.name]),
         "crumbs": _crumbs(site),
         "status_code": form_status(form),

@@ -57,7 +57,7 @@ def host_job_execute(uuid: UUID) -> Attempt:
             job,
             claim,
             JobStatus.FAILED,
-            error="Internal error in the panel. See the panel's log and report the bug.",
+            error="The panel failed because of an internal error. See the panel's log, and report the bug.",
         )
     else:
         _end(job, claim, JobStatus.SUCCEEDED, result=result)

@@ -30,7 +30,7 @@ class LogSearchForm(Form):
         required=False,
         strip=False,
         max_length=500,
-        widget=forms.TextInput(attrs={"type": "search", "placeholder": _("Text in a line, such as an address")}),
+        widget=forms.TextInput(attrs={"type": "search", "placeholder": _("Text in a line, for example an IP address")}),
     )
     day = forms.DateField(label=_("Day"), widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"))
 
@@ -98,7 +98,7 @@ class AuthorityForm(Form):
     name = forms.CharField(
         label=_("Name"),
         max_length=63,
-        help_text=_("Lowercase letters, digits, and hyphens, for example hosts-2026."),
+        help_text=_("Lowercase letters, digits, and hyphens, for example `hosts-2026`."),
     )
     kind = forms.ChoiceField(label=_("Purpose"), choices=AuthorityKind.choices)
     public_key = forms.CharField(
@@ -106,8 +106,9 @@ class AuthorityForm(Form):
         required=False,
         widget=forms.Textarea(attrs={"rows": 3, "class": "lines", "spellcheck": "false"}),
         help_text=_(
-            "For an authority that signs host keys: its line from known_hosts or its .pub file, for example "
-            "ssh-ed25519 AAAA... Paddock creates the key of an authority that signs Paddock's keys."
+            "For an authority that signs host keys: the line from known_hosts or from the .pub file, for example "
+            "`ssh-ed25519 AAAA...`. Leave empty for an authority that signs Paddock's keys; Paddock creates this "
+            "key."
         ),
     )
 
@@ -122,7 +123,7 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
         required=True,
         error_messages={"required": rules.NO_ROOTS},
         help_text=_(
-            "One per line, for example /srv/www. Document roots and logs of sites must be inside these folders."
+            "One per line, for example `/srv/www`. Document roots and logs of sites must be inside these folders."
         ),
     )
     private_key = forms.CharField(
@@ -130,8 +131,9 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
         required=False,
         widget=forms.Textarea(attrs=_SECRET | {"rows": 6, "class": "lines", "data-secret": ""}),
         help_text=_(
-            "OpenSSH or PEM format, without passphrase. Several keys, one after the other, are tried in order. Stored "
-            "encrypted and not shown again. If you enter neither a key nor a password, Paddock creates a key."
+            "OpenSSH or PEM format, without passphrase. Paddock tries several keys in their order, stores them "
+            "encrypted, and does not show them again. If you enter neither a key nor a password, Paddock creates a "
+            "key."
         ),
     )
     password = forms.CharField(
@@ -147,7 +149,9 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
     new_key = forms.BooleanField(
         label=_("Create a new key"),
         required=False,
-        help_text=_("Replaces the stored key. Paddock cannot sign in until you add the new key on the host."),
+        help_text=_(
+            "Replaces the stored private key. Paddock cannot sign in until you add the new public key on the host."
+        ),
     )
     tags = TagsFormField(label=_("Tags"))
     teams = forms.ModelMultipleChoiceField(
@@ -155,7 +159,9 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
         queryset=Team.objects.order_by("name"),
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        help_text=_("Only these teams see the host and put sites on it. Select none to let every team use it."),
+        help_text=_(
+            "Only these teams see the host and put sites on the host. Select none to let every team use the host."
+        ),
     )
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
 
@@ -186,15 +192,24 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
         }
         help_texts = {
             "name": _(
-                "Lowercase letters, digits, and hyphens, for example web-1. The name does not have to be a DNS name."
+                "Lowercase letters, digits, and hyphens, for example `web-1`. The name does not have to be a DNS name."
             ),
-            "address": _("Host name or IP address, for example web1.example.net."),
+            "address": _("Host name or IP address, for example `web1.example.net`."),
             "bastion": _(
-                "The host that passes SSH connections on to this one, if Paddock cannot reach it directly (ProxyJump)."
+                "The host that passes SSH connections on to this host (ProxyJump), if Paddock cannot reach this "
+                "host directly."
             ),
-            "authority": _("Paddock signs a new key for each connection with it. The host needs no key of its own."),
-            "username": _("Paddock’s account on the host. The line to paste creates it if it does not exist."),
-            "use_sudo": _("Required unless the user can write the web servers' configuration and reload them."),
+            "authority": _(
+                "With this authority, Paddock signs a new key for each connection. You need no private "
+                "key for the host."
+            ),
+            "username": _(
+                "Paddock's account on the host, for example `paddock`. The command that Paddock shows "
+                "creates the account if it does not exist."
+            ),
+            "use_sudo": _(
+                "Required unless the user can write the web servers' configuration and reload the web servers."
+            ),
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -213,11 +228,11 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
         bastion = self.fields["bastion"]
         assert isinstance(bastion, forms.ModelChoiceField)
         bastion.queryset = hosts_over_ssh().exclude(pk=self.instance.pk)
-        bastion.empty_label = _("None: Paddock reaches the host directly")
+        bastion.empty_label = _("None (Paddock connects directly)")
         authority = self.fields["authority"]
         assert isinstance(authority, forms.ModelChoiceField)
         authority.queryset = user_authorities()
-        authority.empty_label = _("None: Paddock signs in with the key or the password")
+        authority.empty_label = _("None (Paddock signs in with the key or the password)")
         for name, words in (("address", rules.NO_ADDRESS), ("username", rules.NO_USERNAME)):
             self.fields[name].required = True
             self.fields[name].error_messages["required"] = words
@@ -225,7 +240,7 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
             self.initial[name] = ""
             if value:
                 self.fields[name].help_text = _(
-                    "A value is stored. Leave empty to keep it. A new address, port, or user clears it."
+                    "A value is stored. Leave empty to keep the value. A new address, port, or user clears the value."
                 )
         if self.instance.pk:
             self.initial["version"] = self.instance.row_version

@@ -30,7 +30,7 @@ def _words(row: HostJob) -> str:
         case JobStatus.RUNNING:
             return row.progress or _("The job is running on the host.")
         case JobStatus.CANCELLED:
-            return _("Cancelled. Nothing was changed.")
+            return _("The job was cancelled. Nothing was changed.")
     return ""
 
 

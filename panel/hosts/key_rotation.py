@@ -26,7 +26,9 @@ def rotate(job: HostJob) -> dict[str, object]:
     """
     host = job.host
     if host.connection != Connection.SSH or not host.private_key:
-        raise ApplicationError(_("Paddock does not sign in to %s with an SSH key.") % host.name)
+        raise ApplicationError(
+            _("Paddock does not sign in to %s with a stored SSH key, so there is no key to replace.") % host.name
+        )
     if not host.former_public_key:
         _replace_key(job, host)
     _remove_former(host)
@@ -43,7 +45,7 @@ def _replace_key(job: HostJob, host: Host) -> None:
     except AuthenticationRefused as error:
         authorized_keys.key_remove(target, new_line)
         Host.objects.filter(pk=host.pk).update(next_private_key="")
-        words = _("%s does not accept the new key, so the old one stays: %s") % (host.name, error.message)
+        words = _("%s does not accept the new SSH key, so Paddock keeps the old key: %s") % (host.name, error.message)
         raise ApplicationError(words) from error
     try:
         _store(job, host, old, new)
@@ -59,7 +61,9 @@ def _store(job: HostJob, host: Host, old: str, new: str) -> None:
     """Store the new key of a host for all later connections. Raises Conflict if the host was edited meanwhile."""
     row = Host.objects.select_for_update().get(pk=host.pk)
     if row.private_key != old:
-        raise Conflict(_("The host was edited meanwhile; its key stays as it was entered."))
+        raise Conflict(
+            _("Somebody edited the host while Paddock replaced the key. Paddock keeps the key that was entered.")
+        )
     row.private_key, row.next_private_key, row.former_public_key = new, "", public_lines(old)
     row.save(update_fields=["private_key", "next_private_key", "former_public_key"])
     after = {"public_key": public_lines(new)}

@@ -37,7 +37,7 @@ class HostBusy(ApplicationError):
             code="host_busy",
             retry=True,
         )
-        self.holder = holder or "something else"
+        self.holder = holder or "another job"
 
 
 class HeldLocks:

@@ -68,7 +68,7 @@ def log_period(
             is_complete=answer["is_complete"] is True,
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError) as error:
-        raise RemoteError(_("%s sent a result that is not valid. Check its agent.") % host) from error
+        raise RemoteError(_("The agent on %s sent a result that is not valid. Check the host again.") % host) from error
 
 
 def _hour(row: Any) -> Hour:

@@ -179,7 +179,7 @@ def _worker_account(host: Host, agent: Session, engine: str) -> str:
         raise ApplicationError(
             f"The workers of {Engine(engine).label} run as {UNPRIVILEGED}, which cannot enter {shut}, so they could "
             "serve no site. Set PADDOCK_LOCAL_HOST_FOLDER to a folder that every account can enter, such as "
-            f"/var/lib/paddock/host, or let others pass: chmod o+x {shut}",
+            f"/var/lib/paddock/host, or let every account enter {shut}: chmod o+x {shut}",
             code="folder_is_private",
         )
     return UNPRIVILEGED if engine == Engine.NATIVE else ""

@@ -42,11 +42,14 @@ def checked(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"application": params["application"]}
     planned = plans(host, params["application"]).filter(uuid=params["plan"]).first()
     if planned is None or not (planned.result or {}).get("packages"):
-        raise ValidationError({"plan": "This plan installs no packages. Make a new plan first."})
+        raise ValidationError({"plan": "This plan installs no packages. Make a new plan of the installation first."})
     if planned.result["removed"]:
         gone = ", ".join(planned.result["removed"])
         raise ValidationError(
-            {"plan": f"The installation would remove packages: {gone}. Resolve the conflict on the host."}
+            {
+                "plan": f"The installation would remove these packages: {gone}. Resolve the conflict on the host, then "
+                "make a new plan."
+            }
         )
     return {"application": params["application"], "plan": str(planned.uuid)}
 

@@ -20,7 +20,8 @@ def upload(host: Host, agent: Session, program: Path, name: str, setting: str) -
     """
     if not program.is_file():
         raise ApplicationError(
-            f"The bundled {name} is not built: {program} is missing. Run `make native`, or set its path in {setting}.",
+            f"The bundled {name} is not built: {program} is missing. Run `make native`, or set the path of the "
+            f"program in {setting}.",
             code="not_built",
         )
     machine = host.facts.get("machine") or platform.machine()

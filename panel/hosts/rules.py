@@ -40,11 +40,14 @@ def _bastion_fault(host: Host) -> str:
     bastion, passed = host.bastion, {host.pk}
     while bastion is not None:
         if bastion.connection != "ssh":
-            return _("The panel's own host cannot be a bastion: leave this empty.")
+            return _("The panel's own host cannot be a bastion. Choose another host, or leave the bastion empty.")
         if bastion.pk in passed:
-            return _("%s is itself reached through this host. Choose another bastion.") % bastion.name
+            return _("Paddock reaches %s through this host. Choose another bastion.") % bastion.name
         if len(passed) > MAX_BASTIONS:
-            return _("A connection can pass %d bastions at most.") % MAX_BASTIONS
+            return (
+                _("A connection can pass at most %d bastions. Choose a bastion with fewer bastions before it.")
+                % MAX_BASTIONS
+            )
         passed.add(bastion.pk)
         bastion = bastion.bastion
     return ""
@@ -60,9 +63,11 @@ def _check_way_in(host: Host, faults: dict[str, str]) -> None:
     for name in ("password", "sudo_password"):
         value = str(getattr(host, name))
         if any(character in value for character in "\r\n\0") or len(value) > MAX_SECRET:
-            faults[name] = _("Enter the password as one line without control characters.")
+            faults[name] = _("Enter the password as a single line without control characters.")
     if host.sudo_password and not host.use_sudo:
-        faults["sudo_password"] = _("This field needs “Use sudo”. Turn on “Use sudo”, or leave this field empty.")
+        faults["sudo_password"] = _(
+            "The sudo password needs “Use sudo”. Turn on “Use sudo”, or leave the sudo password empty."
+        )
     if host.authority is not None and host.authority.kind != "user":
         faults["authority"] = _("%s signs host keys. Choose an authority that signs Paddock's keys.") % host.authority
     if host.private_key:
@@ -91,7 +96,7 @@ def web_server(web_server: WebServer) -> None:
     """Raise ValidationError unless systemd unit and file layout fit the web server."""
     faults: dict[str, str] = {}
     if web_server.control == "systemd" and not web_server.unit:
-        faults["unit"] = _("Enter the systemd unit, for example nginx.service.")
+        faults["unit"] = _("Enter the systemd unit of the web server, for example nginx.service.")
     if (web_server.layout == "vhosts") != (web_server.engine == "openlitespeed"):
         faults["layout"] = _(
             "OpenLiteSpeed uses the vhosts layout; the other web servers use conf.d or sites-available."

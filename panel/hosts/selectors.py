@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from django.db.models import Model, Q, QuerySet
-from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from panel.accounts.models import User
@@ -131,13 +130,20 @@ def sites_deployed(host: Host) -> list[str]:
 
 def host_losses(host: Host) -> list[str]:
     """Describe what deleting the host loses, as phrases; sites, which prevent the deletion, come first."""
-    losses = [f"the site {name}, which is deployed there" for name in sites_deployed(host)]
+    losses = [f"the site {name}, which uses a web server of this host" for name in sites_deployed(host)]
     web_servers, deployments = host.web_servers.count(), host.deployments.count()
     if web_servers:
-        words = ngettext("the stored state of %d web server", "the stored state of %d web servers", web_servers)
-        losses.append(words % web_servers + " " + _("(the host itself stays unchanged)"))
+        words = ngettext(
+            "Paddock's records of %d web server",
+            "Paddock's records of %d web servers",
+            web_servers,
+        )
+        losses.append(words % web_servers)
     if deployments:
         losses.append(
-            ngettext("the history of %d deployment", "the history of %d deployments", deployments) % deployments
+            ngettext(
+                "the history of %d deployment on this host", "the history of %d deployments on this host", deployments
+            )
+            % deployments
         )
     return losses

@@ -29,13 +29,21 @@ class HostSerializer(serializers.ModelSerializer[Host]):
     site_roots = serializers.ListField(child=serializers.CharField(), read_only=True)
     tags = TagsListField(read_only=True)
     teams = serializers.SerializerMethodField(
-        help_text="Teams that see and use the host, as far as the caller sees them; empty for a host of every team."
+        help_text=(
+            "Teams that see and use the host, of those that the caller may see; empty if every team may use the host."
+        )
     )
     bastion = serializers.SerializerMethodField(
-        help_text="Name of the host that passes SSH connections on to this one; null for none. Administrators only."
+        help_text=(
+            "Name of the bastion, the host that passes SSH connections on to this host; null for none. Only "
+            "administrators see the name."
+        )
     )
     authority = serializers.SerializerMethodField(
-        help_text="Name of the SSH certificate authority that signs Paddock's keys; null for none. Administrators only."
+        help_text=(
+            "Name of the SSH certificate authority that signs Paddock's keys; null for none. Only "
+            "administrators see the name."
+        )
     )
     facts = serializers.DictField(read_only=True)
     host_key_fingerprint = serializers.SerializerMethodField()
@@ -131,7 +139,9 @@ class HostInput(StrictModelSerializer):
         queryset=selectors.hosts_over_ssh(),
         required=False,
         allow_null=True,
-        help_text="Name of the host that passes SSH connections on to this one (ProxyJump); null for none.",
+        help_text=(
+            "Name of the bastion, the host that passes SSH connections on to this host (ProxyJump); null for none."
+        ),
     )
     authority = serializers.SlugRelatedField(
         slug_field="name",
@@ -141,7 +151,11 @@ class HostInput(StrictModelSerializer):
         help_text="Name of the SSH certificate authority that signs Paddock's keys; null for none.",
     )
     tags = TagsListField(required=False)
-    teams = TeamField(many=True, required=False, help_text="Only these teams see and use the host; none: every team.")
+    teams = TeamField(
+        many=True,
+        required=False,
+        help_text="Only these teams see and use the host; an empty list lets every team use the host.",
+    )
 
     class Meta:
         model = Host
@@ -173,7 +187,8 @@ class HostInput(StrictModelSerializer):
 
 class HostChange(HostInput):
     new_key = serializers.BooleanField(
-        required=False, help_text="Replace the private key with a new one, whose public key `sign-in/` responds with."
+        required=False,
+        help_text="True replaces the private key by a new key; `sign-in/` responds with its public key.",
     )
 
     class Meta(HostInput.Meta):
@@ -186,14 +201,23 @@ class SignInSerializer(serializers.Serializer[Host]):
     public_key = serializers.SerializerMethodField(
         help_text="Lines for authorized_keys; empty without a private key and an authority."
     )
-    sign_in_command = serializers.SerializerMethodField(help_text="Adds the public key; run as the host's user.")
-    sudo_command = serializers.SerializerMethodField(help_text="Allows sudo without a password; run as root.")
+    sign_in_command = serializers.SerializerMethodField(
+        help_text="Command that adds the public key on the host; run it as the host's user."
+    )
+    sudo_command = serializers.SerializerMethodField(
+        help_text="Command that allows sudo without a password; run it as root."
+    )
     prepare_command = serializers.SerializerMethodField(
-        help_text="Does the same in one line, after it created the user if necessary, and prints the host's "
-        "fingerprints; run as root."
+        help_text=(
+            "Command that creates the user if necessary, adds the public key, allows sudo, and prints the "
+            "host's fingerprints; run it as root."
+        )
     )
     forwarding_command = serializers.SerializerMethodField(
-        help_text="Lets the key on a bastion pass connections on; run as the host's user. Empty for other hosts."
+        help_text=(
+            "Command that lets Paddock's key on a bastion pass connections on; run it as the host's user. "
+            "Empty for hosts that are no bastion."
+        )
     )
 
     def get_public_key(self, host: Host) -> str:
@@ -222,7 +246,7 @@ class TrustInput(StrictSerializer):
 class AdoptInput(StrictSerializer):
     engine = serializers.ChoiceField(choices=Engine.choices)
     main_config = serializers.CharField(
-        max_length=4096, help_text="The `main_config` path of the web server to manage."
+        max_length=4096, help_text="The path `main_config` of the web server that Paddock should manage."
     )
 
 
@@ -253,7 +277,7 @@ class HostBulkInput(StrictSerializer):
 
 
 class HostDelete(StrictSerializer):
-    confirm = serializers.CharField(max_length=63, help_text="Name of the host.")
+    confirm = serializers.CharField(max_length=63, help_text="Name of the host, for confirmation.")
 
 
 class WebServerSerializer(serializers.ModelSerializer[WebServer]):
@@ -262,7 +286,9 @@ class WebServerSerializer(serializers.ModelSerializer[WebServer]):
     paths = serializers.DictField(child=serializers.CharField(allow_blank=True), read_only=True)
 
     main_files = serializers.SerializerMethodField(
-        help_text="The main file and the distribution's original while Paddock manages the main file; otherwise empty."
+        help_text=(
+            "Paddock's main file and the distribution's original, if Paddock manages the main file; otherwise empty."
+        )
     )
 
     class Meta:

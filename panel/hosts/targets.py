@@ -19,8 +19,8 @@ def target_for(host: Host) -> Target:
         return Target(name=host.name, kind="local", folder=settings.LOCAL_HOST_ROOT / "agent")
     if host.status == HostStatus.KEY_CHANGED:
         raise Conflict(
-            f"The host key of {host.name} changed. Compare the new fingerprint with the one on the host "
-            "and confirm it first."
+            f"The host key of {host.name} changed. Compare the new fingerprint with the fingerprint on the host, "
+            "and confirm the key first."
         )
     return ssh_target(host)
 

@@ -119,7 +119,11 @@ def web_server_traffic(web_server: WebServer, zones: Sequence[str] | None = None
     if not socket:
         name = web_server.get_engine_display()
         raise ApplicationError(
-            _("%s reports no traffic figures. Only gallop with Paddock's main configuration does.") % name,
+            _(
+                "%s reports no traffic figures. Only gallop with a main file that Paddock manages reports traffic "
+                "figures."
+            )
+            % name,
             code="no_status",
         )
     key = f"traffic:{web_server.pk}:{','.join(zones) if zones is not None else '*'}"

@@ -102,7 +102,10 @@ def validate_site_roots(value: Any) -> None:
         validate_path(item)
         if item in NO_SITE_ROOTS:
             raise ValidationError(
-                _("%(path)s is a system folder. Use a folder that only holds sites, for example /srv/www or /var/www."),
+                _(
+                    "%(path)s is a folder of the system. Use a folder that only contains sites, for example /srv/www "
+                    "or /var/www."
+                ),
                 params={"path": item},
                 code="site_roots",
             )
@@ -116,11 +119,12 @@ def validate_web_server_paths(value: Any) -> None:
         )
     for name, path in value.items():
         if not isinstance(path, str):
-            raise ValidationError(_("%(name)s must be a path."), params={"name": name}, code="paths")
+            raise ValidationError(_("The field %(name)s must be a path."), params={"name": name}, code="paths")
         validate_path(path)
     if value["config_root"] in NO_SITE_ROOTS:
         raise ValidationError(
-            _("config_root must be the web server's own folder, for example /etc/nginx."), code="paths"
+            _("config_root is a folder of the system. Enter the web server's own folder, for example /etc/nginx."),
+            code="paths",
         )
 
 
@@ -134,7 +138,11 @@ def validate_listeners(value: Any) -> None:
         for item in value
     ):
         raise ValidationError(
-            _("Import the web server's configuration again (Import existing sites)."), code="listeners"
+            _(
+                "The stored listeners of the web server are not valid. Import the web server's configuration again "
+                "(Import existing sites)."
+            ),
+            code="listeners",
         )
 
 

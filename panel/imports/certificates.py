@@ -41,7 +41,8 @@ def read(record: Import, sites: Iterable[FoundSite]) -> tuple[Bundles, list[str]
         return {}, []
     if record.source != ImportSource.HOST:
         return {}, [
-            f"{name}: upload its certificate, then choose it in the site" for name in sorted(set(wanted.values()))
+            f"{name}: upload the site's certificate, then choose the certificate in the server block"
+            for name in sorted(set(wanted.values()))
         ]
     found: Bundles = {}
     notes: list[str] = []
@@ -53,7 +54,7 @@ def read(record: Import, sites: Iterable[FoundSite]) -> tuple[Bundles, list[str]
             texts = [host.find(path) if path else [] for path in (files.certificate, files.chain, key)]
             if not texts[0] or not (texts[2] or not key):
                 missing = files.certificate if not texts[0] else files.key
-                notes.append(f"{name}: {missing} could not be read; choose a certificate in the site")
+                notes.append(f"{name}: Paddock could not read {missing}; choose a certificate in the server block")
                 continue
             chain = "\n".join(part[0].text for part in texts[:2] if part)
             found[files] = (chain, texts[2][0].text if key else "")

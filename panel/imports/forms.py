@@ -39,9 +39,10 @@ class UploadForm(ReadForm):
 
     archive = forms.FileField(
         label=_("Archive"),
-        error_messages={"required": _("Choose an archive of the configuration folder (zip or tar).")},
+        error_messages={"required": _("Choose a zip or tar archive of the configuration folder.")},
         help_text=_(
-            "A zip or tar archive of the configuration folder, for example of `/etc/nginx`. Leave out private keys."
+            "A zip or tar archive of the web server's configuration folder, for example of `/etc/nginx`. Leave out "
+            "private keys."
         ),
     )
 
@@ -60,7 +61,7 @@ class AdoptForm(Form):
 
     sites = forms.MultipleChoiceField(label=_("Sites"), error_messages={"required": _("Select the sites to adopt.")})
     team = forms.ModelChoiceField(label=_("Team"), queryset=Team.objects.order_by("name"), empty_label=None)
-    accept_refused = forms.BooleanField(label=_("Drop directives that sites do not support"), required=False)
+    accept_refused = forms.BooleanField(label=_("Leave out directives that sites do not support"), required=False)
     add_folders = forms.BooleanField(label=_("Add these folders to the host's site folders"), required=False)
 
     def __init__(self, *args: Any, rows: Sequence[Row], **kwargs: Any) -> None:

@@ -62,7 +62,7 @@ def _own(loader: Loader, node: Node, path: str) -> list[Node]:
     """Return the nodes in the file `path`, which `node` includes; record a fault if the file does not exist."""
     found = loader.find(path)
     if not found:
-        loader.fault(node.file, node.line, f"{path} does not exist")
+        loader.fault(node.file, node.line, f"the file {path} does not exist")
     return [inner for file in found for inner in loader.file(file, (*node.via, (node.file, node.line)))]
 
 

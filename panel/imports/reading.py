@@ -76,7 +76,7 @@ class Loader:
     def load(self, main: str) -> Loaded:
         found = self.find(main)
         if not found:
-            self.fault(main, 0, "the file does not exist")
+            self.fault(main, 0, "the main file does not exist")
         nodes = tuple(node for file in found for node in self.file(file, ()))
         complete = _COMPLETE.get(self.engine)
         self.loaded.nodes = complete(self, nodes) if complete else nodes
@@ -95,7 +95,7 @@ class Loader:
         self._reads += 1
         known = self.loaded.files
         if self._reads > MAX_FILES or self._bytes > MAX_TOTAL_BYTES:
-            self.fault(file.path, 0, "is skipped: too large for a configuration")
+            self.fault(file.path, 0, "Paddock skips this file because the configuration is too large")
             return []
         known[file.path] = file
         found: tuple[Read, ...] | None
@@ -107,7 +107,11 @@ class Loader:
         except RecursionError:
             found = None
         if found is None or _is_too_deep(found):
-            self.fault(file.path, 0, f"is left out: its blocks are nested more than {MAX_NESTING} deep")
+            self.fault(
+                file.path,
+                0,
+                f"Paddock leaves this file out because its blocks are nested more than {MAX_NESTING} levels deep",
+            )
             return []
         return self._nodes(found, file.path, via)
 
@@ -138,15 +142,15 @@ class Loader:
     def _included(self, node: Node) -> list[Node]:
         pattern = node.value.replace("$SERVER_ROOT", self.prefix)
         if not pattern:
-            self.fault(node.file, node.line, f"{node.name} names no file")
+            self.fault(node.file, node.line, f"the directive {node.name} names no file")
             return []
         path = posixpath.normpath(posixpath.join(self._base(node), pattern))
         if len(node.via) >= MAX_DEPTH or path in (node.file, *(place for place, _line in node.via)):
-            self.fault(node.file, node.line, f"{node.name} {pattern} includes itself")
+            self.fault(node.file, node.line, f"{node.name} {pattern} includes its own file again")
             return []
         found = self.find(path)
         if not found and not is_pattern(path) and node.low == "include":
-            self.fault(node.file, node.line, f"{path} does not exist")
+            self.fault(node.file, node.line, f"the included file {path} does not exist")
         via = (*node.via, (node.file, node.line))
         return [inner for file in found for inner in self.file(file, via)]
 

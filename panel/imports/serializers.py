@@ -23,7 +23,9 @@ class ImportSerializer(serializers.ModelSerializer[Import]):
     engine = serializers.CharField(source="web_server.engine", read_only=True)
     web_server = serializers.IntegerField(source="web_server_id", read_only=True)
     adopted = serializers.DictField(
-        child=serializers.IntegerField(), read_only=True, help_text="IDs of the created sites, by found name."
+        child=serializers.IntegerField(),
+        read_only=True,
+        help_text="IDs of the created sites, by the name that Paddock found.",
     )
     created_by = serializers.CharField(source="created_by.username", read_only=True, default=None, allow_null=True)
 
@@ -58,7 +60,7 @@ class CountsSerializer(serializers.Serializer[Any]):
 
 class FaultSerializer(serializers.Serializer[Any]):
     file = serializers.CharField()
-    line = serializers.IntegerField(help_text="0 for the whole file.")
+    line = serializers.IntegerField(help_text="Number of the line; 0 for the whole file.")
     message = serializers.CharField()
 
 
@@ -70,16 +72,18 @@ class ItemSerializer(serializers.Serializer[Any]):
     text = serializers.CharField(allow_blank=True)
     outcome = serializers.ChoiceField(choices=[(name, name) for name in OUTCOMES])
     note = serializers.CharField(allow_blank=True)
-    where = serializers.CharField(allow_blank=True, help_text="A JSON pointer into the site definition.")
+    where = serializers.CharField(allow_blank=True, help_text="JSON pointer to the place in the site's definition.")
 
 
 class FoundSiteSerializer(serializers.Serializer[Row]):
     name = serializers.CharField(source="found.name")
     enabled = serializers.BooleanField(
-        source="found.enabled", help_text="False if the web server does not load its file."
+        source="found.enabled", help_text="False if the web server does not load the file of the site."
     )
     domains = serializers.ListField(child=serializers.CharField())
-    places = serializers.ListField(child=serializers.CharField(), help_text="file:line of each of its server blocks.")
+    places = serializers.ListField(
+        child=serializers.CharField(), help_text="File and line (file:line) of each server block of the site."
+    )
     counts = CountsSerializer()
     folders = serializers.ListField(source="found.folders", child=serializers.CharField())
     problems = serializers.ListField(source="found.problems", child=serializers.CharField())
@@ -135,4 +139,4 @@ class AdoptSitesInput(StrictSerializer):
 
 class AdoptedSerializer(serializers.Serializer[Any]):
     sites = serializers.ListField(child=serializers.CharField())
-    notes = serializers.ListField(child=serializers.CharField(), help_text="Notes for people.")
+    notes = serializers.ListField(child=serializers.CharField(), help_text="Notes about the import, as sentences.")

@@ -162,7 +162,7 @@ def _set_aside(report: Report, loaded: Loaded, managed: Mapping[str, str]) -> No
         if owners and all(owners):
             report.sites.remove(site)
             part = site.parts[0]
-            words = f"is the existing site {owners[0]}"
+            words = f"Paddock already manages this as the site {owners[0]}"
             report.items.append(Item(part.file, part.first, f"({site.name})", "kept", words))
 
 
@@ -180,8 +180,8 @@ def _out_of_reach(web_server: WebServer, loaded: Loaded, site: FoundSite) -> lis
         rest = without(file.text, [dataclasses.asdict(part) for part in site.parts if part.file == path])
         if not (file.link and is_below(path, roots) and says_nothing(rest, web_server.engine)):
             faults.append(
-                f"the site is in {file.real or path}. Paddock changes only files below {roots[0]}. Move "
-                "the site to its own file in that folder, then import the configuration again"
+                f"the configuration of the site is in {file.real or path}. Paddock changes only files below "
+                f"{roots[0]}. Move the site to a file of its own in this folder, then import the configuration again"
             )
     return faults
 
@@ -317,8 +317,8 @@ def _refuse_losses(chosen: Sequence[FoundSite], accept: bool) -> None:
     if lost and not accept:
         raise ApplicationError(
             f"{len(lost)} directives would be lost because sites do not support them: "
-            f"{'; '.join(lost[:5])}{'; …' if len(lost) > 5 else ''}. Review them, then choose to drop "
-            "them.",
+            f"{'; '.join(lost[:5])}{'; …' if len(lost) > 5 else ''}. Review these directives, then choose to leave "
+            "them out.",
             field="accept_refused",
             code="refused",
         )
@@ -328,8 +328,8 @@ def _refuse_folders(chosen: Sequence[FoundSite], add: bool) -> None:
     missing = sorted({folder for site in chosen for folder in site.folders})
     if missing and not add:
         raise ApplicationError(
-            f"These folders are not site folders of the host yet: {', '.join(missing)}. Choose to add "
-            "them, or add a parent folder on the host's page.",
+            f"These folders are not site folders of the host: {', '.join(missing)}. Choose to add these folders, or "
+            "add a parent folder on the host's page.",
             field="add_folders",
             code="folders",
         )
@@ -377,7 +377,9 @@ def _originals(record: Import, report: Report, sites: dict[str, Site]) -> list[O
         if path not in ids:
             continue
         if not file.exact:
-            raise ApplicationError(f"{path} is not valid UTF-8. Save it as UTF-8 and import it again.")
+            raise ApplicationError(
+                f"{path} is not valid UTF-8. Save the file as UTF-8, then import the configuration again."
+            )
         parts = tuple((first, last, tuple(pks)) for (first, last), pks in sorted(ids[path].items()))
         originals.append(Original(path, file.text, file.mode, file.real, file.link, parts, appends))
     return originals

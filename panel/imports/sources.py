@@ -136,7 +136,10 @@ class UploadedFiles:
 def _entries(filename: str, data: bytes) -> dict[str, _Entry]:
     """Unpack an archive in memory; return its files and links by absolute names. Raises ApplicationError."""
     if len(data) > MAX_ARCHIVE_BYTES:
-        raise _refused(f"is larger than {MAX_ARCHIVE_BYTES // 1024**2} MiB; leave out files that are not configuration")
+        raise _refused(
+            f"The archive is larger than {MAX_ARCHIVE_BYTES // 1024**2} MiB. Leave out files that are "
+            "not configuration."
+        )
     read = _zip if data[:4] == b"PK\x03\x04" else _tar
     found: dict[str, _Entry] = {}
     total = 0
@@ -144,7 +147,7 @@ def _entries(filename: str, data: bytes) -> dict[str, _Entry]:
         for name, entry in read(data):
             total += len(entry.data)
             if len(found) >= MAX_ENTRIES or total > MAX_TOTAL_BYTES:
-                raise _refused("is too large when unpacked")
+                raise _refused("The archive is too large when unpacked. Leave out files that are not configuration.")
             found[_name(name)] = entry
     except (
         zipfile.BadZipFile,
@@ -156,21 +159,26 @@ def _entries(filename: str, data: bytes) -> dict[str, _Entry]:
         NotImplementedError,
         RuntimeError,
     ) as error:
-        raise _refused(f"cannot be read as a zip or tar archive ({error})") from error
+        raise _refused(
+            f"The archive cannot be read as a zip or tar archive ({error}). Create the archive again."
+        ) from error
     if not found:
-        raise _refused(f"{filename or 'it'} contains no files")
+        raise _refused(f"{filename or 'The archive'} contains no files. Pack the configuration folder.")
     return found
 
 
 def _refused(words: str) -> ApplicationError:
-    return ApplicationError(f"The archive {words}.", field="archive")
+    return ApplicationError(words, field="archive")
 
 
 def _name(name: str) -> str:
     """Return the name of an archive entry as a path below /. Raises ApplicationError if it leaves the archive."""
     parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
     if ".." in parts or name.startswith(("/", "\\")) or any(ord(character) < 32 for character in name):
-        raise _refused(f"contains an entry that points outside the archive: {name[:100]!r}")
+        raise _refused(
+            f"The archive contains an entry that points outside the archive: {name[:100]!r}. Create "
+            "the archive without this entry."
+        )
     return "/" + "/".join(parts)
 
 
@@ -198,7 +206,7 @@ def _unpacked(data: bytes) -> bytes:
     with opened(io.BytesIO(data)) as packed:
         found: bytes = packed.read(MAX_UNPACKED_BYTES + 1)
     if len(found) > MAX_UNPACKED_BYTES:
-        raise _refused("is too large when unpacked")
+        raise _refused("The archive is too large when unpacked. Leave out files that are not configuration.")
     return found
 
 
@@ -206,7 +214,7 @@ def _tar(data: bytes) -> Iterator[tuple[str, _Entry]]:
     with tarfile.open(fileobj=io.BytesIO(_unpacked(data)), mode="r:") as archive:
         for count, member in enumerate(archive):
             if count > MAX_ENTRIES:
-                raise _refused("contains too many entries")
+                raise _refused("The archive contains too many entries. Leave out files that are not configuration.")
             if member.issym():
                 yield member.name, _Entry(link=member.linkname)
             elif member.isreg() and member.size <= MAX_FILE_BYTES:

@@ -202,7 +202,7 @@ def delete(request: Request, name: str, uuid: UUID) -> HttpResponse:
         return redirect("imports:start", name)
     context = {
         "title": _("Delete this import?"),
-        "text": _("The panel deletes the imported configuration. Adopted sites stay unchanged."),
+        "text": _("Paddock deletes the imported configuration from the panel. Adopted sites stay unchanged."),
         "verb": _("Delete import"),
         "cancel_url": reverse("imports:report", args=[name, uuid]),
         "crumbs": _crumbs(record.web_server.host, record),

@@ -42,4 +42,9 @@ def _target(host: Host, own: WebServer | None) -> Target:
         return Target(host, None, _("The host has no web server."))
     if own is None:
         return Target(host, None, _("The host has several web servers. Choose a web server for the site first."))
-    return Target(host, None, _("The host has no %s, and several other web servers.") % own.get_engine_display())
+    return Target(
+        host,
+        None,
+        _("The host has no %s and several other web servers, so Paddock cannot choose a web server.")
+        % own.get_engine_display(),
+    )

@@ -18,8 +18,8 @@ class PlacementForm(InWords, forms.Form):
         to_text=to_text,
         from_text=from_text,
         help_text=_(
-            "One per line: host, place in the site's definition, value. For example: "
-            "web-2 /blocks/0/listens/0/address = 192.0.2.2"
+            "One per line: host, JSON pointer into the site's definition, value, for example `web-2 "
+            "/blocks/0/listens/0/address = 192.0.2.2`."
         ),
     )
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)

@@ -33,7 +33,7 @@ class Placement(BaseModel):
         if not self.tags:
             raise ValidationError({"tags": _("Enter at least one tag of hosts.")})
         if self.site.pk and PlacedSite.objects.filter(site=self.site).exists():
-            raise ValidationError({"tags": _("%s is itself a copy of another site.") % self.site})
+            raise ValidationError({"tags": _("%s is a copy of another site. Choose the original site.") % self.site})
         check_values(self.values)
 
 

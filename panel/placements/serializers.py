@@ -14,7 +14,8 @@ class PlacementSerializer(serializers.ModelSerializer[Placement]):
     site = serializers.CharField(source="site.name", read_only=True)
     tags = TagsListField(read_only=True)
     values = serializers.DictField(
-        read_only=True, help_text="Values by host and place: {host: {JSON pointer into the definition: value}}."
+        read_only=True,
+        help_text="Values by host and place: {host: {JSON pointer into the site's definition: value}}.",
     )
     copies = serializers.SerializerMethodField()
 
@@ -32,13 +33,19 @@ class PlacementInput(StrictSerializer):
     site = serializers.CharField(max_length=63)
     tags = TagsListField()
     values = serializers.DictField(
-        required=False, help_text="{host: {JSON pointer into the definition: value}}; replaces the former values."
+        required=False,
+        help_text=(
+            "Values by host and place: {host: {JSON pointer into the site's definition: "
+            "value}}. They replace the former values."
+        ),
     )
 
 
 class PlacementsPlanInput(StrictSerializer):
     sites = serializers.ListField(
-        child=serializers.CharField(max_length=63), required=False, help_text="Names of sites; without it, all."
+        child=serializers.CharField(max_length=63),
+        required=False,
+        help_text="Names of the sites whose copies Paddock deploys; omit the field for all sites.",
     )
 
 
@@ -47,4 +54,6 @@ class PlacementsPlannedSerializer(serializers.Serializer[object]):
 
     deploy = serializers.ListField(child=serializers.UUIDField())
     leave = serializers.ListField(child=serializers.UUIDField())
-    problems = serializers.DictField(child=serializers.CharField(), help_text="Hosts that were left out, and why.")
+    problems = serializers.DictField(
+        child=serializers.CharField(), help_text="Hosts that Paddock left out, with the reasons."
+    )

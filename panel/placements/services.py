@@ -126,7 +126,7 @@ def copies_update(*, actor: User, placement: Placement) -> Update:
     update, definition = Update(), site_export(locked.site, with_secrets=True)
     wanted = targets(locked)
     for host in sorted(set(locked.values) - {target.host.name for target in wanted}):
-        update.problems[host] = _("Values are entered for this host, which does not have the tags.")
+        update.problems[host] = _("The placement has values for this host, but the host does not have the tags.")
     for target in wanted:
         if target.web_server is None:
             update.problems[target.host.name] = target.problem

@@ -29,9 +29,11 @@ def check_values(values: Any) -> None:
         for pointer in own:
             parts = pointer.split("/")
             if parts[0] or len(parts) < 2:
-                raise ValidationError({"values": _("“%s” is not a place such as /blocks/0/root.") % pointer})
+                raise ValidationError({"values": _("“%s” is not a JSON pointer such as /blocks/0/root.") % pointer})
             if parts[1] in _FIXED:
-                raise ValidationError({"values": _("“%s” must be the same for every copy.") % pointer})
+                raise ValidationError(
+                    {"values": _("The value of “%s” must be the same for every copy. Remove this line.") % pointer}
+                )
 
 
 def with_values(definition: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, object]:
@@ -47,7 +49,12 @@ def with_values(definition: Mapping[str, Any], values: Mapping[str, Any]) -> dic
             owner[key]  # the place must exist
             owner[key] = value
         except (KeyError, IndexError, ValueError, TypeError):
-            raise ValidationError({"values": _("The site has no place %s.") % pointer}) from None
+            raise ValidationError(
+                {
+                    "values": _("The site's definition has no place %s. Enter a JSON pointer such as /blocks/0/root.")
+                    % pointer
+                }
+            ) from None
     return changed
 
 
@@ -67,7 +74,9 @@ def from_text(text: str) -> dict[str, dict[str, object]]:
     for line in filter(None, map(str.strip, text.replace("\r\n", "\n").split("\n"))):
         parts = _LINE.match(line)
         if parts is None:
-            raise ValidationError(_("“%s” does not have the form: host /place = value.") % line)
+            raise ValidationError(
+                _("“%s” is not valid. Enter a line such as web-2 /blocks/0/root = /srv/www/shop.") % line
+            )
         found.setdefault(parts["host"], {})[parts["pointer"]] = _value(parts["value"])
     return found
 

@@ -52,7 +52,7 @@ def placement(request: Request, name: str) -> HttpResponse:
                 actor=request.user, site=site, expected_version=expected, **given
             )
             if attempt(form, work) is not None:
-                messages.success(request, _("Saved. Nothing was deployed yet."))
+                messages.success(request, _("The placement is saved. Nothing was deployed yet."))
                 return redirect("placements:detail", name)
     context = {
         "site": site,
@@ -81,7 +81,9 @@ def plan(request: Request) -> HttpResponse:
     for host, why in sorted(planned.update.problems.items()):
         messages.warning(request, f"{host}: {why}")
     if planned.deploy and planned.leave:
-        words = _("A second plan removes the copies from hosts that no longer have the tags: confirm it as well.")
+        words = _(
+            "A second plan removes the copies from hosts that no longer have the tags. Confirm the second plan as well."
+        )
         messages.info(request, words)
     first = (planned.deploy or planned.leave)[:1]
     return redirect("deployments:detail", first[0].uuid) if first else redirect(back)
@@ -93,5 +95,5 @@ def delete(request: Request, name: str) -> HttpResponse:
     site = site_get(request, name, Action.CHANGE)
     found = get_object_or_404(placements_visible(request.user), site=site)
     services.placement_delete(actor=request.user, placement=found)
-    messages.success(request, _("The placement was deleted. The copies are sites of their own now."))
+    messages.success(request, _("The placement was deleted. The copies stay as independent sites."))
     return redirect("placements:detail", name)

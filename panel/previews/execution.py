@@ -84,7 +84,9 @@ def _outcome(preview: Preview, claim: Claim) -> tuple[JobStatus, str]:
         return JobStatus.FAILED, words_of(error)
     except Exception:
         logger.exception("preview %s failed", preview.uuid)
-        return JobStatus.FAILED, _("Internal error in the panel. See the panel's log and report the bug.")
+        return JobStatus.FAILED, _(
+            "The panel failed because of an internal error. See the panel's log, and report the bug."
+        )
     return JobStatus.SUCCEEDED, ""
 
 
@@ -104,7 +106,7 @@ def _compared(preview: Preview, claim: Claim) -> list[SiteResult]:
         check()
         rows.update(progress=item.site.name)
         found.append(_of_site(preview.requested_by, item, f"{preview.uuid}-{number}", check))
-    words = _("A preview covers at most %d sites. Plan this site alone to preview it.") % MOST_SITES
+    words = _("A preview covers at most %d sites. Plan this site alone to preview the site.") % MOST_SITES
     return [*found, *(SiteResult(item.site.name, error=words) for item in items[MOST_SITES:])]
 
 
@@ -118,7 +120,7 @@ def _of_site(actor: User, item: DeploymentItem, ident: str, check: Check) -> Sit
         with_copies = _Copies(target_for(item.revision.web_server.host), before, after)  # type: ignore[union-attr]
         heard = with_copies.asked(ident, asked, check)
     except NotExpressible as error:
-        return SiteResult(site.name, error=_("The site cannot be copied: %s") % error.message)
+        return SiteResult(site.name, error=_("Paddock cannot copy the site: %s") % error.message)
     except (ApplicationError, ValidationError) as error:
         return SiteResult(site.name, error=words_of(error))
     found = [results.difference(*parts) for parts in zip(asked, *heard, strict=True)]
@@ -132,11 +134,13 @@ def _versions(item: DeploymentItem) -> tuple[Version, Version]:
     cannot be copied.
     """
     if item.revision is None:
-        raise ApplicationError(_("The plan removes the site from its host."))
+        raise ApplicationError(_("The plan removes the site from its host, so there is nothing to compare."))
     if item.previous is None:
         raise ApplicationError(_("The site is not deployed on this host yet, so there is nothing to compare with."))
     if PinnedFile.objects.filter(site=item.site).exists():
-        raise ApplicationError(_("Some files of the site are kept as they were edited on the host."))
+        raise ApplicationError(
+            _("Some files of the site keep a version that was edited on the host, so Paddock cannot preview the site.")
+        )
     return _version(item.site, item.previous), _version(item.site, item.revision)
 
 
@@ -152,7 +156,9 @@ def _log_lines(actor: User, site: Site) -> tuple[list[str], list[str]]:
     notes = []
     logs = [log for log in site_logs(actor, site) if log.key.startswith("access_log")][:MOST_LOGS]
     if not logs:
-        notes.append(_("The site has no access log of its own, so only addresses of its locations were requested."))
+        notes.append(
+            _("The site has no access log of its own, so Paddock requested only example paths of the site's locations.")
+        )
     for log in logs:
         try:
             lines += site_log_tail(actor, site, log, lines=LOG_LINES)
@@ -218,7 +224,7 @@ class _Copies:
         with pool.session(self._target) as agent:
             answers = agent.call("answers", {"requests": sent, "testbed": ident}, timeout=ASK_TIMEOUT_S)["answers"]
         by_question = dict(zip(there, answers, strict=True))
-        return [by_question.get(item, {"error": _("no listener")}) for item in asked]
+        return [by_question.get(item, {"error": _("this version has no listener for the request")}) for item in asked]
 
 
 def _sent(question: Question, port: int) -> dict[str, object]:

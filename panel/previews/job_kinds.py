@@ -28,7 +28,7 @@ def _words(preview: Preview) -> str:
     if preview.status == JobStatus.QUEUED:
         return _("Waiting for a free worker.")
     if preview.status == JobStatus.RUNNING:
-        return _("Private copies of the live version and the draft receive the same requests.")
+        return _("Paddock sends the same requests to private copies of the live version and of the draft.")
     return ""
 
 

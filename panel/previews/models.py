@@ -50,10 +50,10 @@ class Preview(Job):
         if self.status != JobStatus.SUCCEEDED:
             return self.error or _("Preview of the responses")
         if all(result.error for result in self.results):
-            return _("No site could be compared.")
+            return _("Paddock could not compare any site.")
         words = ngettext(
-            "%(count)s of %(asked)s requests gets a different response.",
-            "%(count)s of %(asked)s requests get a different response.",
+            "%(count)s of %(asked)s requests got a different response.",
+            "%(count)s of %(asked)s requests got a different response.",
             self.count,
         )
         return words % {"count": f"{self.count:,}", "asked": f"{self.asked:,}"}

@@ -69,4 +69,4 @@ class PreviewSerializer(serializers.ModelSerializer[Preview]):
 
 
 class PreviewInput(StrictSerializer):
-    deployment = serializers.UUIDField(help_text="The plan's uuid.")
+    deployment = serializers.UUIDField(help_text="UUID of the deployment plan.")

@@ -31,7 +31,7 @@ def preview_request(*, actor: User, deployment: Deployment) -> Preview:
     if plan.kind not in KINDS:
         raise ApplicationError(_("Only plans that deploy, move, or roll back sites can be previewed."))
     if plan.status != DeploymentStatus.PLANNED or plan.confirmed_at is not None:
-        raise Conflict(_("This plan no longer waits for its confirmation. Plan the deployment again."))
+        raise Conflict(_("This plan no longer waits for confirmation. Plan the deployment again."))
     if Preview.objects.filter(deployment=plan, status__in=UNFINISHED).exists():
         raise Conflict(_("A preview of this plan is already running."))
     refuse_paused([plan.host])

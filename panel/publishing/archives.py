@@ -71,17 +71,20 @@ def packed(source: IO[bytes], target: IO[bytes], folder: str = "") -> Packed:
     except ApplicationError:
         raise
     except _ERRORS as error:
-        raise refused(_("cannot be read as a zip or tar archive (%s)") % str(error).split("\n")[0][:200]) from error
+        raise refused(
+            _("The archive cannot be read as a zip or tar archive (%s). Create the archive again.")
+            % str(error).split("\n")[0][:200]
+        ) from error
 
 
 def refused(words: str, where: str = "archive") -> ApplicationError:
-    return ApplicationError(_("The archive %s.") % words, field=where)
+    return ApplicationError(words, field=where)
 
 
 def _plain_folder(folder: str) -> str:
     parts = [part for part in folder.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise ApplicationError(_("Enter a folder inside the archive."), field="folder")
+        raise ApplicationError(_("Enter a folder inside the archive, for example dist."), field="folder")
     return "/".join(parts)
 
 
@@ -100,7 +103,12 @@ class _Zip:
                 yield Entry(name, is_folder=True)
             elif kind == stat.S_IFLNK:
                 if info.file_size > 4096:
-                    raise refused(_("contains a link with a target of more than 4,096 bytes"))
+                    raise refused(
+                        _(
+                            "The archive contains a symbolic link with a target of more than 4,096 bytes. "
+                            "Remove the link."
+                        )
+                    )
                 yield Entry(name, target=self._archive.read(info).decode())
             elif kind in (0, stat.S_IFREG):
                 yield Entry(name, size=info.file_size, is_executable=bool(mode & 0o100), index=info)
@@ -137,7 +145,10 @@ class _Tar:
 
 
 def _strange(name: str) -> ApplicationError:
-    return refused(_("contains %s, which is neither a file, a folder nor a symbolic link") % repr(name[:100]))
+    return refused(
+        _("The archive contains %s, which is neither a file, a folder, nor a symbolic link. Remove this entry.")
+        % repr(name[:100])
+    )
 
 
 def checked(entries: Iterator[Entry]) -> dict[str, Entry]:
@@ -152,19 +163,28 @@ def checked(entries: Iterator[Entry]) -> dict[str, Entry]:
         size += entry.size
         if len(found) >= MAX_FILES or size > MAX_UNPACKED_BYTES:
             most = {"files": f"{MAX_FILES:,}", "mib": MAX_UNPACKED_BYTES // MIB}
-            raise refused(_("has more than %(files)s entries or %(mib)s MiB when unpacked") % most)
+            raise refused(
+                _(
+                    "The archive has more than %(files)s entries or more than %(mib)s MiB when unpacked. "
+                    "Leave out files."
+                )
+                % most
+            )
         if not name or _JUNK.search(name):
             continue
         if entry.target:
             _check_link(name, entry.target)
         if name in found and not (found[name].is_folder and entry.is_folder):
-            raise refused(_("contains %s twice") % repr(name[:100]))
+            raise refused(_("The archive contains %s twice. Remove one of the two entries.") % repr(name[:100]))
         found[name] = entry
     files = {name for name, entry in found.items() if not entry.is_folder}
     for name in found:
         parts = name.split("/")
         if any("/".join(parts[:count]) in files for count in range(1, len(parts))):
-            raise refused(_("contains %s below a file or link") % repr(name[:100]))
+            raise refused(
+                _("The archive contains %s below a path that is a file or a symbolic link. Correct the archive.")
+                % repr(name[:100])
+            )
     return found
 
 
@@ -173,10 +193,14 @@ def _plain(name: str) -> str:
     is_bad = name.startswith("/") or ".." in parts or len(parts) > MAX_DEPTH
     if is_bad or any(ord(character) < 32 or 0xD800 <= ord(character) < 0xE000 for character in name):
         raise refused(
-            _("contains an entry that points outside the archive or has an invalid name: %s") % repr(name[:100])
+            _(
+                "The archive contains an entry that points outside the archive or has an invalid name: %s. Remove "
+                "this entry."
+            )
+            % repr(name[:100])
         )
     if any(len(part.encode()) > 255 for part in parts) or len(name.encode()) > 2000:
-        raise refused(_("contains a name that is too long: %s") % repr(name[:100]))
+        raise refused(_("The archive contains a name that is too long: %s. Shorten the name.") % repr(name[:100]))
     return "/".join(parts)
 
 
@@ -187,7 +211,10 @@ def _check_link(name: str, target: str) -> None:
         if depth < 0:
             break
     if depth < 0 or target.startswith("/") or not target.isprintable() or len(target) > 1000:
-        raise refused(_("contains a link that points outside the archive: %s") % repr(name[:100]))
+        raise refused(
+            _("The archive contains a symbolic link that points outside the archive: %s. Remove the link.")
+            % repr(name[:100])
+        )
 
 
 def _prefix(entries: dict[str, Entry], folder: str) -> str:
@@ -201,10 +228,10 @@ def _prefix(entries: dict[str, Entry], folder: str) -> str:
             return prefix
     if folder:
         folders = sorted({name[len(base) :].split("/")[0] for name in entries if "/" in name[len(base) :]})
-        words = _("The archive has no files in %(folder)s. Its folders: %(folders)s.")
+        words = _("The archive has no files in the folder %(folder)s. Choose one of the folders %(folders)s.")
         shown = ", ".join(folders[:10]) or "–"
         raise ApplicationError(words % {"folder": folder, "folders": shown}, field="folder")
-    raise refused(_("contains no files"))
+    raise refused(_("The archive contains no files."))
 
 
 def _written(reader: _Zip | _Tar, target: IO[bytes], prefix: str) -> Packed:
@@ -221,7 +248,9 @@ def _written(reader: _Zip | _Tar, target: IO[bytes], prefix: str) -> Packed:
             if not entry.is_folder and _SECRET.search(info.name):
                 secrets.append(info.name)
             if target.tell() > MAX_PACKED_BYTES:
-                raise refused(_("has more than %d MiB when compressed") % (MAX_PACKED_BYTES // MIB))
+                raise refused(
+                    _("The archive has more than %d MiB when compressed. Leave out files.") % (MAX_PACKED_BYTES // MIB)
+                )
     if secrets:
         shown = ", ".join(secrets[:_MOST_NOTED])
         result.notes.append(_("Visitors could request these files unless a location denies them: %s.") % shown)

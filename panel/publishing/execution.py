@@ -108,7 +108,9 @@ def _outcome(publication: Publication, claim: Claim) -> tuple[JobStatus, str]:
         return JobStatus.FAILED, words_of(error)
     except Exception:
         logger.exception("publication %s failed", publication.uuid)
-        return JobStatus.FAILED, _("Internal error in the panel. See the panel's log and report the bug.")
+        return JobStatus.FAILED, _(
+            "The panel failed because of an internal error. See the panel's log, and report the bug."
+        )
     return JobStatus.SUCCEEDED, ""
 
 
@@ -153,12 +155,12 @@ class _Work:
             archive = Path(folder, "content.tar.gz")
             release_write(release, archive)
             for host in self.hosts:
-                self.check(_("Preparing %s") % host.place.host)
+                self.check(_("Preparing the files on %s") % host.place.host)
                 host.attempt(partial(host.stage, release, archive))
         self._refuse_failed()
         for host in self.hosts:
             host.look_before()
-        self.check(_("Exchanging the folders"))
+        self.check(_("Exchanging the folders on all hosts"))
         for host in self.hosts:
             host.attempt(host.switch)
             self._refuse_failed()
@@ -182,10 +184,10 @@ class _Work:
         lost = [host.target.host for host in self.hosts if host.is_lost]
         if lost:
             words = ngettext(
-                "The former files of %s could not be restored, and it may serve the new ones. All other hosts have "
-                "their former files. Publish a release again when it responds.",
-                "The former files of %s could not be restored, and they may serve the new ones. All other hosts have "
-                "their former files. Publish a release again when they respond.",
+                "Paddock could not restore the former files on %s. The host may serve the new files; all other "
+                "hosts serve their former files. Publish a release again when the host responds.",
+                "Paddock could not restore the former files on %s. These hosts may serve the new files; all other "
+                "hosts serve their former files. Publish a release again when these hosts respond.",
                 len(lost),
             )
             raise ApplicationError(words % ", ".join(lost))
@@ -224,7 +226,7 @@ class _Work:
 
     def _from_git(self) -> Release:
         publication = self.publication
-        check = partial(self.check, _("Fetching %s") % publication.git_url)
+        check = partial(self.check, _("Fetching the repository %s") % publication.git_url)
         check()
         with tempfile.TemporaryDirectory(prefix="paddock-git-") as folder:
             archive, commit = git.fetched(
@@ -264,7 +266,7 @@ class _HostWork:
             self.is_lost = is_undo
             words = error.message
             if is_undo:
-                words = _("The former files could not be restored: %s") % words
+                words = _("Paddock could not restore the former files: %s") % words
             self.target.state, self.target.words = "failed", f"{self.target.words} {words}".strip()
         self.work.record()
 
@@ -289,10 +291,10 @@ class _HostWork:
         found = self._call("look", own=dict.fromkeys(indexes, digest))
         if found["count"] and found["current"] != self.work.name:
             words = ngettext(
-                "%(folder)s has %(count)d file that Paddock did not publish or that was changed since: %(names)s. "
-                "Enter what must stay under “Keep”, or choose to replace these files.",
-                "%(folder)s has %(count)d files that Paddock did not publish or that were changed since: %(names)s. "
-                "Enter what must stay under “Keep”, or choose to replace these files.",
+                "%(folder)s has %(count)d file that Paddock did not publish, or that was changed after its "
+                "publication: %(names)s. Enter the file under “Keep”, or choose to replace the files.",
+                "%(folder)s has %(count)d files that Paddock did not publish, or that were changed after their "
+                "publication: %(names)s. Enter the files under “Keep”, or choose to replace the files.",
                 found["count"],
             )
             names = ", ".join(str(name)[:80] for name in found["strange"][:5])

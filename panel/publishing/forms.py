@@ -21,12 +21,12 @@ class PublishForm(Form):
         label=_("Keep"),
         required=False,
         rows=2,
-        help_text=_("Files and folders that stay as they are on the hosts, one per line: for example, uploads."),
+        help_text=_("Files and folders that stay unchanged on the hosts, one per line, for example `uploads`."),
     )
     replace = forms.BooleanField(
         label=_("Replace files that Paddock did not publish"),
         required=False,
-        help_text=_("The former folder stays on the host, out of reach of visitors."),
+        help_text=_("The former folder stays on the host, where visitors cannot request its files."),
     )
 
     def __init__(self, *args: Any, root: str, **kwargs: Any) -> None:
@@ -36,7 +36,7 @@ class PublishForm(Form):
         assert isinstance(field, forms.TypedChoiceField)
         field.choices = [
             (0, _now("The document root: %s") % root),
-            (1, _now("The folder above, for applications: %s") % parent),
+            (1, _now("The folder above the document root, for applications: %s") % parent),
         ]
 
 
@@ -44,13 +44,16 @@ class ContentUploadForm(PublishForm):
     archive = forms.FileField(
         label=_("Archive"),
         error_messages={"required": _("Choose a zip or tar archive of the files.")},
-        help_text=_("A zip or tar archive. If it contains nothing but one folder, that folder's content is published."),
+        help_text=_(
+            "A zip or tar archive. If the archive contains only one folder, Paddock publishes the content "
+            "of this folder."
+        ),
     )
     folder = forms.CharField(
         label=_("Folder in the archive"),
         required=False,
         max_length=300,
-        help_text=_("Empty: the whole archive. For example: dist"),
+        help_text=_("Leave empty to publish the whole archive, or enter a folder, for example `dist`."),
     )
 
     def clean_archive(self) -> Any:
@@ -62,21 +65,26 @@ class ContentUploadForm(PublishForm):
 
 class ContentGitForm(PublishForm):
     git_url = forms.CharField(
-        label=_("Repository"), max_length=500, help_text=_("For example: https://git.example.com/shop.git")
+        label=_("Repository"),
+        max_length=500,
+        help_text=_("URL of the git repository, for example `https://git.example.com/shop.git`."),
     )
     git_ref = forms.CharField(
-        label=_("Branch, tag or commit"), required=False, max_length=200, help_text=_("Empty: the default branch.")
+        label=_("Branch, tag or commit"),
+        required=False,
+        max_length=200,
+        help_text=_("Leave empty for the default branch, or enter for example `v1.2`."),
     )
     git_token = forms.CharField(
         label=_("Access token"),
         required=False,
         max_length=500,
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
-        help_text=_("Only for private repositories. It is used once and not stored."),
+        help_text=_("Only for private repositories. Paddock uses the token once and does not store the token."),
     )
     folder = forms.CharField(
         label=_("Folder in the repository"),
         required=False,
         max_length=300,
-        help_text=_("Empty: the whole repository. For example: public"),
+        help_text=_("Leave empty to publish the whole repository, or enter a folder, for example `public`."),
     )

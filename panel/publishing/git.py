@@ -35,7 +35,10 @@ def check_repository(text: str) -> WebhookUrl:
     except ApplicationError as error:
         raise ApplicationError(error.message, field="git_url") from error
     if url.scheme != "https" or "?" in url.path:
-        raise ApplicationError(_("Enter an address that starts with https:// and has no query."), field="git_url")
+        raise ApplicationError(
+            _("Enter a URL that starts with https:// and has no query, for example https://git.example.com/shop.git."),
+            field="git_url",
+        )
     return url
 
 
@@ -55,7 +58,9 @@ def fetched(text: str, ref: str, token: str, folder: Path, check: Callable[[], N
     """
     program = shutil.which("git")
     if program is None:
-        raise ApplicationError(_("git is not installed where Paddock's worker runs. Install it, then try again."))
+        raise ApplicationError(
+            _("git is not installed on the host where Paddock's worker runs. Install git there, then try again.")
+        )
     url = check_repository(text)
     try:
         place = resolve(url)
@@ -122,9 +127,9 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _said(said: str, code: int) -> str:
     if code < 0:
         seconds = int(TIMEOUT_S)
-        return _("git did not finish within %(s)d seconds, or needed too much space.") % {"s": seconds}
+        return _("git did not finish within %(s)d seconds, or the repository is too large.") % {"s": seconds}
     if re.search(r"returned error: 30\d", said):
-        return _("The repository has moved. Paddock does not follow redirects; enter the new address.")
+        return _("The repository has moved. Paddock does not follow redirects; enter the new URL.")
     lines = [line.strip() for line in said.splitlines() if line.strip() and "hint:" not in line]
     return _("git could not fetch the repository: %s") % " ".join(lines)[-_MOST_SAID:]
 

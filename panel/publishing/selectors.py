@@ -130,7 +130,13 @@ def _place(site: Site, above: int) -> Place | None:
     spec, host = spec_of(state.revision), state.revision.web_server.host
     root = _root(spec)
     if not root:
-        raise ApplicationError(_("%s has no document root in its live version.") % site.name)
+        raise ApplicationError(
+            _(
+                "The live version of %s has no document root. Enter a document root in a server "
+                "block, then deploy the site."
+            )
+            % site.name
+        )
     folder = str(PurePosixPath(root).parents[above - 1]) if above else root
     place = Place(state, spec, host, folder)
     _check(place, is_root=not above)
@@ -171,12 +177,21 @@ def _check(place: Place, *, is_root: bool) -> None:
     """
     path, host = PurePosixPath(place.folder), place.host
     if not any(path.is_relative_to(root) and path != PurePosixPath(root) for root in host.site_roots):
-        words = _("%(folder)s on %(host)s is not below a site folder of the host: %(roots)s.")
+        words = _(
+            "The folder %(folder)s on %(host)s is not below a site folder of the host (%(roots)s). Add a "
+            "site folder on the host's page, or change the document root."
+        )
         raise ApplicationError(words % {"folder": path, "host": host, "roots": ", ".join(host.site_roots)})
     if not is_root and foreign_paths([place.folder], place.site.team, host):
-        raise ApplicationError(_("%(folder)s on %(host)s has files of another team.") % {"folder": path, "host": host})
+        raise ApplicationError(
+            _("The folder %(folder)s on %(host)s has files of another team. Choose another document root.")
+            % {"folder": path, "host": host}
+        )
     inside = ServerBlock.objects.filter(site__web_server__host=host, root__startswith=f"{place.folder}/")
     other = inside.exclude(site=place.site).values_list("site__name", flat=True).first()
     if other is not None:
-        words = _("%(folder)s on %(host)s has the document root of another site, which would be replaced with it.")
+        words = _(
+            "The folder %(folder)s on %(host)s contains the document root of another site. A publication "
+            "would replace that document root too."
+        )
         raise ApplicationError(words % {"folder": path, "host": host})

@@ -19,7 +19,9 @@ class ReleaseSerializer(serializers.ModelSerializer[Release]):
     """Files of a site at one time. Sizes are in bytes."""
 
     site = serializers.CharField(source="site.name", read_only=True)
-    notes = serializers.ListField(child=serializers.CharField(), read_only=True, help_text="Notes for people.")
+    notes = serializers.ListField(
+        child=serializers.CharField(), read_only=True, help_text="Notes about the publication, as sentences."
+    )
     created_by = serializers.CharField(source="created_by.username", read_only=True, allow_null=True, default=None)
 
     class Meta:
@@ -38,15 +40,21 @@ class PublicationTargetSerializer(serializers.Serializer[object]):
     folder = serializers.CharField()
     state = serializers.ChoiceField(choices=["waiting", "prepared", "published", "returned", "failed"])
     words = serializers.CharField()
-    replaced = serializers.CharField(help_text="Name of the former folder in the agent's store on the host.")
+    replaced = serializers.CharField(
+        help_text="Name of the former folder in the folder where the agent keeps former content on the host."
+    )
     serves = serializers.ChoiceField(
         choices=["release", "other", "unknown"],
         required=False,
-        help_text="What the host had at the end: a release, files that Paddock did not publish, or no response. "
-        "Missing before the end.",
+        help_text=(
+            "Content of the host at the end: a release, files that Paddock did not publish, or no response. "
+            "Missing before the end."
+        ),
     )
     release = serializers.IntegerField(
-        required=False, allow_null=True, help_text="Number of that release; null if the panel no longer has it."
+        required=False,
+        allow_null=True,
+        help_text="Number of the release on the host; null if the panel no longer has this release.",
     )
 
 
@@ -98,38 +106,61 @@ class PublicationInput(StrictSerializer):
         required=False, max_length=MAX_BASE64, help_text="A zip or tar archive of at most 16 MiB, in Base64 (RFC 4648)."
     )
     filename = serializers.CharField(required=False, max_length=200, default="archive")
-    release = serializers.IntegerField(required=False, min_value=1, help_text="The number of an earlier release.")
-    git_url = serializers.CharField(required=False, max_length=500, help_text="Repository, with https.")
+    release = serializers.IntegerField(
+        required=False, min_value=1, help_text="Number of an earlier release of the site."
+    )
+    git_url = serializers.CharField(
+        required=False,
+        max_length=500,
+        help_text="URL of a git repository, for example https://git.example.com/shop.git.",
+    )
     git_ref = serializers.CharField(
-        required=False, max_length=200, allow_blank=True, help_text="Branch, tag or commit."
+        required=False,
+        max_length=200,
+        allow_blank=True,
+        help_text="Branch, tag, or commit; empty for the default branch.",
     )
     git_token = serializers.CharField(
-        required=False, max_length=500, write_only=True, help_text="For a private repository; not stored."
+        required=False,
+        max_length=500,
+        write_only=True,
+        help_text="Access token for a private repository; Paddock does not store the token.",
     )
     folder = serializers.CharField(
-        required=False, max_length=300, allow_blank=True, default="", help_text="Folder in the archive or repository."
+        required=False,
+        max_length=300,
+        allow_blank=True,
+        default="",
+        help_text="Folder in the archive or repository to publish; empty for everything.",
     )
     above = serializers.IntegerField(
         required=False,
         min_value=0,
         max_value=1,
         default=0,
-        help_text="1: replace the folder above the document root, for applications.",
+        help_text="0 replaces the document root; 1 replaces the folder above the document root, for applications.",
     )
     keep = serializers.ListField(
-        child=serializers.CharField(max_length=300), required=False, help_text="Paths that stay on the hosts."
+        child=serializers.CharField(max_length=300),
+        required=False,
+        help_text="Paths in the folder that stay unchanged on the hosts.",
     )
     web_server = serializers.IntegerField(
         required=False,
         allow_null=True,
         min_value=1,
-        help_text="ID of a web server. Publish only on its host, before you move the site there.",
+        help_text=(
+            "ID of a web server. Publishes only on the host of this web server, before you move the site to "
+            "the web server."
+        ),
     )
     replace = serializers.BooleanField(
-        required=False, default=False, help_text="Also replace files that Paddock did not publish."
+        required=False, default=False, help_text="True also replaces files that Paddock did not publish."
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if sum(name in attrs for name in _SOURCES) != 1:
-            raise serializers.ValidationError({"archive": "Send exactly one of archive, release, and git_url."})
+            raise serializers.ValidationError(
+                {"archive": "Send exactly one of the fields archive, release, and git_url."}
+            )
         return attrs

@@ -147,7 +147,9 @@ def publication_request(
     )
     _name_source(publication, source)
     if Publication.objects.filter(site=site, status__in=UNFINISHED).exists():
-        raise Conflict(_("Content of this site is being published. Wait for the end, or cancel it."))
+        raise Conflict(
+            _("A publication of this site is running. Wait until the publication ends, or cancel the publication.")
+        )
     refuse_paused([place.host for place in places_of(site, choices.above, choices.web_server)])
     publication.save()
     audit_record(actor=actor, action="publication.request", target=publication)
@@ -172,7 +174,9 @@ def keep_checked(keep: Sequence[str]) -> list[str]:
     for path in found:
         is_bad = path.startswith("/") or posixpath.normpath(path) != path or path.split("/")[0] in ("..", ".")
         if is_bad or not path.isprintable() or len(path) > 300:
-            raise ApplicationError(_("Enter paths inside the folder, for example uploads: %s") % path, field="keep")
+            raise ApplicationError(
+                _("These paths are not inside the folder: %s. Enter paths such as uploads.") % path, field="keep"
+            )
     if len(found) > MOST_KEPT_PATHS:
         raise ApplicationError(_("Enter at most %d paths.") % MOST_KEPT_PATHS, field="keep")
     return list(dict.fromkeys(found))

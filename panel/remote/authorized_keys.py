@@ -34,8 +34,8 @@ def key_add(target: Target, line: str, beside: Sequence[str]) -> None:
         present = next((row for row in lines if any(has_key(row, old) for old in beside)), None)
         if present is None:
             raise ApplicationError(
-                f"{FILE} of {target.username} on {target.name} does not contain the current key, so its keys are kept "
-                "elsewhere. Replace the key by hand: edit the host, and create a new key.",
+                f"{FILE} of {target.username} on {target.name} does not contain the current key, so sshd reads keys "
+                "from another place. Replace the key by hand: edit the host, and create a new key.",
                 code="keys_elsewhere",
             )
         return lines if any(has_key(row, line) for row in lines) else [*lines, with_options_of(present, line)]
@@ -95,8 +95,8 @@ def _write(sftp: paramiko.SFTPClient, target: Target, changed: Callable[[list[st
         changed([])
         raise
     if not stat.S_ISREG(info.st_mode or 0) or (info.st_size or 0) > MOST_BYTES:
-        words = f"{FILE} of {target.username} on {target.name} is a link, no file, or larger than 1 MiB."
-        raise ApplicationError(f"{words} Change it by hand.")
+        words = f"{FILE} of {target.username} on {target.name} is not a regular file, or is larger than 1 MiB."
+        raise ApplicationError(f"{words} Add the new key to the file by hand.")
     with sftp.open(FILE, "rb") as file:
         text = file.read(MOST_BYTES + 1).decode("utf-8", "surrogateescape")
     lines = text.split("\n")

@@ -143,12 +143,12 @@ class Bastions:
 
 def _unusable(target: Target, error: RemoteError) -> HostUnreachable:
     assert target.via is not None
-    return HostUnreachable(target.name, target.endpoint, f"its bastion cannot be used: {error.message.rstrip('.')}")
+    return HostUnreachable(target.name, target.endpoint, f"Paddock cannot use the bastion: {error.message.rstrip('.')}")
 
 
 def _refusal(via: Target, error: paramiko.ChannelException) -> str:
     if error.code == PROHIBITED:
         return f"the bastion {via.name} {FORWARDING_HELP}"
     if error.code == CONNECT_FAILED:
-        return f"the bastion {via.name} cannot connect to it ({error.text or 'connection failed'})"
+        return f"the bastion {via.name} cannot connect to the host ({error.text or 'connection failed'})"
     return f"the bastion {via.name} refused to pass the connection on ({error.text or error.code})"

@@ -30,7 +30,7 @@ class BoundedPacketizer(Packetizer):
 
     def read_all(self, n: int, check_rekey: bool = False) -> bytes:
         if n > MAX_PACKET_BYTES:
-            raise TooMuch(f"it announced a packet of {n} bytes, more than {MAX_PACKET_BYTES}")
+            raise TooMuch(f"the host announced a packet of {n} bytes, more than {MAX_PACKET_BYTES}")
         read: bytes = super().read_all(n, check_rekey)
         return read
 
@@ -51,7 +51,7 @@ class _BoundedPipe(BufferedPipe):  # type: ignore[type-arg]
 
     def feed(self, data: Any) -> None:
         if len(self) + len(data) > self.limit:
-            raise TooMuch("it sent more data on a channel than the panel allowed")
+            raise TooMuch("the host sent more data on a channel than the panel allowed")
         super().feed(data)
 
 
@@ -77,6 +77,6 @@ class BoundedSftp(paramiko.SFTPClient):
 
     def _read_all(self, n: int) -> bytes:
         if n > MAX_SFTP_BYTES:
-            raise TooMuch(f"it announced an SFTP reply of {n} bytes, more than {MAX_SFTP_BYTES}")
+            raise TooMuch(f"the host announced an SFTP reply of {n} bytes, more than {MAX_SFTP_BYTES}")
         read: bytes = super()._read_all(n)  # type: ignore[misc]
         return read

@@ -87,7 +87,7 @@ def _write_archive(folder: Path, sources: dict[str, bytes], file: IO[bytes]) -> 
         (folder / name).write_bytes(source)
     mode = PycInvalidationMode.UNCHECKED_HASH
     if not compileall.compile_dir(folder, quiet=1, legacy=True, stripdir=str(folder), invalidation_mode=mode):
-        raise RuntimeError("The sources of the agent do not compile; the errors are in the log above.")
+        raise RuntimeError("The sources of the agent do not compile. See the errors in the panel's log.")
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for path in sorted(item for item in folder.rglob("*") if item.is_file()):
             archive.writestr(zipfile.ZipInfo(path.relative_to(folder).as_posix(), EPOCH), path.read_bytes())

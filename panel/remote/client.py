@@ -261,7 +261,7 @@ class AgentClient:
         limit = MAX_PREAMBLE_BYTES if "" in self._waiting else wire.MAX_ANSWER_BYTES
         if len(self._pending) > limit:
             self._pending = bytearray()
-            raise TooMuch(f"it sent a line of more than {limit} bytes")
+            raise TooMuch(f"the host sent a line of more than {limit} bytes")
         return True
 
     def _hand_over(self, message: Message, size: int) -> None:

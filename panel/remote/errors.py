@@ -30,8 +30,8 @@ class HostKeyUnknown(RemoteError):
 
     def __init__(self, host: str) -> None:
         super().__init__(
-            f"The host key of {host} is not trusted yet. Compare its fingerprint with the one on the "
-            "host (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub), then confirm it.",
+            f"The host key of {host} is not trusted yet. Compare the fingerprint with the fingerprint on the host "
+            "(ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub), then confirm the key.",
             code="host_key_unknown",
         )
 
@@ -44,9 +44,9 @@ class HostKeyChanged(RemoteError):
 
     def __init__(self, host: str, offered: str, *, pinned: str, found: str) -> None:
         super().__init__(
-            f"{host} presents a different host key ({found or 'none'}) than the trusted one ({pinned}). "
-            "Nothing was sent. If the host was reinstalled, confirm the new key; otherwise someone may "
-            "be intercepting the connection.",
+            f"{host} presents a different host key ({found or 'none'}) than the trusted key ({pinned}). Paddock "
+            "sent nothing. If the host was reinstalled, confirm the new key; otherwise somebody may be "
+            "intercepting the connection.",
             code="host_key_changed",
         )
         self.offered = offered
@@ -57,8 +57,8 @@ class HostCertificateRefused(RemoteError):
 
     def __init__(self, host: str, reason: str) -> None:
         super().__init__(
-            f"{host} presents an SSH certificate that the panel does not accept: {reason}. Nothing was sent. Let the "
-            "authority sign the host's key again, or confirm the key's fingerprint on the host's page.",
+            f"{host} presents an SSH certificate that Paddock does not accept: {reason}. Paddock sent nothing. Let "
+            "the authority sign the host's key again, or confirm the key's fingerprint on the host's page.",
             code="host_certificate_refused",
         )
 
@@ -66,8 +66,8 @@ class HostCertificateRefused(RemoteError):
 class AuthenticationRefused(RemoteError):
     def __init__(self, host: str, username: str, offers: str) -> None:
         super().__init__(
-            f"{host} rejected {offers} for the user {username!r}. Check the user name, and that the key "
-            "is in the user's ~/.ssh/authorized_keys or the password is correct.",
+            f"{host} rejected {offers} for the user {username!r}. Check the user name. Check that the user's "
+            "~/.ssh/authorized_keys contains the key, or that the password is correct.",
             code="authentication_refused",
         )
 
@@ -75,8 +75,8 @@ class AuthenticationRefused(RemoteError):
 class SudoRefused(RemoteError):
     def __init__(self, host: str, username: str, reason: str) -> None:
         super().__init__(
-            f"sudo on {host} does not allow {username!r} to run the agent: {reason}. Allow it in sudoers "
-            "(NOPASSWD, or store the sudo password), or connect as root.",
+            f"sudo on {host} does not allow {username!r} to run the agent: {reason}. Allow the user to run commands "
+            "as root in sudoers (NOPASSWD, or store the sudo password), or connect as root.",
             code="sudo_refused",
         )
 
@@ -93,8 +93,8 @@ class UploadFailed(RemoteError):
 
     def __init__(self, host: str, reason: str) -> None:
         super().__init__(
-            f"Paddock could not upload a file to {host}: {reason}. Check the free disk space of the folder .paddock in "
-            "the home folder of Paddock's account there.",
+            f"Paddock could not upload a file to {host}: {reason}. Check the free disk space of the folder .paddock "
+            "in the home folder of Paddock's account on the host.",
             code="upload_failed",
             retry=True,
         )
@@ -105,8 +105,8 @@ class ConnectionLost(RemoteError):
 
     def __init__(self, host: str, operation: str) -> None:
         super().__init__(
-            f"The connection to {host} broke during {operation!r}. The agent completes or rolls back its "
-            "work; check the host for the result.",
+            f"The connection to {host} broke during the operation {operation!r}. The agent completes or rolls back "
+            "its work. Check the host for the result.",
             code="connection_lost",
             retry=True,
         )
@@ -120,8 +120,8 @@ class ProtocolBroken(ConnectionLost):
     def __init__(self, host: str, operation: str, reason: str) -> None:
         RemoteError.__init__(
             self,
-            f"Paddock closed the connection to {host} during {operation!r}: {reason}. Paddock's agent never does that. "
-            "Check which programs run on the host before you use it again.",
+            f"Paddock closed the connection to {host} during the operation {operation!r}: {reason}. Paddock's agent "
+            "never does this. Check which programs run on the host before you use the host again.",
             code="protocol_broken",
         )
 
@@ -131,7 +131,10 @@ class CallTimeout(RemoteError):
         super().__init__(
             f"{host} did not respond within {seconds:g} s."
             if operation == "hello"
-            else f"{host} did not finish {operation!r} within {seconds:g} s; Paddock asked it to cancel.",
+            else (
+                f"{host} did not finish the operation {operation!r} within {seconds:g} s. Paddock asked the agent "
+                "to cancel the operation."
+            ),
             code="timeout",
             retry=True,
         )

@@ -39,32 +39,32 @@ def refusal(certificate: bytes, authorities: Collection[str], names: Collection[
     try:
         found = load_ssh_public_identity(certificate)
     except (ValueError, UnsupportedAlgorithm):
-        return "it cannot be read"
+        return "Paddock cannot read the certificate"
     if not isinstance(found, SSHCertificate):
-        return "it is a plain key"
+        return "the host presents a plain key, not a certificate"
     return _fault_of_signature(found, authorities) or _fault_of_content(found, names, now)
 
 
 def _fault_of_signature(found: SSHCertificate, authorities: Collection[str]) -> str:
     if found.type is not SSHCertificateType.HOST:
-        return "it is a certificate for users"
+        return "the certificate is for users, not for hosts"
     try:
         signer = found.signature_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
         if signer not in {" ".join(line.split()[:2]) for line in authorities}:
-            return "another authority signed it"
+            return "another authority signed the certificate"
         found.verify_cert_signature()
     except (InvalidSignature, UnsupportedAlgorithm, ValueError):
-        return "its signature is not valid"
+        return "the signature of the certificate is not valid"
     return ""
 
 
 def _fault_of_content(found: SSHCertificate, names: Collection[str], now: dt.datetime) -> str:
     if found.critical_options:
-        return "it has critical options, which the panel does not know"
+        return "the certificate has critical options, which Paddock does not support"
     if not found.valid_after <= now.timestamp() < found.valid_before:
         is_early = now.timestamp() < found.valid_after
-        return "it is not valid yet" if is_early else "it has expired"
+        return "the certificate is not valid yet" if is_early else "the certificate has expired"
     principals = {item.decode("utf-8", "replace").lower() for item in found.valid_principals}
     if not principals & {name.lower() for name in names}:  # without any, OpenSSH too rejects it
-        return f"it is not for {' or '.join(names)}"
+        return f"the certificate is not for {' or '.join(names)}"
     return ""

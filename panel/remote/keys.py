@@ -52,7 +52,9 @@ def load_private_keys(text: str) -> list[paramiko.PKey]:
     """Parse all private keys in a text with `load_private_key`. Raises InvalidKey for an invalid key, or too many."""
     parts = re.findall(r"-----BEGIN [^-]*PRIVATE KEY-----.*?-----END [^-]*PRIVATE KEY-----", text, re.DOTALL)
     if len(parts) > MOST_KEYS:
-        raise InvalidKey(f"Enter at most {MOST_KEYS} private keys: sshd ends a connection after more attempts.")
+        raise InvalidKey(
+            f"Enter at most {MOST_KEYS} private keys, because sshd closes the connection after more attempts."
+        )
     return [load_private_key(part) for part in parts or [text]]
 
 
@@ -81,7 +83,7 @@ def parse_key_line(line: str) -> tuple[str, bytes]:
         blob = base64.b64decode(words[1], validate=True)
     except binascii.Error:
         raise InvalidKey(
-            "The second part of the host key must be base64; this one is incomplete.", field="host_key"
+            "The second part of the host key is not complete base64. Copy the whole line of the key.", field="host_key"
         ) from None
     return words[0], blob
 

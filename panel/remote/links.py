@@ -142,7 +142,7 @@ class SshLink:
         if self._channel.recv_stderr_ready():  # drain it, or the agent blocks on a full window
             self._chatter += len(self._channel.recv_stderr(65536))
             if self._chatter > MAX_STDERR_BYTES:
-                raise TooMuch(f"it wrote more than {MAX_STDERR_BYTES} bytes of errors")
+                raise TooMuch(f"the host wrote more than {MAX_STDERR_BYTES} bytes of error messages")
         if self._channel.recv_ready():
             return self._channel.recv(65536)
         return b"" if ended else None
@@ -218,12 +218,14 @@ class SshLink:
                 if READY in self._heard:
                     return None
                 if len(self._heard) > MAX_PREAMBLE_BYTES:
-                    return f"it printed more than {MAX_PREAMBLE_BYTES} bytes before the agent was ready"
+                    return f"the host printed more than {MAX_PREAMBLE_BYTES} bytes before the agent was ready"
             elif channel.recv_stderr_ready():
                 said = (said + channel.recv_stderr(4096))[-MAX_PREAMBLE_BYTES:]
                 if SUDO_PROMPT.encode() in said and self.target.sudo_password:
                     if answered:
-                        raise SudoRefused(self.target.name, self.target.username, "the stored password is wrong")
+                        raise SudoRefused(
+                            self.target.name, self.target.username, "sudo rejects the stored sudo password"
+                        )
                     # Sent on standard input, and only after sudo's prompt: without a prompt, the agent would read the
                     # password as a request.
                     channel.sendall(self.target.sudo_password.encode() + b"\n")
@@ -245,7 +247,8 @@ class SshLink:
         except (OSError, paramiko.SSHException) as error:
             raise AgentUnavailable(
                 self.target.name,
-                f"the agent cannot be uploaded over SFTP ({error}). Check the sftp subsystem and the free disk space",
+                f"Paddock cannot upload the agent over SFTP ({error}). Check the sftp subsystem of sshd, and the "
+                "free disk space on the host",
             ) from None
 
     def _refused(self, said: str) -> Exception:
@@ -253,7 +256,7 @@ class SshLink:
         if self.target.sudo and "sudo:" in words:
             return SudoRefused(self.target.name, self.target.username, words)
         if "not found" in words or "No such file" in words:
-            words = "python3 was not found. Install Python 3.8 or newer on the host."
+            words = "python3 does not exist on the host. Install Python 3.8 or newer on the host."
         return AgentUnavailable(self.target.name, words)
 
 
@@ -308,5 +311,5 @@ def open_link(target: Target) -> Link:
     try:
         return SshLink(target)
     except (paramiko.SSHException, OSError, EOFError) as error:
-        reason = str(error) or "the connection was closed"
+        reason = str(error) or "the host closed the connection"
         raise HostUnreachable(target.name, target.endpoint, reason) from None

@@ -37,12 +37,12 @@ def check(source: Location, at: str) -> Cache:
     found = source.cache
     assert found is not None
     if not found.valid:
-        raise NotExpressible(f"{at}/valid", "sets no status code; use 200 301 302 = 10m")
+        raise NotExpressible(f"{at}/valid", "response caching has no status code; use, for example, 200 301 302 = 10m")
     for number, item in enumerate(found.valid):
         checks.error_codes(item.codes, f"{at}/valid/{number}/codes", low=200)
         if not 1 <= item.seconds <= 31536000:
             raise NotExpressible(
-                f"{at}/valid/{number}/seconds", f"{item.seconds} s is out of range; use 1 s to one year"
+                f"{at}/valid/{number}/seconds", f"{item.seconds} s is not a possible caching time; use 1 s to one year"
             )
     for number, name in enumerate(found.skip_cookies):
         checks.word(name, COOKIE, f"{at}/skip_cookies/{number}", "a cookie name, optionally with * at the end")
@@ -68,7 +68,7 @@ def sentence(source: Location) -> str:
     times = [f"{' '.join(map(str, item.codes))} for {item.seconds} s" for item in source.cache.valid]
     without = ["a password", *(f"the cookie {name}" for name in source.cache.skip_cookies)]
     without += ["a query"] if source.cache.skip_queries else []
-    return f"responses are cached ({', '.join(times)}), except for requests with {', '.join(without)}"
+    return f"the web server caches responses ({', '.join(times)}), except for requests with {', '.join(without)}"
 
 
 def longest_s(spec: SiteSpec) -> int:

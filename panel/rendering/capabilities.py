@@ -184,8 +184,8 @@ def _unread(block: ServerBlock, number: int, web_server: WebServerSpec) -> Itera
                     f"/blocks/{number}/locations/{n}/{member}",
                     web_server.engine,
                     "not_offered",
-                    f"has no effect in a location with the handler “{location.handler}”",
-                    "the setting is ignored",
+                    f"this setting has no effect in a location with the handler “{location.handler}”",
+                    "Paddock ignores the setting",
                 )
 
 
@@ -200,7 +200,7 @@ def _modules(spec: SiteSpec, web_server: WebServerSpec) -> list[Difference]:
             "apache",
             "not_offered",
             f"Apache has not loaded mod_{name}, which this site needs",
-            "load the module first",
+            f"load the module mod_{name} on the host, then check the host",
         )
         for name in names
     ]

@@ -36,9 +36,9 @@ def text(value: str, field: str, *, lines: bool = False) -> str:
     for character in value:
         code = ord(character)
         if (code < 32 or code == 127) and not (lines and character in "\n\t"):
-            raise refuse(field, f"contains the control character U+{code:04X}; remove it")
+            raise refuse(field, f"the text contains the control character U+{code:04X}; remove it")
         if 0xD800 <= code <= 0xDFFF:
-            raise refuse(field, "contains half of a surrogate pair, which is not valid text; remove it")
+            raise refuse(field, "the text contains half of a surrogate pair, which is not valid Unicode; remove it")
     return value
 
 
@@ -184,11 +184,11 @@ def site(spec: SiteSpec) -> None:
     no_control_characters(spec, "")
     word(spec.name, SITE_NAME, "/name", "a site name; use a-z, 0-9, and -")
     if not spec.blocks:
-        raise refuse("/blocks", f"site {spec.name} has no server block; add one")
+        raise refuse("/blocks", f"site {spec.name} has no server block; add a server block")
     for number, upstream in enumerate(spec.upstreams):
         word(upstream.name, PART_NAME, f"/upstreams/{number}/name", "an upstream name; use letters, digits, _ and -")
         if not upstream.servers:
-            raise refuse(f"/upstreams/{number}/servers", f"upstream {upstream.name} has no server; add one")
+            raise refuse(f"/upstreams/{number}/servers", f"upstream {upstream.name} has no server; add a server")
     for number, pool in enumerate(spec.php_pools):
         at = f"/php_pools/{number}/address"
         if not (address(pool.address, at).startswith("unix:") or re.search(r":\d+\Z", pool.address)):
@@ -200,7 +200,7 @@ def file_name(value: str, field: str) -> str:
     """Return a valid index file: a name, or a path below the document root."""
     text(value, field)
     if not value or ".." in value.split("/") or value != value.strip():
-        raise refuse(field, f"“{value}” is not a file name")
+        raise refuse(field, f"“{value}” is not a file name; enter a name without /, for example index.html")
     return value
 
 
@@ -216,7 +216,7 @@ def status(value: int, field: str) -> int:
 
 def error_codes(values: tuple[int, ...], field: str, low: int = 300) -> tuple[int, ...]:
     if not values:
-        raise refuse(field, "has no status code; add at least one, for example 404")
+        raise refuse(field, "the error page has no status code; add at least one, for example 404")
     for value in values:
         if not low <= value <= 599:
             raise refuse(field, f"{value} is not a valid status code here; use {low} to 599")

@@ -28,11 +28,19 @@ def choose(found: Locations, path: str) -> Choice:
     """
     for place in found.exact:
         if place.pattern == path:
-            return Choice(place, (f"location {place.label} matches the exact path, which ends the search",))
-    reasons = [f"location {place.label} does not match: the path is not identical" for place in found.exact]
+            return Choice(place, (f"location {place.label} is exactly the path, which ends the search",))
+    reasons = [f"location {place.label} does not match because it requires exactly this path" for place in found.exact]
     if slashed := with_slash(found, path):
         return Choice(
-            slashed, (*reasons, f"location {slashed.label} passes requests on: 301 adds the final /"), slash=True
+            slashed,
+            (
+                *reasons,
+                (
+                    f"location {slashed.label} passes requests on, so the web server adds the final / "
+                    "with a 301 redirect"
+                ),
+            ),
+            slash=True,
         )
     fitting = [place for place in found.prefixes if path.startswith(place.pattern)]
     reasons += [
@@ -41,11 +49,16 @@ def choose(found: Locations, path: str) -> Choice:
     if not fitting:
         return _regex(found, path, None, reasons)
     longest = fitting[0]
-    reasons += [f"location {place.label} is a prefix, but {longest.label} is longer" for place in fitting[1:]]
+    reasons += [
+        f"location {place.label} is a prefix of the path, but location {longest.label} is longer"
+        for place in fitting[1:]
+    ]
     if longest.location.match == "^~":
-        reasons.append(f"location {longest.label} is the longest prefix; ^~ skips regular expressions")
+        reasons.append(f"location {longest.label} is the longest prefix of the path, and ^~ skips regular expressions")
         return Choice(longest, tuple(reasons))
-    reasons.append(f"location {longest.label} is the longest prefix; regular expressions are checked next")
+    reasons.append(
+        f"location {longest.label} is the longest prefix of the path; the web server checks regular expressions next"
+    )
     return _regex(found, path, longest, reasons)
 
 
@@ -65,11 +78,14 @@ def _regex(found: Locations, path: str, longest: Place | None, reasons: list[str
     for number, place in enumerate(found.regexes):
         captures = search(place.pattern, path, nocase=place.location.match == "~*")
         if captures is None:
-            reasons.append(f"location {place.label} does not match")
+            reasons.append(f"the regular expression of location {place.label} does not match the path")
             continue
-        over = f" and wins over {longest.label}" if longest else ""
+        over = f" and takes precedence over location {longest.label}" if longest else ""
         reasons.append(f"location {place.label} is the first matching regular expression{over}")
-        reasons += [f"location {item.label} is not checked" for item in found.regexes[number + 1 :]]
+        reasons += [
+            f"location {item.label} is not checked because an earlier regular expression matches"
+            for item in found.regexes[number + 1 :]
+        ]
         return Choice(place, tuple(reasons), captures)
     if longest is None:
         return Choice(None, (*reasons, "no location matches; the server block itself handles the request"))

@@ -13,8 +13,10 @@ from panel.rendering.roots import is_below
 from panel.rendering.targets import LocalServices, is_of_host, target_of
 
 AUTHORITIES = ("/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted")
-LEADS = "a visitor could reach other files through it; use the site's rewrites"
-LISTED = "use a listed service, or ask an administrator to add it (Hosts, the host's page, Local services)"
+LEADS = "visitors could reach other files through the variable; use the site's rewrites"
+LISTED = (
+    "use a listed local service, or ask an administrator to add this service (Hosts, the host's page, Local services)"
+)
 # nginx: unix:/path, scheme://unix:/path[:/uri]. Apache: unix:/path|scheme://name[/uri]. The pattern excludes text that
 # either server could read as a different path.
 _SOCKET_URL = re.compile(
@@ -113,13 +115,13 @@ def target_problem(value: str, services: LocalServices) -> str:
     Services of the host itself must be listed for the site's team. Upstream names belong to sites; the model has fields
     for them and checks their owners.
     """
-    own = "use one of the site's upstreams or PHP pools"
+    own = "use an upstream or a PHP pool of the site"
     if "unix:" in value.lower() or "uds:" in value.lower():
         return _socket_problem(value, services)
     found = _URL.match(value)
     host = found["host"].strip("[]") if found else ""
     if found is None or not host or re.search(r"[$%{}@\s]", host + (found["port"] or "")):
-        return f"“{value}” must name one fixed server; {own}"
+        return f"“{value}” does not name one fixed server; {own}"
     if "$" in (found["path"] or "").partition("?")[0]:
         return f"“{value}” contains a variable in its path; {own}"
     if is_of_host(target_of(value), services.own) or not services.permits(value):
@@ -132,14 +134,15 @@ def target_problem(value: str, services: LocalServices) -> str:
 def _socket_problem(value: str, services: LocalServices) -> str:
     if not _SOCKET_URL.fullmatch(value):
         return (
-            f"“{value}” must name a socket by a plain path, such as unix:/run/app.sock or http://unix:/run/app.sock:/"
+            f"“{value}” is not a valid socket; enter a plain path such as unix:/run/app.sock or "
+            "http://unix:/run/app.sock:/"
         )
     return "" if services.permits(value) else f"“{value}” is a Unix socket of the host; {LISTED}"
 
 
 def _local_problem(value: str, port: str, services: LocalServices) -> str:
     if not re.fullmatch(r"\d{1,5}", port) and not re.match(r"https?://", value, re.I):
-        return f"“{value}” is a service of the host; write its port and {LISTED}"
+        return f"“{value}” is a service of the host itself; enter its port and {LISTED}"
     return "" if services.permits(value) else f"“{value}” is a service of the host itself; {LISTED}"
 
 

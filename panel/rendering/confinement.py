@@ -197,8 +197,10 @@ def location_faults(location: Location) -> Iterator[tuple[str, str]]:
         if breaks and of_item(location, number) is not Verdict.CONFINED:
             yield (
                 f"try_files/{number}",
-                f"a rewrite with the flag break skips the check of “{item}” for ..; use $uri, or the flag last and "
-                "another location",
+                (
+                    f"a rewrite with the flag break precedes try_files, so “{item}” could contain ..; use $uri, or the "
+                    "flag last and another location"
+                ),
             )
 
 

@@ -88,8 +88,8 @@ def conditions(locations: Locations) -> dict[Place, Condition]:
             if re.search(r"\\[1-9]|\\g\{?-?\d|\(\?[&R\d]", place.pattern):
                 raise NotExpressible(
                     f"{place.pointer}/pattern",
-                    "contains a back-reference, which this web server cannot combine with other "
-                    "locations' expressions; remove the back-reference",
+                    "the expression contains a back-reference, which the web server cannot combine with the "
+                    "expressions of other locations; remove the back-reference",
                 )
     return {place: _condition(place, locations) for place in locations.places}
 

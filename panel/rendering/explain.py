@@ -103,7 +103,7 @@ def _explained(specs: Sequence[SiteSpec], request: Request) -> Explanation:
         step = Step("path", f"400: {error}")
         return Explanation((listener, server, step), Outcome("return", status=400), host.spec.name, host.pointer)
     if "\n" in path and confinement.refuses_line_breaks(host.block):
-        step = Step("path", "400: the path holds a line break, at which captures of the rewrites would end")
+        step = Step("path", "400: the path contains a line break, at which captures of the rewrites would end")
         return Explanation((listener, server, step), Outcome("return", status=400), host.spec.name, host.pointer)
     changed = "unchanged" if path == target else f"“{target}” decoded, with dot segments and double slashes resolved"
     steps = [listener, server, Step("path", f"{path}", (changed,))]
@@ -123,13 +123,13 @@ def _client_certificates(host: _Host) -> list[Step]:
     if source is None or not host.listen.tls:
         return []
     if source.required:
-        return [Step("client_certificate", "required: requests without a valid one get status 400")]
-    return [Step("client_certificate", "optional: requests with an invalid one are refused")]
+        return [Step("client_certificate", "required: requests without a valid client certificate get status 400")]
+    return [Step("client_certificate", "optional: the web server refuses requests with an invalid client certificate")]
 
 
 def _in_maintenance(host: _Host, settings: Maintenance, steps: list[Step]) -> Explanation:
     reasons = (f"visitors from {', '.join(settings.allowed)} see the site",) if settings.allowed else ()
-    step = Step("maintenance", f"{maintenance.STATUS}: the site is in maintenance", reasons)
+    step = Step("maintenance", f"{maintenance.STATUS} because the site is in maintenance", reasons)
     outcome = Outcome("return", status=maintenance.STATUS, text=settings.text)
     return Explanation((*steps, step), outcome, host.spec.name, host.pointer)
 
@@ -149,7 +149,10 @@ def _listener(specs: Sequence[SiteSpec], request: Request) -> tuple[list[_Host],
         if address in found and (address or not request.address or address == every):
             where = f"{address or 'every IPv4 address'}, port {request.port}"
             return found[address], Step("listener", f"{_blocks_listen(len(found[address]))} on {where}")
-    return [], Step("listener", f"nothing listens on port {request.port} of this address; the connection is refused")
+    return [], Step(
+        "listener",
+        f"no server block listens on port {request.port} of this address, so the host refuses the connection",
+    )
 
 
 def _blocks_listen(count: int) -> str:
@@ -162,7 +165,7 @@ def _is_v6(address: str) -> bool:
 
 def _wrong_scheme(host: _Host, listener: Step) -> Explanation:
     if host.listen.tls:
-        text = "400: plain HTTP was sent to a TLS port"
+        text = "400: the client sends plain HTTP to a TLS port"
         return Explanation((listener, Step("server", text)), Outcome("return", status=400, text=text), host.spec.name)
     text = "the TLS handshake fails: this port uses plain HTTP"
     return Explanation((listener, Step("server", text)), Outcome("error", text=text), host.spec.name)
@@ -185,9 +188,9 @@ def _server(hosts: list[_Host], request: Request) -> tuple[_Host, Step]:
         return chosen, Step("server", f"{chosen.label} answers", (f"{found[1]} {_FITS[names.kind(found[1])]}, {host}",))
     chosen = next((item for item in hosts if item.listen.default_server), hosts[0])
     why = (
-        "it is the default server"
+        "this server block is the default server"
         if chosen.listen.default_server
-        else "it is the first server block, and none is the default server"
+        else "this server block is the first, and no server block is the default server"
     )
     return chosen, Step("server", f"{chosen.label} answers", (f"no server name matches {host or 'an empty host'}", why))
 
@@ -225,7 +228,7 @@ def _location(host: _Host, path: str, query: str, request: Request, steps: list[
         step = Step("answer", f"{moved.status} {moved.path}".strip())
         return Explanation((*steps, step), outcome, host.spec.name, host.pointer, pointer)
     if moved.steps and confinement.rewrites_may_climb(host.block) and re.search(confinement.CLIMBS, moved.path):
-        step = Step("answer", f"403: {moved.path} leaves the site's folders")
+        step = Step("answer", f"403 because {moved.path} leaves the site's folders")
         return Explanation((*steps, step), Outcome("return", status=403), host.spec.name, host.pointer)
     path, query, choice = moved.path, moved.query, moved.choice
     chosen = choice.place
@@ -246,7 +249,7 @@ def _location(host: _Host, path: str, query: str, request: Request, steps: list[
 
 def _moved(moved: Moved) -> str:
     if moved.status == 500:
-        return f"500: the locations' rewrites exceeded {ROUNDS} rounds"
+        return f"500 because the locations' rewrites exceeded {ROUNDS} rounds"
     if moved.status:
         return f"a redirect to {moved.path}"
     return f"{moved.path} with the query {moved.query}" if moved.query else moved.path
@@ -254,5 +257,5 @@ def _moved(moved: Moved) -> str:
 
 def _chosen(choice: Choice, place: Place | None) -> str:
     if choice.slash:
-        return "the path only lacks its final /"
+        return "the web server adds the final / to the path"
     return f"location {place.label} handles the request" if place else "no location matches"

@@ -76,7 +76,9 @@ def pool_file(pool: PoolSpec) -> str:
 
 def _require(pattern: re.Pattern[str], pool: PoolSpec, field: str) -> None:
     if not pattern.fullmatch(getattr(pool, field)):
-        raise NotExpressible(f"/{field}", "A file of php-fpm cannot contain this value.")
+        raise NotExpressible(
+            f"/{field}", "php-fpm's configuration file cannot contain this value. Enter another value."
+        )
 
 
 def _line(item: Directive) -> str:

@@ -27,17 +27,19 @@ def check(source: Location, at: str) -> None:
     for number, item in enumerate(source.try_files):
         try_files_item(item, f"{at}/try_files/{number}", last=number == len(source.try_files) - 1)
     if len(source.try_files) == 1:
-        raise NotExpressible(f"{at}/try_files", "needs a file and a fallback, for example $uri =404")
+        raise NotExpressible(f"{at}/try_files", "try_files needs a file and a fallback, for example $uri =404")
 
 
 def _check_return(source: Location, at: str) -> None:
     if source.return_code is None:
-        raise NotExpressible(f"{at}/return_code", "has no response status; add one, for example 301")
+        raise NotExpressible(f"{at}/return_code", "the response has no status; enter a status, for example 301")
     checks.status(source.return_code, f"{at}/return_code")
     redirects = source.return_code in REDIRECTS
     checks.text(source.return_value, f"{at}/return_value", lines=not redirects)
     if redirects and not source.return_value:
-        raise NotExpressible(f"{at}/return_value", f"{source.return_code} needs a target URL")
+        raise NotExpressible(
+            f"{at}/return_value", f"status {source.return_code} needs a target URL, for example https://www.example.com"
+        )
     if redirects and " " in source.return_value:
         raise NotExpressible(f"{at}/return_value", "URLs cannot contain spaces; use %20")
 
@@ -48,13 +50,16 @@ def protocol_faults(source: Location) -> Iterator[tuple[str, str]]:
         return
     name = PROTOCOLS[source.upstream_protocol]
     if source.proxy_uri:
-        yield "proxy_uri", f"{name} upstreams receive the path of the request; leave this empty"
+        yield (
+            "proxy_uri",
+            (f"{name} upstreams receive the path of the request unchanged; leave the replacement of the prefix empty"),
+        )
     if source.websocket:
-        yield "websocket", f"{name} upstreams do not support WebSocket upgrades; turn this off"
+        yield "websocket", f"{name} upstreams do not support WebSocket; turn WebSocket upgrades off"
     if source.upstream_protocol == "uwsgi" and source.upstream_tls:
-        yield "upstream_tls", "uWSGI upstreams are reached without TLS; turn this off"
+        yield "upstream_tls", "web servers connect to uWSGI upstreams without TLS; turn off TLS to the upstream"
     if source.upstream_protocol == "grpc" and source.cache is not None:
-        yield "cache", "gRPC responses cannot be cached; leave response caching off"
+        yield "cache", "web servers cannot cache gRPC responses; leave response caching off"
 
 
 def _check_proxy(source: Location, at: str) -> None:
@@ -63,10 +68,14 @@ def _check_proxy(source: Location, at: str) -> None:
     if not source.proxy_uri:
         return
     if source.match in ("~", "~*"):
-        raise NotExpressible(f"{at}/proxy_uri", "a regular expression has no prefix to replace; leave it empty")
+        raise NotExpressible(
+            f"{at}/proxy_uri", "a regular expression has no prefix to replace; leave the replacement empty"
+        )
     checks.text(source.proxy_uri, f"{at}/proxy_uri")
     if not URL_PATH.match(source.proxy_uri):
-        raise NotExpressible(f"{at}/proxy_uri", f"“{source.proxy_uri}” is not a URL path; start it with /")
+        raise NotExpressible(
+            f"{at}/proxy_uri", f"“{source.proxy_uri}” is not a path; start the replacement of the prefix with /"
+        )
 
 
 def try_files_item(item: str, field: str, *, last: bool) -> str:
@@ -97,7 +106,7 @@ def upstream_of(spec: SiteSpec, source: Location, at: str) -> tuple[int, Upstrea
         if upstream.name == source.upstream:
             return number, upstream
     raise NotExpressible(
-        f"{at}/upstream", f"the site {spec.name} has no upstream “{source.upstream}”; choose one of its upstreams"
+        f"{at}/upstream", f"site {spec.name} has no upstream “{source.upstream}”; choose an existing upstream"
     )
 
 
@@ -107,7 +116,7 @@ def pool_of(spec: SiteSpec, source: Location, at: str) -> tuple[int, PhpPool]:
         if pool.name == source.php_pool:
             return number, pool
     raise NotExpressible(
-        f"{at}/php_pool", f"site {spec.name} has no PHP pool “{source.php_pool}”; choose an existing one"
+        f"{at}/php_pool", f"site {spec.name} has no PHP pool “{source.php_pool}”; choose an existing PHP pool"
     )
 
 
@@ -122,7 +131,7 @@ def php_values(pool: PhpPool, at: str) -> str:
 
 def realm(value: str, field: str) -> str:
     if not value:
-        raise NotExpressible(field, "is empty; browsers show the realm in the password dialog")
+        raise NotExpressible(field, "the realm is empty; enter the text that browsers show in the password dialog")
     return checks.text(value, field)
 
 

@@ -12,7 +12,9 @@ def check(headers: tuple[Header, ...], at: str) -> None:
         checks.word(header.name, checks.HEADER_NAME, f"{at}/{number}/name", "a header's name")
         checks.text(header.value, f"{at}/{number}/value")
         if header.value != header.value.strip(" "):
-            raise NotExpressible(f"{at}/{number}/value", "starts or ends with a space; remove it")
+            raise NotExpressible(
+                f"{at}/{number}/value", "the header value starts or ends with a space; remove the space"
+            )
 
 
 def merged(block: tuple[Header, ...], own: tuple[Header, ...]) -> tuple[tuple[Header, int | None], ...]:

@@ -56,7 +56,7 @@ def password_path(value: str, where: Where) -> str:
     web_server = where.web_server
     own = f"{web_server.config_root.rstrip('/')}/paddock"
     if not confined.path_problem(value, (own,)):
-        return f"“{value}” is one of Paddock's own files; use the site's password protection"
+        return f"“{value}” is one of Paddock's own files; use the location's realm and users"
     return confined.path_problem(value, (*web_server.site_roots, web_server.log_dir, web_server.config_root))
 
 
@@ -87,7 +87,7 @@ def address(value: str, _where: Where) -> str:
         if value.lower() != "all":
             ipaddress.ip_network(value, strict=False)
     except ValueError:
-        return f"needs an address, a network, or all, not “{value}”"
+        return f"needs an IP address, a network, or all, not “{value}”"
     return ""
 
 
@@ -126,7 +126,7 @@ def environment_name(value: str, _where: Where) -> str:
     if not re.fullmatch(r"[A-Z0-9_.-]+", name):
         return f"needs the name of a variable, not “{value}”"
     if name in _RUNS or name.startswith(_RUNS_BEGIN):
-        return f"sets {value}, which can make the application run other code; use the site's PHP pool"
+        return f"the variable {value} can make the application run other code; use the site's PHP pool"
     return ""
 
 

@@ -27,7 +27,9 @@ def enabled(web_server: WebServerSpec, name: str, text: str, *, link: str = "") 
         target = f"../sites-available/{name}.conf"
         return [available, RenderedFile(f"{root}/sites-enabled/{link or name}.conf", link_target=target)]
     if web_server.layout != "conf_d":
-        raise NotExpressible("/layout", f"{web_server.engine} has no layout “{web_server.layout}”; use conf_d or sites")
+        raise NotExpressible(
+            "/layout", f"{web_server.engine} does not support the layout “{web_server.layout}”; use conf_d or sites"
+        )
     return [RenderedFile(f"{root}/conf.d/{link or name}.conf", text)]
 
 
@@ -67,7 +69,7 @@ def client_certificate_files(spec: SiteSpec) -> list[RenderedFile]:
                 continue
             place = normpath(checks.path(path, f"{at}/{name}_path"))
             if place in found and found[place].text != text:
-                raise NotExpressible(f"{at}/{name}_path", f"{place} is used by two server blocks with different texts")
+                raise NotExpressible(f"{at}/{name}_path", f"two server blocks write different contents to {place}")
             found[place] = RenderedFile(place, text if text.endswith("\n") else f"{text}\n", mode=0o644)
     return list(found.values())
 
@@ -86,6 +88,6 @@ def password_files(spec: SiteSpec) -> list[RenderedFile]:
             text = handlers.htpasswd(auth, at)
             path = normpath(checks.path(auth.path, f"{at}/path"))
             if path in found and found[path].text != text:
-                raise NotExpressible(f"{at}/path", f"{path} is used by two locations with different users")
+                raise NotExpressible(f"{at}/path", f"two locations write different users to {path}")
             found[path] = RenderedFile(path, text, mode=0o644, is_secret=True)
     return list(found.values())

@@ -88,9 +88,9 @@ def locations_of(block: ServerBlock, at: str) -> Locations:
 
 def _check(place: Place) -> None:
     if not place.is_regex and not place.pattern.startswith("/"):
-        raise NotExpressible(f"{place.pointer}/pattern", f"“{place.pattern}” never matches; start it with /")
+        raise NotExpressible(f"{place.pointer}/pattern", f"“{place.pattern}” matches no path; start the path with /")
     if not place.pattern:
-        raise NotExpressible(f"{place.pointer}/pattern", "is empty; enter a regular expression")
+        raise NotExpressible(f"{place.pointer}/pattern", "the path is empty; enter a regular expression")
 
 
 def _check_unique(places: list[Place]) -> None:

@@ -28,12 +28,14 @@ def check(maintenance: Maintenance) -> None:
     """Raise NotExpressible for an invalid text, time or address of the maintenance page."""
     checks.text(maintenance.text, f"{_FIELD}/text")
     if not maintenance.text.strip() or len(maintenance.text) > MAX_TEXT:
-        raise NotExpressible(f"{_FIELD}/text", f"needs a text of at most {MAX_TEXT} characters")
+        raise NotExpressible(f"{_FIELD}/text", f"the maintenance page needs a text of at most {MAX_TEXT} characters")
     if not 1 <= maintenance.retry_after_s <= 7 * 86400:
-        raise NotExpressible(f"{_FIELD}/retry_after_s", "needs a number of seconds from 1 to 604800")
+        raise NotExpressible(f"{_FIELD}/retry_after_s", "Retry-After needs a number of seconds from 1 to 604800")
     for number, source in enumerate(maintenance.allowed):
         if checks.source(source, f"{_FIELD}/allowed/{number}") == "all":
-            raise NotExpressible(f"{_FIELD}/allowed/{number}", "needs an address or a network")
+            raise NotExpressible(
+                f"{_FIELD}/allowed/{number}", "allowed visitors need an IP address or a network, for example 10.0.0.0/8"
+            )
 
 
 def page(maintenance: Maintenance) -> str:
@@ -63,7 +65,9 @@ def instead(spec: SiteSpec) -> SiteSpec:
     if spec.maintenance is None:
         return spec
     if spec.maintenance.allowed:
-        message = "OpenLiteSpeed cannot make exceptions from the maintenance page; remove the allowed addresses"
+        message = (
+            "OpenLiteSpeed cannot let some client addresses pass the maintenance page; remove the allowed addresses"
+        )
         raise NotExpressible(f"{_FIELD}/allowed", message)
     return replace(spec, blocks=tuple(_bare(block) for block in spec.blocks))
 

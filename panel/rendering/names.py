@@ -46,9 +46,15 @@ def check(name: str, field: str) -> str:
         return "~" + checks.pcre(name[1:], field)
     bare = name.removeprefix("*." if name.startswith("*.") else ".").removesuffix(".*")
     if not name.isascii():
-        raise NotExpressible(field, f"“{name}” is not ASCII; use {_ascii(name)}, the form that browsers send")
+        raise NotExpressible(
+            field, f"“{name}” contains non-ASCII letters; use {_ascii(name)}, the form that browsers send"
+        )
     if not _LABELS.match(bare):
-        raise NotExpressible(field, f"“{name}” is not a host name, *.name, .name, name.*, or ~regular expression")
+        raise NotExpressible(
+            field,
+            f"“{name}” is not a server name; use the form example.com, *.example.com, "
+            ".example.com, example.*, or ~regular expression",
+        )
     return name
 
 

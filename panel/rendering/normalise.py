@@ -29,7 +29,7 @@ def normalise(path: str) -> str:
         raise BadPath(f"“{path}” does not start with /")
     raw = path.encode("utf-8", "surrogateescape")
     if re.search(rb"%(?![0-9A-Fa-f]{2})", raw):
-        raise BadPath(f"“{path}” contains an incomplete % escape; use %25")
+        raise BadPath(f"“{path}” contains an incomplete % escape; use %25 for a percent sign")
     decoded = _ENCODED.sub(lambda found: bytes([int(found[1], 16)]), raw)
     if b"\0" in decoded:
         raise BadPath("the path contains an encoded NUL")

@@ -23,7 +23,7 @@ class Lead:
 
 
 def _first(files: tuple[str, ...]) -> str:
-    return f"{files[0]}, if it exists" if len(files) == 1 else f"the first existing file of {', '.join(files)}"
+    return f"the file {files[0]}, if it exists" if len(files) == 1 else f"the first existing file of {', '.join(files)}"
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Outcome:
 
     def sentence(self) -> str:
         if self.kind == "files" and not self.files:
-            return f"no file has this path: {self.otherwise}"
+            return f"no file can have this path: {self.otherwise}"
         if self.kind == "files":
             return f"{_first(self.files)}; otherwise {self.otherwise}"
         if self.kind == "php":
@@ -66,7 +66,7 @@ def with_error_pages(outcome: Outcome, block: ServerBlock, found: Locations) -> 
     """Return the outcome with the server block's error pages that may replace it; errors of an upstream are kept."""
     if outcome.kind == "error":
         return outcome
-    which = "an error of the web server itself," if outcome.kind == "proxy" else "an error"
+    which = "an error that the web server itself sends," if outcome.kind == "proxy" else "an error,"
     leads, notes = list(outcome.leads), list(outcome.notes)
     for page in block.error_pages:
         if not page.uri.startswith("/") or (outcome.status is not None and outcome.status not in page.codes):
@@ -74,7 +74,7 @@ def with_error_pages(outcome: Outcome, block: ServerBlock, found: Locations) -> 
         lead = _lead(found, page.uri)
         leads.append(lead)
         codes = ", ".join(str(code) for code in page.codes)
-        notes.append(f"{which} {codes}, is handled by {page.uri}: {lead.label}")
+        notes.append(f"{which} {codes}, gets the error page {page.uri}: {lead.label} handles the page")
     return replace(outcome, notes=tuple(notes), leads=tuple(leads))
 
 
@@ -114,9 +114,9 @@ def _notes(place: Place) -> tuple[str, ...]:
     source = place.location
     notes = [f"{rule.action} {rule.source}" for rule in source.access_rules]
     if notes:
-        notes = [f"access rules are checked first: {', '.join(notes)}"]
+        notes = [f"the web server first checks the access rules: {', '.join(notes)}"]
     if source.basic_auth is not None:
-        notes.append(f"a password is required for “{source.basic_auth.realm}”")
+        notes.append(f"the web server asks for a password with the realm “{source.basic_auth.realm}”")
     if caching.caches(source):
         notes.append(caching.sentence(source))
     return tuple(notes)
@@ -144,14 +144,14 @@ def _indexes(found: Locations, path: str, names: tuple[str, ...]) -> list[Lead]:
 def _with_leads(outcome: Outcome, leads: list[Lead], place: Place | None) -> Outcome:
     """Return the outcome with those internal redirects that another location handles."""
     others = [lead for lead in leads if lead.location != (place.pointer if place else "")]
-    notes = [f"{lead.path} is requested internally: {lead.label} handles it" for lead in others]
+    notes = [f"the web server requests {lead.path} internally: {lead.label} handles it" for lead in others]
     return replace(outcome, notes=(*outcome.notes, *notes), leads=(*outcome.leads, *others))
 
 
 def _files(file: str, path: str, index: tuple[str, ...]) -> Outcome:
     if path.endswith("/"):
         return Outcome("files", files=tuple(file + name for name in index or ("index.html",)), otherwise="403")
-    return Outcome("files", files=(file,), otherwise="404; a folder redirects to its path with a final /")
+    return Outcome("files", files=(file,), otherwise="404; for a folder, a redirect to its path with a final /")
 
 
 def _tried(

@@ -46,7 +46,7 @@ class TooSlow(Unusable):
     def __init__(self, pattern: str) -> None:
         super().__init__(
             pattern,
-            f"This expression takes too long: “{pattern}”. Avoid nested repetition such as (a+)+ and "
+            f"The regular expression “{pattern}” takes too long. Avoid nested repetition such as (a+)+ and "
             "alternatives that begin alike.",
         )
 
@@ -129,7 +129,10 @@ class Pattern:
             source, len(source), _CASELESS if nocase else 0, ctypes.byref(error), ctypes.byref(offset), None
         )
         if not self._code:
-            words = f"“{pattern}” does not compile: {self._words(error.value)} at character {offset.value + 1}"
+            words = (
+                f"“{pattern}” is not a valid regular expression: {self._words(error.value)} at character "
+                f"{offset.value + 1}"
+            )
             raise Unusable(pattern, words)
         self.names = self._names()
 

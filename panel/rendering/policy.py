@@ -14,8 +14,8 @@ from panel.rendering.readers import Read
 from panel.rendering.spec import WebServerSpec
 
 UNKNOWN = (
-    "is not in the list of directives that a site can contain. Use the site's own settings. Someone with a shell on "
-    "the host can add other directives to the web server's own configuration"
+    "sites cannot contain this directive. Use the site's settings. Somebody with a shell on the host can add other "
+    "directives to the web server's own configuration"
 )
 
 
@@ -90,12 +90,14 @@ class Policy:
         rule = self.allowed.get(name)
         if rule is None:
             reason = self.reason(name)
-            return f"is not allowed in a site: {reason}" if reason else UNKNOWN
+            return f"sites cannot contain this directive: {reason}" if reason else UNKNOWN
         if rule.is_block != (item.body is not None):
-            return "needs a block { … } or section" if rule.is_block else "takes no block"
+            return (
+                "this directive needs a block { … } or a section" if rule.is_block else "this directive takes no block"
+            )
         context = self.context(where)
         if context and context not in rule.contexts:
-            return "is not allowed in this part of a site's configuration"
+            return "this directive is not allowed in this part of a site's configuration"
         return self._arguments(item.args, rule, where)
 
     def reason(self, name: str) -> str:
@@ -114,7 +116,7 @@ class Policy:
             return self.judges[rule.slots[0][1:]](args, where)
         kinds = list(_fitted(rule.slots, len(args)))
         if len(kinds) != len(args):
-            return f"has {len(args)} arguments; it takes: {' '.join(rule.slots) or 'none'}"
+            return f"the directive has {len(args)} arguments, but needs: {' '.join(rule.slots) or 'none'}"
         # evaluate all, because kinds record resources
         found = [self.kinds[kind](value, where) for kind, value in zip(kinds, args, strict=True)]
         return next(filter(None, found), "")

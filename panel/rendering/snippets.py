@@ -50,7 +50,9 @@ def check(text: str, web_server: WebServerSpec, place: str = "") -> list[Problem
     for number, line in enumerate(text.split("\n"), 1):
         for character in line:
             if (ord(character) < 32 and character != "\t") or ord(character) == 127:
-                return [Problem(number, "", f"contains the control character U+{ord(character):04X}; remove it")]
+                return [
+                    Problem(number, "", f"the line contains the control character U+{ord(character):04X}; remove it")
+                ]
     try:
         found = policy.read(text)
     except Unreadable as error:
@@ -80,7 +82,9 @@ def _problems(items: Iterable[Read], policy: Policy, where: Where) -> Iterator[P
     for item in items:
         here = replace(where, directive=item.name)
         if kind := policy.own.get(where.parents[-1]) if where.parents else None:
-            message = policy.kinds[kind](item.name, here) or ("takes no block" if item.body is not None else "")
+            message = policy.kinds[kind](item.name, here) or (
+                "this directive takes no block" if item.body is not None else ""
+            )
         else:
             message = policy.problem(item, here)
         if message:

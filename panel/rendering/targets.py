@@ -194,7 +194,7 @@ def service_canonical(text: str) -> str:
         )
     ports = [int(found[name]) for name in ("first", "last") if found[name]]
     if not all(0 < port < 65536 for port in ports) or ports != sorted(ports):
-        raise ValueError("Enter ports from 1 to 65535, and the smaller port of a range first.")
+        raise ValueError("Enter ports from 1 to 65535, with the smaller port of a range first.")
     host = host_canonical(found["v6"] or found["host"])
     tail = "*" if found["all"] else "-".join(map(str, ports))
     return f"[{host}]:{tail}" if ":" in host else f"{host}:{tail}"

@@ -80,7 +80,7 @@ def parse(value: str, field: str, *, captures: frozenset[str] = frozenset()) -> 
 
 def _variable(name: str, field: str, captures: frozenset[str]) -> Variable:
     if not is_known(name, captures):
-        raise NotExpressible(field, f"${name} is not available in sites; use $$ for a dollar sign")
+        raise NotExpressible(field, f"sites cannot use the variable ${name}; use $$ for a dollar sign")
     return Variable(name)
 
 

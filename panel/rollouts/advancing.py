@@ -146,11 +146,11 @@ def _end(rollout: Rollout) -> Next:
 
 def _begin(rollout: Rollout, wave: Wave) -> Next:
     if rollout.start_at is not None and rollout.start_at > timezone.now():
-        rollout.progress = f"Starts at {rollout.start_at:%Y-%m-%d %H:%M:%S} UTC."
+        rollout.progress = f"The rollout starts at {rollout.start_at:%Y-%m-%d %H:%M:%S} UTC."
         return Next(RolloutStatus.QUEUED, (rollout.start_at - timezone.now()).total_seconds())
     deployments = deployments_of(wave)
     if closed := closed_hosts(row.host for row in deployments):
-        rollout.progress = f"Wave {wave.position} waits. {closed[0].words}"[:200]
+        rollout.progress = f"Wave {wave.position} waits for a change window. {closed[0].words}"[:200]
         return Next(RolloutStatus.QUEUED, _until(closed))
     pks = [row.pk for row in deployments]
     queued = Deployment.objects.filter(pk__in=pks).exclude(status=DeploymentStatus.PLANNED)
@@ -158,7 +158,7 @@ def _begin(rollout: Rollout, wave: Wave) -> Next:
         if queued.count() < len(pks):  # otherwise a worker died after it had released these deployments
             held_release(pks)
     except ApplicationError as error:
-        rollout.error = f"Wave {wave.position} was not started. {error.message}"
+        rollout.error = f"Paddock did not start wave {wave.position}. {error.message}"
         return Next(RolloutStatus.PAUSED)
     wave.status, wave.started_at = WaveStatus.DEPLOYING, timezone.now()
     wave.save(update_fields=["status", "started_at"])
@@ -185,11 +185,11 @@ def _deploying(rollout: Rollout, wave: Wave) -> Next:
     if waits:
         reason = next((f" {row.host}: {row.progress}" for row in waits if row.progress), "")
         done = len(deployments) - len(waits)
-        rollout.progress = f"Deploying wave {wave.position}: {done} of {len(deployments)} hosts done.{reason}"[:200]
+        rollout.progress = f"Deploying wave {wave.position}: {done} of {len(deployments)} hosts are done.{reason}"[:200]
         return Next(RolloutStatus.QUEUED, SOON_S)
     wave.status, wave.deployed_at = WaveStatus.OBSERVING, timezone.now()
     wave.failing = gates.failing_sites(deployments)
-    note(wave, Finding("deployed", True, f"{len(deployments)} of {len(deployments)} hosts deployed."))
+    note(wave, Finding("deployed", True, f"{len(deployments)} of {len(deployments)} hosts of the wave are deployed."))
     wave.save(update_fields=["status", "deployed_at", "failing", "evidence"])
     return Next(RolloutStatus.QUEUED, 0)
 
@@ -243,7 +243,7 @@ def _observed(rollout: Rollout, wave: Wave, deployments: Sequence[Deployment]) -
 def _approval(rollout: Rollout, wave: Wave) -> Next:
     if wave.approved_at is None:
         return Next(RolloutStatus.WAITING)
-    note(wave, Finding("approval", True, f"Approved by {wave.approved_by or 'a deleted user'}."))
+    note(wave, Finding("approval", True, f"The wave was approved by {wave.approved_by or 'a deleted user'}."))
     return _passed(wave)
 
 

@@ -19,7 +19,7 @@ class RolloutForm(InWords, forms.Form):
         initial=10,
         min_value=1,
         max_value=100,
-        help_text=_("All other hosts are the third wave."),
+        help_text=_("All other hosts are the third wave. Enter for example `10`."),
     )
     soak_s = forms.IntegerField(
         label=_("Seconds to observe each wave"), initial=300, min_value=0, max_value=MOST_SOAK_S
@@ -29,14 +29,16 @@ class RolloutForm(InWords, forms.Form):
         initial=1.0,
         min_value=0,
         max_value=100,
-        help_text=_("Compared with the access log before the deployment, and with hosts that are not changed yet."),
+        help_text=_(
+            "Compared with the access log before the deployment, and with hosts without the new configuration."
+        ),
     )
     most_slower = forms.IntegerField(
         label=_("Allowed increase of response times, in percent"),
         initial=100,
         min_value=0,
         max_value=10_000,
-        help_text=_("Of the time within which 99 % of the requests end, for access logs that record times."),
+        help_text=_("Increase of the time within which 99 % of the requests end, for access logs that record times."),
     )
     hook_url = forms.CharField(
         label=_("Hook URL"),
@@ -45,7 +47,9 @@ class RolloutForm(InWords, forms.Form):
         help_text=_("Paddock sends a POST request after each wave. A 2xx response lets the wave pass."),
     )
     start_at = MomentField(label=_("Start"), help_text=_("In your time zone. Leave empty to start at once."))
-    needs_approval = forms.BooleanField(label=_("A person approves each wave before the next one"), required=False)
+    needs_approval = forms.BooleanField(
+        label=_("A person approves each wave before the next wave starts"), required=False
+    )
     needs_other_person = forms.BooleanField(label=_("A person other than me has to approve"), required=False)
     accept_drift = forms.BooleanField(required=False)
     deploy_anyway = forms.BooleanField(required=False)

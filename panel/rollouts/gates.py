@@ -76,7 +76,7 @@ def answers(wave: Wave, deployments: Sequence[Deployment]) -> Finding:
     if unknown:
         names = ", ".join(str(row.site) for row in unknown[:5])
         return Finding("answers", None, f"Paddock could not request the health pages of {names}.")
-    return Finding("answers", True, f"{len(states)} of {len(states)} sites respond as expected.")
+    return Finding("answers", True, f"{len(states)} of {len(states)} sites of the wave respond as expected.")
 
 
 def responses(rollout: Rollout, deployments: Sequence[Deployment], others: Sequence[Deployment]) -> Finding:
@@ -150,9 +150,11 @@ def judged(counted: Sequence[Counted], beside: Sequence[Responses], most_errors:
     if not counted:
         return Finding("responses", None, "The sites of this wave have no access log of their own.")
     if requests < FEW:
-        return Finding("responses", None, f"Only {requests} requests since the deployment, too few to judge.")
+        return Finding(
+            "responses", None, f"The sites received only {requests} requests since the deployment, too few to judge."
+        )
     words = (
-        f"{errors} of {requests} requests since the deployment had a 5xx response ({_share(errors, requests):.1f} %)."
+        f"{errors} of {requests} requests since the deployment got a 5xx response ({_share(errors, requests):.1f} %)."
     )
     return Finding("responses", True, words)
 
@@ -164,11 +166,15 @@ def _share(errors: int, requests: int) -> float:
 def _errors_words(row: Counted, others: float, beside: Sequence[Responses]) -> str:
     after, before = row.after, row.before
     words = (
-        f"{row.site} on {row.host}: {after.errors} of {after.requests} requests since the deployment had a 5xx "
-        f"response ({_share(after.errors, after.requests):.1f} %), before it {before.errors} of {before.requests} "
-        f"({_share(before.errors, before.requests):.1f} %)"
+        f"{row.site} on {row.host}: {after.errors} of {after.requests} requests since the deployment got a 5xx "
+        f"response ({_share(after.errors, after.requests):.1f} %), but only {before.errors} of {before.requests} "
+        f"requests before the deployment ({_share(before.errors, before.requests):.1f} %)"
     )
-    return f"{words}, and {others:.1f} % on hosts that are not changed yet." if beside else f"{words}."
+    return (
+        f"{words}, and {others:.1f} % of the requests on hosts without the new configuration."
+        if beside
+        else f"{words}."
+    )
 
 
 def _slower(row: Counted, most_slower: int) -> str:
@@ -180,7 +186,7 @@ def _slower(row: Counted, most_slower: int) -> str:
         return ""
     return (
         f"{row.site} on {row.host}: 99 % of the requests since the deployment took at most "
-        f"{math.ceil(after.p99_ms)} ms, before it {math.ceil(before.p99_ms)} ms."
+        f"{math.ceil(after.p99_ms)} ms, but {math.ceil(before.p99_ms)} ms before the deployment."
     )
 
 

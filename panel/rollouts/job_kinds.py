@@ -35,13 +35,16 @@ def _words(row: Rollout) -> str:
         case RolloutStatus.SUCCEEDED:
             return _("Every wave was deployed and passed its checks.")
         case RolloutStatus.UNDONE:
-            return _("Every host has its previous configuration again.")
+            return _("Paddock rolled back every host to its previous configuration.")
         case RolloutStatus.FAILED:
-            return _("Some hosts still have the new configuration.")
+            return _("Paddock could not roll back all hosts. Some hosts still have the new configuration.")
         case RolloutStatus.CANCELLED:
-            return _("The waves that were deployed stay; the others were not started.")
+            return _(
+                "The rollout ended early. The deployed waves keep the new configuration; the other waves were "
+                "not started."
+            )
         case RolloutStatus.PAUSED:
-            return _("No further wave begins until the rollout is resumed.")
+            return _("No further wave starts until somebody resumes the rollout.")
     return row.progress
 
 

@@ -91,7 +91,9 @@ class RolloutSerializer(serializers.ModelSerializer[Rollout]):
 
 
 class RolloutInput(StrictSerializer):
-    deployment = serializers.UUIDField(help_text="A plan that waits for confirmation; its whole batch is rolled out.")
+    deployment = serializers.UUIDField(
+        help_text="UUID of a plan that waits for confirmation; the rollout deploys all plans of the same batch."
+    )
     first = serializers.IntegerField(default=1, min_value=1, max_value=10_000)
     percent = serializers.IntegerField(default=10, min_value=1, max_value=100)
     start_at = serializers.DateTimeField(default=None, allow_null=True)

@@ -81,20 +81,23 @@ def _refuse_batch(batch: Sequence[Deployment], rules: Rules) -> None:
     if any(row.kind != DeploymentKind.DEPLOY for row in batch):
         raise ApplicationError("Only a plan that deploys sites can be rolled out.", field="deployment")
     if len(batch) < 2 and rules.start_at is None:
-        raise ApplicationError("Waves need a plan for at least two hosts.", field="deployment")
+        raise ApplicationError(
+            "A rollout in waves needs a plan for at least two hosts. Confirm this plan without a rollout.",
+            field="deployment",
+        )
     if rules.first < 1 or not 1 <= rules.percent <= 100:
         raise ApplicationError(
             "The first wave needs at least one host, and the second 1 to 100 percent of the hosts.", field="first"
         )
     if rules.start_at is not None and not timezone.now() < rules.start_at < timezone.now() + MOST_AHEAD:
-        raise ApplicationError("Enter a time in the next 90 days.", field="start_at")
+        raise ApplicationError("Enter a start time in the next 90 days.", field="start_at")
 
 
 def _refuse_overlap(batch: Sequence[Deployment]) -> None:
     sites = DeploymentItem.objects.filter(deployment__in=batch).values("site")
     others = Site.objects.filter(pk__in=sites, deployment_items__deployment__rollout_part__wave__rollout__in=_open())
     for site in others:
-        raise Conflict(f"{site} is part of another rollout. End or undo that one first.")
+        raise Conflict(f"{site} is part of another rollout. End or undo the other rollout first.")
 
 
 def _open() -> list[int]:
@@ -143,7 +146,7 @@ def _wish(actor: User, rollout: Rollout, wish: Wish, when: Sequence[str], *, act
     if wish != Wish.UNDO:
         rows = rows.filter(is_undoing=False)
     if not rows.update(wish=wish):
-        raise Conflict(f"The rollout has ended or is being undone, so it cannot be changed: {wish.label}.")
+        raise Conflict(f"The rollout has ended or is being undone, so “{wish.label}” is not possible.")
     # Queue the rollout again unless a worker is on it, so that the request is followed.
     Rollout.objects.filter(pk=rollout.pk).exclude(status=RolloutStatus.RUNNING).update(
         status=RolloutStatus.QUEUED, next_at=None, finished_at=None
@@ -158,7 +161,7 @@ def rollout_resume(*, actor: User, rollout: Rollout) -> Rollout:
     _require(actor, rollout)
     paused = Rollout.objects.filter(pk=rollout.pk, status=RolloutStatus.PAUSED)
     if not paused.update(status=RolloutStatus.QUEUED, wish=Wish.NONE, error="", next_at=None):
-        raise Conflict("The rollout is not paused.")
+        raise Conflict("The rollout is not paused, so it cannot be resumed.")
     audit_record(actor=actor, action="rollout.resume", target=rollout)
     return _woken(rollout)
 
@@ -171,7 +174,8 @@ def wave_approve(*, actor: User, rollout: Rollout) -> Rollout:
     _require(actor, rollout)
     if rollout.needs_other_person and rollout.requested_by_id == actor.pk:
         raise ApplicationError(
-            "This rollout needs the approval of another person than the one who started it.", code="forbidden"
+            "The person who started this rollout cannot approve its waves. Ask another person for approval.",
+            code="forbidden",
         )
     waiting = Wave.objects.filter(rollout=rollout, status=WaveStatus.APPROVAL, approved_at=None)
     if not waiting.update(approved_by=actor, approved_at=timezone.now()):

@@ -74,7 +74,7 @@ def _plan(parts: Sequence[Part]) -> None:
         part.undo = plans.get(part.deployment.host_id)
         part.kept = " ".join(undo.kept.get(part.deployment_id, ()))
         if part.undo is None and not part.kept:
-            part.kept = "The deployment has no site left to restore."
+            part.kept = "Paddock has nothing to roll back on this host because the deployment has no site left."
     Part.objects.bulk_update(parts, ["undo", "kept"])
 
 
@@ -111,7 +111,7 @@ def _progress(parts: Sequence[Part], waits: Sequence[Part]) -> str:
     done = sum(undo.status == DeploymentStatus.SUCCEEDED for undo in undos)
     last = waits[0].undo or waits[0].deployment
     reason = f" {last.host}: {last.progress}" if last.progress else ""
-    return f"Undoing: {done} of {len(undos)} hosts restored.{reason}"[:200]
+    return f"Undoing the rollout: {done} of {len(undos)} hosts are rolled back.{reason}"[:200]
 
 
 def left(part: Part) -> str:

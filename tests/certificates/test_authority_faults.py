@@ -112,8 +112,8 @@ def test_broken_certificate_of_the_authority_is_not_deployed(live: Live, what: s
 
     order = live.renew(broken)
     assert order.status == "failed"
-    assert order.error.startswith("The certificate authority sent a certificate that cannot be used:")
-    live.assert_unchanged("sent a certificate that cannot be used")
+    assert order.error.startswith("The certificate authority sent a certificate that Paddock cannot use:")
+    live.assert_unchanged("sent a certificate that Paddock cannot use")
     live.assert_mended()
 
 

@@ -61,7 +61,9 @@ def test_challenge_is_requested_through_the_bastion(inner: World, behind: Behind
     host = inner.machine.host
     waiting = Challenge(ChallengeKind.HTTP, "shop.example", "", "", "token.thumbprint", "token")
     found = challenge_files.unanswered(spec_of(live), host, waiting)
-    assert found.endswith("the web server responds to the challenge with status 404 instead of the file")
+    assert found.endswith(
+        "the web server responds to the request for the challenge with status 404 instead of the file"
+    )
     challenge_files.put(live.web_server, {waiting.file: waiting.content})
     assert challenge_files.unanswered(spec_of(live), host, waiting) == ""
     challenge_files.remove(live.web_server, [waiting.file])

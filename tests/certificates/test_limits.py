@@ -137,7 +137,9 @@ def test_order_beyond_a_limit_is_not_placed_and_says_when_it_goes_on(limited: Wo
     _use_up(LimitKind.DOMAIN, "example.com", 50)
     order = limited.run(limited.enable(limited.site(domains=["shop.example.com"]), AcmeAccount.objects.get()))
     assert order.status == "queued" and order.url == "" and order.started_at is None
-    assert order.progress == ("Let's Encrypt issues 50 certificates for example.com in 7 days. This limit is reached.")
+    assert order.progress == (
+        "Let's Encrypt issues 50 certificates for example.com in 7 days. The account has reached this limit."
+    )
     assert order.retry_at is not None
     assert dt.timedelta(minutes=190) < order.retry_at - timezone.now() < dt.timedelta(minutes=203)
     assert order_alerts(limited.people.owner, 6) == []

@@ -110,7 +110,7 @@ def test_two_workers_order_once(world: World) -> None:
     for thread in threads:
         thread.join()
     assert sum(item is not None for item in found) == 1
-    with pytest.raises(Exception, match="already being ordered"):
+    with pytest.raises(Exception, match="already orders a certificate"):
         services.certificate_order(actor=world.people.admin, site=site)
 
 
@@ -128,7 +128,7 @@ def test_renewal_returns_to_the_old_certificate_when_a_listener_presents_another
     order = Order.objects.order_by("-pk")[0]
     assert order.status == "failed"
     assert f"TCP *:{world.https_port} for shop.example: it presents another certificate" in order.error
-    assert "The previous configuration was restored" in order.error
+    assert "Paddock restored the previous configuration" in order.error
     assert fingerprints() == before
     assert [path.read_text() for path in files] == texts
     assert trusted(world)

@@ -113,7 +113,7 @@ def test_site_that_does_not_show_the_challenge_fails_before_the_authority_asks(g
 
 
 def test_site_on_another_web_server_is_refused(world: World) -> None:
-    with pytest.raises(ApplicationError, match="Only gallop proves names over TLS") as refused:
+    with pytest.raises(ApplicationError, match="Only gallop proves domain names over TLS") as refused:
         world.enable(world.site(), world.authority(), tls_challenges=True)
     assert refused.value.field == "tls_challenges"
 

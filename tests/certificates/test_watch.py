@@ -83,7 +83,8 @@ def test_certificate_that_somebody_replaced_on_the_host_raises_an_alert_until_it
     end = f"{timezone.now() - dt.timedelta(days=10):%Y-%m-%d}"
     assert label == "Wrong certificate" and detail == (
         f"shop.example (TCP *:{world.https_port}): Visitors get a different certificate than the deployed one: for "
-        f"other.example, valid until {end}. Visitors get a certificate that is not valid for this name. It has expired."
+        f"other.example, valid until {end}. Visitors get a certificate that is not valid for this domain name. "
+        "The presented certificate has expired."
     )
     page = signed_in(world.people.admin).get(reverse("websites:tls", args=[site.name])).content.decode()
     assert "Visitors do not get the deployed certificate." in page and "for other.example" in page

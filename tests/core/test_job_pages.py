@@ -47,7 +47,7 @@ def order(people: Cast, **values: Any) -> Order:
     automatic = AutomaticCertificate.objects.create(site=shop(people, "bakery"), account=account)
     given: dict[str, Any] = {"automatic": automatic, "requested_by": people.owner, "step": OrderStep.CHALLENGE}
     made = Order.objects.create(**(given | values))
-    made.records.create(step=OrderStep.ORDER, text="Ordered a certificate for bakery.example.")
+    made.records.create(step=OrderStep.ORDER, text="Paddock ordered a certificate for bakery.example.")
     return made
 
 
@@ -112,20 +112,22 @@ def test_page_of_a_delivery_has_its_attempts(people: Cast) -> None:
 def test_page_of_an_order_has_its_steps_and_no_key(people: Cast) -> None:
     row = order(people, status=JobStatus.RUNNING, key_pem="SECRET-KEY")
     page = text(people.viewer, "job", row.uuid)
-    assert "Ordered a certificate for bakery.example." in page and "Prove the domain names." in page
+    assert "Paddock ordered a certificate for bakery.example." in page and "Prove the domain names." in page
     assert f'data-events="{reverse("job-events", args=[row.uuid])}"' in page and "SECRET-KEY" not in page
     answer = signed_in(people.viewer).get(f"/api/v1/jobs/{row.uuid}/")
     found = answer.json()
     assert (found["type"], found["is_finished"], found["result"]) == ("certificate_order", False, None)
     steps = {step["name"]: (step["status"], step["log"]) for step in found["steps"]}
-    assert steps["Order the certificate"] == ("succeeded", "Ordered a certificate for bakery.example.")
+    assert steps["Order the certificate"] == ("succeeded", "Paddock ordered a certificate for bakery.example.")
     assert steps["Prove the domain names"] == ("running", "") and "SECRET-KEY" not in answer.content.decode()
     assert signed_in(people.viewer).get(found["links"]["detail"]).status_code == 200
 
 
 def test_page_of_a_waiting_order_says_until_when_and_why(people: Cast) -> None:
     until = timezone.now().replace(year=2099, month=1, day=2, hour=3, minute=4, second=5)
-    row = order(people, retry_at=until, progress="The certificate authority limits orders at the moment.")
+    row = order(
+        people, retry_at=until, progress="The certificate authority accepts no orders of this account at the moment."
+    )
     page = text(people.viewer, "job", row.uuid)
     assert "Waiting until 2099-01-02 03:04:05 UTC for the next attempt. The certificate authority limits" in page
 

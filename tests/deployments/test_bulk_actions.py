@@ -124,7 +124,7 @@ def test_bulk_plan_includes_changed_sites_of_selected_hosts(people: Cast, second
     rows = Deployment.objects.filter(confirmed_at=None).order_by("pk")
     assert [(row.host.name, row.items.get().site.name) for row in rows] == [("web-1", "one"), ("web-2", "two")]
     assert (
-        "Host not found: web-9"
+        "These hosts do not exist: web-9"
         in client.post(reverse("deployments:plan"), {"host": "web-9"}, follow=True).content.decode()
     )
 

@@ -199,7 +199,7 @@ def test_enable_plan_is_closed_when_another_enabled_site(machine: Machine, nginx
     shop.refresh_from_db()
     plan = machine.plan(shop, blog)  # a newer plan of the same sites would take its place
     machine.deploy(shop)
-    with pytest.raises(Conflict, match="Outdated: another plan has deployed shop"):
+    with pytest.raises(Conflict, match="This plan is outdated because another plan has deployed shop"):
         services.deployment_confirm(actor=machine.people.owner, deployment=plan)
 
 

@@ -109,7 +109,7 @@ def test_rejected_configuration_of_one_site_does_not_stop_the_others(queue: Queu
     before = nginx.reloads()
     assert queue.execute() == [Attempt.DONE] * 3
     assert set(queue.statuses().values()) == {DeploymentStatus.QUEUED} and nginx.reloads() == before
-    assert "together with others it failed" in queue.rows["shop"].progress
+    assert "because the joint deployment failed" in queue.rows["shop"].progress
     assert not Step.objects.exists()
     queue.execute_all()
     queue.assert_live("shop", "wiki")

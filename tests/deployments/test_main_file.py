@@ -123,7 +123,7 @@ def test_main_file_management_requires_administrator_on_page_and_api(machine: Ma
     web_server, people = machine.web_server(nginx, Engine.NGINX), machine.people
     with pytest.raises(PermissionDenied):
         main_plan(actor=people.owner, web_server=web_server, managed=True)
-    with pytest.raises(ApplicationError, match="already is the distribution's"):
+    with pytest.raises(ApplicationError, match="is already the original of the distribution"):
         main_plan(actor=people.admin, web_server=web_server, managed=False)
     url = f"/deployments/servers/{web_server.pk}/main-file"
     assert signed_in(people.owner).post(url, {"managed": "on"}).status_code == 403

@@ -29,8 +29,8 @@ def test_older_plan_of_same_site_is_closed_with_reason(people: Cast) -> None:
     older = planned(people, site, shop(people, "blog"))  # a plan of the same sites alone would be replaced
     live(people, site)
     assert status(older)[0] == DeploymentStatus.CANCELLED
-    assert status(older)[1].startswith("Outdated: another plan has deployed shop.")
-    with pytest.raises(Conflict, match="Outdated: another plan has deployed shop"):
+    assert status(older)[1].startswith("This plan is outdated because another plan has deployed shop.")
+    with pytest.raises(Conflict, match="This plan is outdated because another plan has deployed shop"):
         services.deployment_confirm(actor=people.owner, deployment=older)
 
 

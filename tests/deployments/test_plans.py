@@ -236,7 +236,7 @@ def test_plan_keeps_and_reports_adopted_text(people: Cast) -> None:
     plan = planned(people, site).plan
     (file,) = [file for file in plan.files if file.path == path]
     assert "+# mine" in file.diff
-    assert "keeps the version adopted" in plan.warnings[0].text
+    assert "keeps the version that was adopted" in plan.warnings[0].text
 
 
 def test_plan_is_rejected_when_listener_no_longer_fits_live_site(people: Cast) -> None:

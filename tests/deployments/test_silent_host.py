@@ -133,5 +133,5 @@ def test_cancelled_deployment_of_a_silent_host_tells_that_its_result_is_unknown(
     assert carried_out(deployment).status == DeploymentStatus.QUEUED
     cutting.join()
     services.deployment_cancel(actor=remote.people.owner, deployment=deployment)
-    assert deployment.status == DeploymentStatus.CANCELLED and "check it for drift" in deployment.error
+    assert deployment.status == DeploymentStatus.CANCELLED and "check the host for drift" in deployment.error
     assert execution.deployment_execute(deployment.uuid) == Attempt.NOTHING

@@ -77,7 +77,7 @@ def test_live_site_cannot_be_deleted_without_deployment(people: Cast) -> None:
     live(people, site)
     with pytest.raises(ApplicationError, match="is live on nginx on web-1"):
         websites.site_delete(actor=people.owner, site=site)
-    with pytest.raises(ApplicationError, match="Move the site instead"):
+    with pytest.raises(ApplicationError, match="To change the web server, move the site"):
         websites.site_web_server_set(actor=people.owner, site=site, web_server=people.apache)
     deployment = services.site_delete(actor=people.owner, site=site)
     assert deployment is not None

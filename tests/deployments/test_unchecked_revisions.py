@@ -49,9 +49,9 @@ def test_revision_without_path_checks_offers_draft_reset_instead(people: Cast) -
     without_checks(revision)
     revision = Revision.objects.get(pk=revision.pk)
     for actor in (people.owner, people.admin):
-        with pytest.raises(ApplicationError, match="Set the draft back"):
+        with pytest.raises(ApplicationError, match="Restore the draft"):
             site_rollback(actor=actor, site=site, revision=revision)
     answer = caller_of(people.owner).post("sites/shop/rollback/", {"revision": 1})
-    assert answer.status_code == 422 and "Set the draft back" in answer.content.decode(), answer.content
+    assert answer.status_code == 422 and "Restore the draft" in answer.content.decode(), answer.content
     draft_restore(actor=people.owner, site=site, revision=revision)
     assert site.blocks.get().rewrites == [CLIMBING]

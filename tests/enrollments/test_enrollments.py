@@ -115,7 +115,7 @@ def test_second_use_of_a_command_says_why_it_fails_and_changes_nothing(
     host_job_execute(HostJob.objects.get().uuid)
     before = machine.shell("sha256sum /var/lib/paddock/.ssh/authorized_keys")
     said = machine.shell("sh /root/script", code=1)
-    assert "expired, was used up or was revoked" in said and "did not accept this host" in said
+    assert "has expired, has added all its hosts, or was revoked" in said and "did not accept this host" in said
     assert machine.shell("sha256sum /var/lib/paddock/.ssh/authorized_keys") == before
     assert added().count() == 1
     machine.shell(fetch, code=22)

@@ -77,7 +77,10 @@ def test_the_first_host_has_the_address_once_it_is_applied(pair: Pair) -> None:
     assert (job.status, job.error) == (JobStatus.SUCCEEDED, "")
     assert job.result == {"hosts": ["web-1", "web-2"], "on": "web-1"}
     assert pair.holders() == ["web-1"] and asked(pair.ip) == "web-1"
-    assert pair.looked() == "In use. On web-1. Ready to take it over: web-2."
+    assert (
+        pair.looked()
+        == "In use. The host web-1 has the address. These hosts are ready to take the address over: web-2."
+    )
 
 
 def test_a_killed_web_server_loses_at_most_three_seconds(pair: Pair) -> None:
@@ -88,9 +91,18 @@ def test_a_killed_web_server_loses_at_most_three_seconds(pair: Pair) -> None:
         assert eventually(lambda: poll.rows[-1][1] == "web-2", timeout_s=15)
         time.sleep(1)
     assert poll.longest_gap_s() <= 3.0
-    assert pair.looked() == "Without standby. On web-2. Could not take the address over: web-1."
+    assert pair.looked() == (
+        "Without standby. The host web-2 has the address. "
+        "These hosts could not take the address over at present: web-1."
+    )
     pair.machines[0].start_nginx()
-    assert eventually(lambda: pair.looked() == "In use. On web-2. Ready to take it over: web-1.", timeout_s=15)
+    assert eventually(
+        lambda: (
+            pair.looked()
+            == "In use. The host web-2 has the address. These hosts are ready to take the address over: web-1."
+        ),
+        timeout_s=15,
+    )
 
 
 def test_killed_keepalived_moves_the_address(pair: Pair) -> None:
@@ -101,7 +113,10 @@ def test_killed_keepalived_moves_the_address(pair: Pair) -> None:
         assert eventually(lambda: poll.rows[-1][1] == "web-2", timeout_s=15)
         time.sleep(1)
     assert poll.longest_gap_s() <= 3.0
-    expected = "Without standby. On web-2. Could not take the address over: web-1."
+    expected = (
+        "Without standby. The host web-2 has the address. "
+        "These hosts could not take the address over at present: web-1."
+    )
     assert eventually(lambda: pair.looked() == expected)
 
 
@@ -191,7 +206,7 @@ def test_address_that_no_host_takes_is_taken_back(pair: Pair, monkeypatch: pytes
     refused = pair.applied()
     assert refused.status == JobStatus.FAILED
     assert f"No host took {pair.ip} within 4 seconds" in refused.error
-    assert "The former configuration is back on web-1, web-2." in refused.error
+    assert "Paddock restored the former configuration on web-1, web-2." in refused.error
     assert [list(machine.configuration.iterdir()) for machine in pair.machines] == [[], []]
     assert not any(machine.keepalived_runs() for machine in pair.machines)
 
@@ -204,8 +219,11 @@ def test_missing_parts_are_all_named_before_anything_is_changed(pair: Pair) -> N
     services.virtual_address_change(actor=pair.admin, row=pair.reloaded(), values=values, hosts=hosts)
     refused = pair.applied()
     assert refused.status == JobStatus.FAILED
-    assert f"web-1: No network interface has the address {pair.prefix}.77." in refused.error
-    assert f"web-2: Another host in the network already has {pair.prefix}.201 (02:70:64:74:00:02)." in refused.error
+    assert f"web-1: No network interface of the host has the address {pair.prefix}.77." in refused.error
+    assert (
+        f"web-2: Another device in the network already has the address {pair.prefix}.201 "
+        f"(hardware address 02:70:64:74:00:02)." in refused.error
+    )
     assert "fails on every host. web-2: status 503; web-1: status 503" in refused.error
     assert KeepalivedHost.objects.filter(text="").count() == 2
 
@@ -276,7 +294,9 @@ def test_keepalived_with_a_file_of_its_own_elsewhere_is_left_alone(pair: Pair) -
     assert eventually(pair.machines[1].keepalived_runs)
     refused = pair.applied()
     assert refused.status == JobStatus.FAILED
-    assert "web-2: keepalived runs with another file than /etc/keepalived/keepalived.conf." in refused.error
+    assert (
+        "web-2: keepalived runs with another configuration file than /etc/keepalived/keepalived.conf." in refused.error
+    )
     assert pair.holders() == [] and pair.machines[1].keepalived_runs()
     assert [list(machine.configuration.iterdir()) for machine in pair.machines] == [[], []]
 

@@ -128,7 +128,7 @@ def test_address_in_use_is_deleted_only_on_purpose(caller: Caller) -> None:
     assert caller.post(PATH, body()).status_code == 201
     VirtualAddress.objects.update(applied=draft_of(stored()).as_json())
     refused = caller.delete(f"{PATH}www/")
-    assert refused.status_code == 409 and "Withdraw it" in json.loads(refused.content)["detail"]
+    assert refused.status_code == 409 and "Withdraw the address" in json.loads(refused.content)["detail"]
     assert caller.delete(f"{PATH}www/?forget=yes").status_code == 400
     assert caller.delete(f"{PATH}www/?forget=true").status_code == 204
 
@@ -139,7 +139,7 @@ def test_one_change_of_an_address_runs_at_a_time(caller: Caller) -> None:
     first = caller.post(f"{PATH}www/apply/")
     assert first.status_code == 202
     again = caller.post(f"{PATH}www/apply/", {"replace": True})
-    assert again.status_code == 409 and "Wait until that job ends" in json.loads(again.content)["detail"]
+    assert again.status_code == 409 and "Wait until the job ends" in json.loads(again.content)["detail"]
 
 
 def test_host_of_a_virtual_address_is_not_deleted(caller: Caller) -> None:
@@ -192,7 +192,7 @@ def test_pages_add_and_change_an_address(people: Cast, hosts: list[Host]) -> Non
     client = signed_in(people.admin)
     data = {"name": "www", "address": "192.0.2.200/24", "hosts": "edge-1\nedge-2 192.0.2.12", "check_url": CHECK}
     refused = client.post("/virtual-addresses/+new", data | {"hosts": "edge-1\nedge-9"})
-    assert refused.status_code == 422 and "There is no host “edge-9”." in refused.content.decode()
+    assert refused.status_code == 422 and "The panel has no host with the name “edge-9”." in refused.content.decode()
     assert client.post("/virtual-addresses/+new", data).status_code == 302
     page = client.get("/virtual-addresses/www").content.decode()
     assert "Not applied" in page and "edge-2 192.0.2.12" in page

@@ -84,7 +84,7 @@ def test_circle_of_bastions_is_refused_at_its_field(admin: User) -> None:
         problem = api.patch("hosts/edge/", {"bastion": name, "new_key": True})
         assert pointers(problem) == ["/bastion"]
     page = signed_in(admin).get("/hosts/edge/edit/").content.decode()
-    assert "None: Paddock reaches the host directly" in page
+    assert "None (Paddock connects directly)" in page
 
 
 def test_bastion_in_use_is_not_deleted(admin: User) -> None:

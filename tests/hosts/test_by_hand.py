@@ -106,7 +106,7 @@ def test_host_behind_bastion_is_added_with_a_pasted_line_and_its_fingerprint(
     assert f"web-7 presents {fingerprints_in(own)[0]} (ssh-ed25519), which differs" in refused
     assert Host.objects.get(name="web-7").host_key == ""
 
-    assert "The key is trusted" in pages.post("/hosts/web-7/trust/", confirmed=said)
+    assert "The host key is trusted" in pages.post("/hosts/web-7/trust/", confirmed=said)
     host = Host.objects.get(name="web-7")
     assert (host.status, host.status_detail) == (HostStatus.READY, "")
     assert (host.facts["hostname"], host.facts["uid"]) == ("web-7", 0)

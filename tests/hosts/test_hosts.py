@@ -330,7 +330,7 @@ def test_host_deletion_lists_losses_and_is_rejected_while_sites_exist(admin: Use
     web_server = WebServer.objects.create(host=host, engine="nginx", paths={}, layout="sites")
     team = Team.objects.create(name="Shop", slug="shop")
     site = Site.objects.create(name="shop", team=team, web_server=web_server)
-    assert selectors.host_losses(host)[0] == "the site shop, which is deployed there"
+    assert selectors.host_losses(host)[0] == "the site shop, which uses a web server of this host"
     with pytest.raises(ValidationError, match="Type web-1 to confirm"):
         host_delete(actor=admin, host=host, confirm="web")
     with pytest.raises(Conflict, match="shop"):

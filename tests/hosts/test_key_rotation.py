@@ -110,7 +110,9 @@ def test_key_that_the_host_does_not_accept_leaves_everything_as_it_was(
 
     monkeypatch.setattr(authorized_keys, "key_add", spoiled)
     job = there.rotate()
-    assert job.status == JobStatus.FAILED and "does not accept the new key, so the old one stays" in job.error
+    assert (
+        job.status == JobStatus.FAILED and "does not accept the new SSH key, so Paddock keeps the old key" in job.error
+    )
     assert there.host.private_key == old and there.host.next_private_key == ""
     assert there.file.read_text() == before
     assert there.check() == JobStatus.SUCCEEDED

@@ -184,7 +184,7 @@ def test_host_form_keeps_empty_secrets_and_never_shows_them(admin: Client, edge:
     assert admin.post("/hosts/edge-1/edit/", sent | {"tags": "us"}).status_code == 422, "an old version"
     sent = answers(password="another", port=2222, version=edge.row_version)
     answer = admin.post("/hosts/edge-1/edit/", sent, follow=True)
-    assert "checking the SSH connection" in text_of(answer), "its port has changed"
+    assert "checks the SSH connection" in text_of(answer), "its port has changed"
     edge.refresh_from_db()
     assert (edge.port, edge.password, edge.tags) == (2222, "another", [])
 

@@ -78,7 +78,7 @@ def test_registration_defaults_match_compose_file(demo: Path) -> None:
         ("demo_key", None, "a", "compose-secrets.sh"),
         ("demo_key", "no key", "a", "private key cannot be read"),
         ("demo_host_key.pub", "no key", "a", "a was not registered"),
-        ("unused", "", "a=b:ssh", "is not a valid port"),
+        ("unused", "", "a=b:ssh", "is not a port"),
         ("unused", "", "a b", "a b was not registered"),
     ],
 )

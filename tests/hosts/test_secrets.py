@@ -78,7 +78,7 @@ def test_token_cannot_send_stored_passwords_to_new_address(
     token = caller_of(admin)
     refused = token.patch("hosts/web-1/", {"port": port})
     assert (refused.status_code, pointers(refused)) == (422, ["/password"])
-    assert "Enter this again" in refused.json()["detail"]
+    assert "Enter this value again" in refused.json()["detail"]
     changed = token.patch("hosts/web-1/", {"port": port, "password": "the attacker's own"})
     assert changed.status_code == 200
     assert (changed.json()["has_password"], changed.json()["has_sudo_password"]) == (True, False)
@@ -123,10 +123,10 @@ def test_concurrent_address_change_does_not_keep_secrets(trusted: Host, admin: U
 def test_form_requires_password_when_address_changes(trusted: Host, browser: Client) -> None:
     page = browser.post("/hosts/web-1/edit/", form_of(trusted, port=2222))
     assert page.status_code == 422
-    assert "Enter this again" in str(page.context["form"].errors["password"])
+    assert "Enter this value again" in str(page.context["form"].errors["password"])
     assert secrets_of(trusted) == ("", PASSWORD, SUDO)
     page = browser.post("/hosts/web-1/edit/", form_of(trusted, port=2222, password="new"), follow=True)
-    assert "were cleared" in page.content.decode()
+    assert "Paddock cleared the stored private key and passwords" in page.content.decode()
     assert secrets_of(trusted) == ("", "new", "")
 
 

@@ -139,8 +139,8 @@ def test_cgi_directives_are_reported_and_neighbors_kept() -> None:
         "ScriptAlias", "Options", "AddHandler", "SetHandler", "Directory", "Options",
     ]  # fmt: skip
     assert all(item.file == "/etc/apache2/apache2.conf" for item in lost.values())
-    assert lost[1].note.startswith("CGI is not imported") and "404" in lost[1].note
-    assert lost[4].note.startswith("CGI is not imported") and "to everybody as source text" in lost[4].note
+    assert lost[1].note.startswith("Paddock does not import CGI") and "404" in lost[1].note
+    assert lost[4].note.startswith("Paddock does not import CGI") and "would send the source of scripts" in lost[4].note
     assert block(site)["autoindex"] is True, "the rest of its section holds"
     assert "cgi" not in str(block(site)).lower()
 
@@ -189,7 +189,7 @@ def test_unmapped_expires_stay_raw(text: str) -> None:
     assert not site.refused and "Expires" in block(site)["snippets"]["apache"]
     assert all("expires" not in row for row in block(site)["locations"])
     of_lines = [item.note for item in site.items if item.text.startswith("Expires")]
-    assert all("a site sets this per location" in note for note in of_lines)
+    assert all("sites set expiry times per location" in note for note in of_lines)
 
 
 def test_proxied_segment_maps_to_two_locations() -> None:

@@ -76,7 +76,10 @@ def test_htaccess_file_maps_to_site() -> None:
 def test_unmapped_htaccess_file_is_reported_by_name() -> None:
     text = "RewriteEngine On\nRewriteCond %{HTTP_USER_AGENT} bot\nRewriteRule . - [F]\n"
     (item,) = shop(AUTO, **{"/srv/shop/html/.htaccess": text}).refused
-    assert (item.file, item.note.startswith("sites do not support its rules")) == ("/srv/shop/html/.htaccess", True)
+    assert (item.file, item.note.startswith("sites do not support the rules of this file")) == (
+        "/srv/shop/html/.htaccess",
+        True,
+    )
 
 
 def test_htaccess_is_ignored_without_rewrite_block() -> None:

@@ -195,7 +195,7 @@ def test_copies_become_sites_of_their_own_when_the_placement_is_deleted(fleet: F
     placement = fleet.place("shop")
     fleet.tag(1)
     fleet.deploy()
-    with pytest.raises(ValidationError, match="itself a copy"):
+    with pytest.raises(ValidationError, match="is a copy of another site"):
         placement_set(actor=fleet.admin, site=Site.objects.get(name="shop-node-1"), tags=["web"])
     placement_delete(actor=fleet.admin, placement=placement)
     assert fleet.text("shop", 1) == "this is shop"

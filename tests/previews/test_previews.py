@@ -140,7 +140,7 @@ def test_draft_that_does_not_start_is_not_compared_and_says_why(live_site: LiveS
     preview = live_site.preview()
     (result,) = preview.results
     assert 'zero size shared memory zone "maybe"' in result.error
-    assert preview.summary == "No site could be compared."
+    assert preview.summary == "Paddock could not compare any site."
 
 
 @pytest.mark.parametrize("placed", [Engine.NGINX], indirect=True)

@@ -96,7 +96,7 @@ def test_hard_links_and_devices_are_refused(kind: bytes) -> None:
         info.type, info.linkname = kind, "index.html"
         tar.addfile(info)
     archive.seek(0)
-    with pytest.raises(ApplicationError, match="neither a file, a folder nor a symbolic link"):
+    with pytest.raises(ApplicationError, match="neither a file, a folder, nor a symbolic link"):
         taken(archive)
 
 
@@ -107,7 +107,7 @@ def test_name_that_occurs_twice_or_is_file_and_folder_is_refused() -> None:
         archive.writestr("a", "2")
     with pytest.raises(ApplicationError, match="twice"):
         taken(twice)
-    with pytest.raises(ApplicationError, match="below a file or link"):
+    with pytest.raises(ApplicationError, match="below a path that is a file or a symbolic link"):
         taken(tarred({"a/b": "x", "c": "y"}, {"a": "c"}))
 
 

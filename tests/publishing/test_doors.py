@@ -50,8 +50,8 @@ def test_uploaded_archive_is_published(shop: Published, owner: Client) -> None:
     [
         ({}, "Choose a zip or tar archive"),
         ({"upload-archive": SimpleUploadedFile("a.zip", b"no archive")}, "cannot be read as a zip or tar archive"),
-        ({"upload-archive": archive({"a": ""}), "upload-folder": "dist"}, "has no files in dist"),
-        ({"upload-archive": archive({"a": ""}), "upload-keep": "../etc"}, "Enter paths inside the folder"),
+        ({"upload-archive": archive({"a": ""}), "upload-folder": "dist"}, "has no files in the folder dist"),
+        ({"upload-archive": archive({"a": ""}), "upload-keep": "../etc"}, "These paths are not inside the folder"),
     ],
 )
 def test_wrong_upload_is_explained_at_its_field(
@@ -89,7 +89,7 @@ def test_failed_publication_is_requested_again_and_replaces_edited_files_if_chos
     (shop.folder / "index.html").write_text("by hand")
     failed = shop.publish({"index.html": "two"}, keep=["uploads"])
     page = owner.get(f"/content/{failed.uuid}").content.decode()
-    assert "choose to replace these files" in page and 'name="replace"' in page
+    assert "choose to replace the files" in page and 'name="replace"' in page
     sent = {"like": str(failed.uuid), "replace": "on"}
     assert owner.post(f"{PAGE}/releases/2/publish", sent).status_code == 302
     again = Publication.objects.latest("pk")

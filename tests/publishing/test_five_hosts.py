@@ -111,8 +111,8 @@ def test_host_cut_off_after_its_exchange_is_named_until_one_action_makes_all_hos
         patch.setattr(_HostWork, "_call", cut_off)
         done = fleet.publish("two")
     assert done.status == JobStatus.FAILED
-    assert "The former files of node-3 could not be restored" in done.error
-    assert "All other hosts have their former files" in done.error
+    assert "Paddock could not restore the former files on node-3" in done.error
+    assert "all other hosts serve their former files" in done.error
     assert served(done) == [OLD, OLD, UNKNOWN, OLD, OLD]
     assert eventually(lambda: fleet.seen()[2] == ["one", "two"]), "this host still has the new files"
     assert fleet.seen()[3:] == [["one"], ["one"]], "hosts after it are not exchanged any more"

@@ -109,7 +109,7 @@ def test_response_that_is_lost_during_the_exchange_leaves_no_host_with_other_fil
     done = copied.shop.publish({"index.html": "two"})
     assert done.status == JobStatus.FAILED
     assert eventually(lambda: copied.responses() == ("one", "two" if is_gone else "one"))
-    assert done.error.startswith("The former files of web-2 could not be restored") is is_gone
+    assert done.error.startswith("Paddock could not restore the former files on web-2") is is_gone
     monkeypatch.undo()
     if is_gone:
         assert copied.shop.publish({"index.html": "three"}, replace=True).error == ""

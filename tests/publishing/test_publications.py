@@ -205,7 +205,7 @@ def test_folder_that_another_account_can_exchange_is_refused(shop: Published) ->
 @NGINX
 def test_only_one_publication_of_a_site_runs_and_it_can_be_cancelled(shop: Published) -> None:
     waiting = shop.request(zipped({"index.html": "x"}))
-    with pytest.raises(Conflict, match="being published"):
+    with pytest.raises(Conflict, match="publication of this site is running"):
         shop.request(zipped({"index.html": "y"}))
     publication_cancel(actor=shop.machine.people.owner, publication=waiting)
     assert shop.run(waiting).status == JobStatus.CANCELLED

@@ -109,7 +109,7 @@ def test_changed_key_of_bastion_stops_before_anything_is_sent(behind: Behind, ba
     with impostor_running() as (port, recorder):
         false = replace(bastion, address="127.0.0.1", port=port)
         target = target_of(behind.hosts[0], "web1", false)
-        with pytest.raises(HostUnreachable, match="its bastion cannot be used: edge presents a different host key"):
+        with pytest.raises(HostUnreachable, match="Paddock cannot use the bastion: edge presents a different host key"):
             ssh.connect(target)
         assert recorder.attempts == []
 
@@ -152,7 +152,7 @@ def test_dark_bastion_delays_all_its_hosts_only_once(behind: Behind, bastion: Ta
     began = time.monotonic()
 
     def fails(target: Target) -> bool:
-        with pytest.raises(HostUnreachable, match="its bastion cannot be used"), pool.session(target):
+        with pytest.raises(HostUnreachable, match="Paddock cannot use the bastion"), pool.session(target):
             pass
         return True
 

@@ -118,10 +118,10 @@ def test_certificate_for_the_name_in_the_panel_is_accepted(plain_sshd: SshServer
 @pytest.mark.parametrize(
     ("options", "names", "words"),
     [
-        (("-h",), "other.example", "it is not for 127.0.0.1 or web1"),
-        (("-h", "-V", "20200101:20210101"), "127.0.0.1", "it has expired"),
-        (("-h", "-V", "20900101:20910101"), "127.0.0.1", "it is not valid yet"),
-        (("-O", "clear"), "127.0.0.1", "it is a certificate for users"),
+        (("-h",), "other.example", "the certificate is not for 127.0.0.1 or web1"),
+        (("-h", "-V", "20200101:20210101"), "127.0.0.1", "the certificate has expired"),
+        (("-h", "-V", "20900101:20910101"), "127.0.0.1", "the certificate is not valid yet"),
+        (("-O", "clear"), "127.0.0.1", "the certificate is for users, not for hosts"),
     ],
 )
 def test_certificate_that_does_not_vouch_for_the_host_is_refused(
@@ -147,7 +147,7 @@ def test_certificate_of_another_authority_is_refused(
 ) -> None:
     Authority(tmp_path, "foreign").sign(plain_sshd)
     plain_sshd.start()
-    with pytest.raises(HostCertificateRefused, match="another authority signed it"):
+    with pytest.raises(HostCertificateRefused, match="another authority signed the certificate"):
         ssh.connect(target_of(plain_sshd, authority))
 
 
@@ -198,8 +198,8 @@ def test_certificate_that_was_changed_is_refused(plain_sshd: SshServer, authorit
         blob[-1] ^= 1
     made = {"cut": bytes(blob[:80]), "signature": bytes(blob), "text": b"no certificate"}[change]
     assert _refusal(kind + b" " + base64.b64encode(made), authority) in (
-        "it cannot be read",
-        "its signature is not valid",
+        "Paddock cannot read the certificate",
+        "the signature of the certificate is not valid",
     )
 
 

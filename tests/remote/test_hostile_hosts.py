@@ -57,7 +57,7 @@ def of_sshd(sshd: SshServer, kind: str) -> dict[str, Any]:
         ("number", "a number of more than 64 bits"),
         ("shape", "has data"),
         ("error", "an error has a code"),
-        ("stderr", "more than 16777216 bytes of errors"),
+        ("stderr", "more than 16777216 bytes of error messages"),
     ],
 )
 def test_hostile_reply_ends_session_with_message(sshd: SshServer, kind: str, words: str) -> None:

@@ -106,5 +106,5 @@ def test_common_directive_is_allowed(engine: str, text: str) -> None:
 
 def test_unknown_directive_is_rejected_with_alternative() -> None:
     (problem,) = snippets.check("gzip on;\nfrobnicate on;", WEB_SERVERS["nginx"])
-    assert str(problem).startswith("line 2, frobnicate: is not in the list of directives that a site can contain.")
+    assert str(problem).startswith("line 2, frobnicate: sites cannot contain this directive.")
     assert "server's own configuration" in problem.message

@@ -124,7 +124,7 @@ GENERAL = [
 @pytest.mark.parametrize("why, spec", GENERAL)
 def test_rewrite_without_plain_form_requests_the_new_path_and_says_why(why: str, spec: SiteSpec) -> None:
     text = rendered(spec)
-    assert f"# One rule each is not enough for rewrites of the server block, because {why}\n" in text
+    assert f"# Paddock writes several rules for each rewrite of the server block, because {why}\n" in text
     assert "/.paddock-moved [E=PADDOCK_TO:$0,L]" in text
 
 
@@ -140,7 +140,8 @@ def test_general_rules_cover_only_the_location_that_needs_them() -> None:
     )
     assert "RewriteRule ^/old/(.*)$ /news/$1 [PT,NS,L]" in text
     assert (
-        f"# One rule each is not enough for rewrites of location /twice/, because {LEADS_TO} another folder\n" in text
+        f"# Paddock writes several rules for each rewrite of location /twice/, because {LEADS_TO} another folder\n"
+        in text
     )
     assert text.count("E=PADDOCK_AT:") == 2  # none, and /twice/
 
@@ -154,7 +155,7 @@ def test_location_that_general_rules_lead_to_has_general_rules() -> None:
         )
     )
     assert f"location /twice/, because {LEADS_TO} rewrites; " in text
-    assert "; location /old/, because its paths can be the result of another rewrite\n" in text
+    assert "; location /old/, because another rewrite can redirect to its paths\n" in text
     assert "[PT" not in text
 
 

@@ -78,7 +78,7 @@ def test_openlitespeed_index_file_access_follows_folder() -> None:
         return [item.nearest for item in found]
 
     office = AccessRule("allow", "10.0.0.0/8")
-    words = "the rules of the folder's location; set the same rules there"
+    words = "the access rules of the folder's location apply; set the same rules there"
     assert words in said("/docs/index.html", office, *deny)
     assert words not in said("/docs/index.html")
     assert words not in said("/docs/a.html", office, *deny)
@@ -112,7 +112,7 @@ def test_unused_handler_fields_are_reported(location: Location, member: str) -> 
 def test_nginx_drops_backup_servers_with_ip_hash() -> None:
     servers = (UpstreamServer("10.0.0.1:80"), UpstreamServer("10.0.0.2:80", backup=True))
     spec = site(block(), upstreams=(Upstream("up", servers, balancing="ip_hash"),))
-    assert found(spec, "nginx")["/upstreams/0/servers/1/backup"].nearest == "the server is ignored"
+    assert found(spec, "nginx")["/upstreams/0/servers/1/backup"].nearest == "Paddock leaves the backup server out"
 
 
 def test_missing_apache_module_is_named() -> None:

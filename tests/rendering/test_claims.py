@@ -115,7 +115,7 @@ def test_site_without_overlap_changes_no_routing_in_explain(
 
 def is_free(before: tuple[str, ...], after: tuple[str, ...]) -> bool:
     """Whether a request may go to another team: no default server was said, or one was and the new name is narrow."""
-    if "it is the first server block, and none is the default server" in before:
+    if "this server block is the first, and no server block is the default server" in before:
         return True
     return "it is the default server" in before and len(after) == 1
 

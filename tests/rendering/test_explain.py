@@ -124,7 +124,7 @@ def test_explain_steps_name_every_decision() -> None:
     assert [step.name for step in explanation.steps] == ["listener", "server", "path", "location", "answer"]
     assert explanation.location == "/blocks/0/locations/6"
     assert (
-        "location /docs/old/ is the longest prefix; regular expressions are checked next"
+        "location /docs/old/ is the longest prefix of the path; the web server checks regular expressions next"
         in explanation.steps[3].reasons
     )
     assert explanation.outcome.files == ("/srv/nested/docs/old/x.PNG",)
@@ -149,7 +149,7 @@ def test_explain_reports_outcome() -> None:
 
 
 def test_explain_reports_request_without_server_block() -> None:
-    assert "nothing listens" in explain([tls()], Request("http", "secure.example", 8080)).steps[-1].text
+    assert "no server block listens" in explain([tls()], Request("http", "secure.example", 8080)).steps[-1].text
     assert explain([tls()], Request("http", "secure.example", 443)).outcome.status == 400
     assert "handshake" in explain([tls()], Request("https", "secure.example", 80)).outcome.text
     assert explain([tls()], Request("http", "secure.example", 80, "/../x")).outcome.status == 400

@@ -126,7 +126,8 @@ def test_raw_directive_problem_names_directive_and_line() -> None:
     (problem,) = snippets.check("gzip on;\n\ninclude /etc/x;\n", WEB_SERVERS["nginx"])
     assert (
         str(problem)
-        == "line 3, include: is not allowed in a site: it includes configuration that Paddock did not check"
+        == "line 3, include: sites cannot contain this directive: the directive includes configuration that "
+        "Paddock did not check"
     )
 
 
@@ -172,5 +173,5 @@ def test_second_openlitespeed_rewrite_block_is_rejected() -> None:
     block = ServerBlock((Listen(80),), ("a.example",), root="/srv/a", snippet=again)
     assert "RewriteRule ^/a$" in render(SiteSpec("a", (block,)), web_server)[0].text
     place = Location("", "/old/", "static", try_files=("$uri", "/new"))
-    with pytest.raises(NotExpressible, match="contains a block rewrite"):
+    with pytest.raises(NotExpressible, match="contain a block rewrite"):
         render(SiteSpec("a", (replace(block, locations=(place,)),)), web_server)

@@ -140,12 +140,13 @@ def test_page_shows_evidence_and_undoes_with_one_click(fleet: Fleet, client: Cli
     assert page.headers["Location"] == f"/rollouts/{rollout.uuid}"
     fleet.go_on(rollout)
     text = client.get(f"/rollouts/{rollout.uuid}").content.decode()
-    assert "Wave 3" in text and "1 of 1 sites respond as expected." in text
+    assert "Wave 3" in text and "1 of 1 sites of the wave respond as expected." in text
     assert f'action="/rollouts/{rollout.uuid}/undo"' in text
     assert client.post(f"/rollouts/{rollout.uuid}/undo").status_code == 302
     fleet.go_on(rollout)
     assert (
-        "Every host has its previous configuration again." in client.get(f"/rollouts/{rollout.uuid}").content.decode()
+        "Paddock rolled back every host to its previous configuration."
+        in client.get(f"/rollouts/{rollout.uuid}").content.decode()
     )
     assert fleet.texts() == OLD
     assert str(rollout) in client.get("/rollouts/").content.decode()

@@ -188,7 +188,7 @@ def test_plan_that_became_stale_pauses_the_rollout(fleet: Fleet) -> None:
     fleet.work()
     wave_approve(actor=fleet.owner, rollout=rollout)
     fleet.go_on(rollout)
-    assert rollout.status == "paused" and "Wave 2 was not started. This plan is outdated" in rollout.error
+    assert rollout.status == "paused" and "Paddock did not start wave 2. This plan is outdated" in rollout.error
     assert fleet.text(2) == "old 2"
 
 
@@ -229,7 +229,7 @@ def test_rollout_starts_at_its_time_and_not_before(fleet: Fleet) -> None:
     fleet.work()
     assert fleet.texts() == OLD
     rollout.refresh_from_db()
-    assert rollout.progress.startswith("Starts at") and rollout.started_at is None
+    assert rollout.progress.startswith("The rollout starts at") and rollout.started_at is None
     Rollout.objects.update(start_at=timezone.now(), next_at=timezone.now())
     assert rollouts_due() == [rollout.uuid]
     fleet.go_on(rollout)

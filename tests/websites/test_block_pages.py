@@ -273,7 +273,9 @@ def test_protocol_of_the_upstream_is_saved_and_badged(owner: Client, shop: Site)
     assert "gRPC" in text_of(owner.get("/sites/shop/blocks/"))
     answer = owner.post(url, data | {"pattern": "/other/", "proxy_uri": "/v2/"})
     assert answer.context["form"].errors == {
-        "proxy_uri": ["gRPC upstreams receive the path of the request; leave this empty."]
+        "proxy_uri": [
+            "gRPC upstreams receive the path of the request unchanged; leave the replacement of the prefix empty."
+        ]
     }
 
 

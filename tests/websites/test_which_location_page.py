@@ -44,7 +44,7 @@ def test_which_location_page_names_server_block_when_no_location_matches(owner: 
 
 
 def test_which_location_page_reports_unused_port(owner: Client, shop: Site) -> None:
-    assert "nothing listens on port 8443" in text_of(owner.get(URL, {"url": "https://shop.example:8443/"}))
+    assert "no server block listens on port 8443" in text_of(owner.get(URL, {"url": "https://shop.example:8443/"}))
 
 
 def test_which_location_page_works_for_draft_without_web_server(owner: Client, people: Cast) -> None:
@@ -110,7 +110,7 @@ def test_slow_regular_expression_is_stopped_and_named(owner: Client, shop: Site,
     began = time.monotonic()
     page = text_of(owner.get(URL, {"url": "http://shop.example/" + "a" * 60 + "!"}))
     assert time.monotonic() - began < 2
-    assert f"This expression takes too long: “{SLOW}”" in page
+    assert f"The regular expression “{SLOW}” takes too long" in page
     url = "http://shop.example/" + "a" * 60 + "!"
     answer = caller_of(people.owner).get(f"sites/shop/explain/?url={url}")
     assert answer.status_code == 400 and "takes too long" in answer.json()["detail"]

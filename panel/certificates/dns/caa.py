@@ -50,8 +50,8 @@ def refusal(name: str, place: str, rows: Sequence[CaaRecord], identities: Sequen
         return ""
     allowed = ", ".join(sorted({row.authority for row in relevant} - {""})) or "no certificate authority"
     return (
-        f"The CAA record of {place} allows only {allowed} to issue certificates for {name}. "
-        f"Add {identities[0]} there, or choose another certificate authority."
+        f"The CAA record of {place} allows only {allowed} to issue certificates for {name}. Add {identities[0]} to "
+        "the CAA record, or choose another certificate authority."
     )
 
 

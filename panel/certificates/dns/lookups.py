@@ -58,7 +58,10 @@ def record_name(name: str) -> str:
         except dns.exception.DNSException as error:
             raise unknown(found, error) from error
         found = str(answer[0].target).rstrip(".").lower()
-    raise ApplicationError(f"{challenge_name(name)} is an alias of an alias more than {MOST_ALIASES} times.")
+    raise ApplicationError(
+        f"{challenge_name(name)} leads through more than {MOST_ALIASES} aliases (CNAME records). "
+        "Shorten the chain of aliases."
+    )
 
 
 def zone_of(name: str) -> Zone:
@@ -73,10 +76,12 @@ def zone_of(name: str) -> Zone:
     except dns.exception.DNSException as error:
         raise unknown(name, error) from error
     if str(zone) == ".":
-        raise ApplicationError(f"DNS has no zone for {name}. Check the domain name.", retry=True)
+        raise ApplicationError(f"DNS has no zone that contains {name}. Check the domain name.", retry=True)
     found = [Server(server, address) for server in sorted(servers) for address in _addresses(asking, server)]
     if not found:
-        raise ApplicationError(f"The authoritative servers of {zone} have no address.", retry=True)
+        raise ApplicationError(
+            f"The authoritative DNS servers of {zone} have no address. Check the NS records of the zone.", retry=True
+        )
     return Zone(str(zone).rstrip("."), tuple(found))
 
 
@@ -104,7 +109,7 @@ def lacking(zone: Zone, name: str, values: Sequence[str]) -> list[str]:
 
 def _problem(server: Server, name: str, values: Sequence[str]) -> str:
     if not is_allowed(ipaddress.ip_address(server.address)):
-        return "is not at a public address. The panel's operator can allow its network in PADDOCK_WEBHOOK_NETWORKS"
+        return "has no public address. The panel's operator can allow the network in PADDOCK_WEBHOOK_NETWORKS"
     try:
         present = texts_at(server.address, name)
     except (dns.exception.DNSException, OSError) as error:
@@ -127,4 +132,4 @@ def texts_at(address: str, name: str) -> list[str]:
 
 
 def unknown(name: str, error: Exception) -> ApplicationError:
-    return ApplicationError(f"{name} cannot be looked up in DNS: {error or type(error).__name__}", retry=True)
+    return ApplicationError(f"Paddock cannot look up {name} in DNS: {error or type(error).__name__}", retry=True)

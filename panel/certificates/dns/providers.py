@@ -66,10 +66,23 @@ def _by_token(library: str, help_text: Text, **fixed: str) -> Provider:
 PROVIDERS: dict[str, Provider] = {
     DnsKind.RFC2136: Provider(
         (
-            Setting("server", _("Server"), _("Name or address, with :port if it is not 53."), is_address=True),
+            Setting(
+                "server",
+                _("Server"),
+                _(
+                    "Name or address of the DNS server, with `:port` if the port is not 53, "
+                    "for example `ns1.example.com`."
+                ),
+                is_address=True,
+            ),
             Setting("key_name", _("Key name"), _("Name of the TSIG key in the DNS server's configuration.")),
             Setting("algorithm", _("Algorithm"), default="hmac-sha256", choices=ALGORITHMS),
-            Setting("secret", _("Key"), _("Base64, as tsig-keygen prints it."), is_secret=True),
+            Setting(
+                "secret",
+                _("Key"),
+                _("Secret of the TSIG key in base64, as `tsig-keygen` prints the secret."),
+                is_secret=True,
+            ),
         )
     ),
     DnsKind.ACME_DNS: Provider(
@@ -77,20 +90,25 @@ PROVIDERS: dict[str, Provider] = {
             Setting(
                 "url", _("URL"), _("URL of the acme-dns API, for example `https://auth.acme-dns.io`."), is_address=True
             ),
-            Setting("username", _("User name"), _("From the registration.")),
+            Setting("username", _("User name"), _("From the response to the registration at acme-dns.")),
             Setting("password", _("Password"), is_secret=True),
             Setting(
                 "subdomain",
                 _("Subdomain"),
-                _("From the registration. The CNAME record points to a name that begins with it."),
+                _(
+                    "From the response to the registration at acme-dns. The CNAME record points to a name that "
+                    "starts with the subdomain."
+                ),
             ),
         )
     ),
-    DnsKind.CLOUDFLARE: _by_token("cloudflare", _("A token with the permission Zone.DNS:Edit for the zone.")),
-    DnsKind.DESEC: _by_token("desec", _("A token of the deSEC account.")),
-    DnsKind.DIGITALOCEAN: _by_token("digitalocean", _("A token with the scope “domain”.")),
-    DnsKind.GANDI: _by_token("gandi", _("A personal access token that may change domains."), api_protocol="rest"),
-    DnsKind.HETZNER: _by_token("hetzner", _("A token from the Hetzner console, with read and write access.")),
+    DnsKind.CLOUDFLARE: _by_token(
+        "cloudflare", _("A Cloudflare API token with the permission Zone.DNS:Edit for the zone.")
+    ),
+    DnsKind.DESEC: _by_token("desec", _("A token of your deSEC account.")),
+    DnsKind.DIGITALOCEAN: _by_token("digitalocean", _("A DigitalOcean token with the scope “domain”.")),
+    DnsKind.GANDI: _by_token("gandi", _("A Gandi personal access token that may change domains."), api_protocol="rest"),
+    DnsKind.HETZNER: _by_token("hetzner", _("A token from the Hetzner console with read and write access.")),
     DnsKind.OVH: Provider(
         (
             Setting("entrypoint", _("Region"), default="ovh-eu", choices=("ovh-eu", "ovh-ca", "ovh-us")),
@@ -116,7 +134,9 @@ PROVIDERS: dict[str, Provider] = {
     ),
     DnsKind.POWERDNS: Provider(
         (
-            Setting("url", _("URL"), _("URL of the API, for example `https://dns.example:8081`."), is_address=True),
+            Setting(
+                "url", _("URL"), _("URL of the PowerDNS API, for example `https://dns.example:8081`."), is_address=True
+            ),
             Setting("token", _("API key"), is_secret=True),
             Setting("server_id", _("Server ID"), default="localhost"),
         ),
@@ -132,7 +152,13 @@ PROVIDERS: dict[str, Provider] = {
         {"access_key": "auth_access_key", "secret_key": "auth_access_secret"},
     ),
     DnsKind.HOOK: Provider(
-        (Setting("program", _("Program"), _("Name of a file in the folder that PADDOCK_DNS_HOOKS names.")),),
+        (
+            Setting(
+                "program",
+                _("Program"),
+                _("Name of a program in the folder PADDOCK_DNS_HOOKS on the panel's host, for example `update-dns`."),
+            ),
+        ),
         needs_administrator=True,
     ),
 }

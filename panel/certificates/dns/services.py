@@ -69,7 +69,9 @@ def _checked(kind: str, given: Mapping[str, Any], before: Mapping[str, str]) -> 
     known = {setting.name: setting for setting in PROVIDERS[kind].settings}
     faults: dict[str, list[str]] = {}
     for name in given.keys() - known.keys():
-        faults[f"settings/{name}"] = [f"Unknown setting. Known settings: {', '.join(known)}."]
+        faults[f"settings/{name}"] = [
+            f"The DNS provider does not have this setting. Its settings are: {', '.join(known)}."
+        ]
     found = {}
     for name, setting in known.items():
         value = given.get(name, before.get(name, setting.default))
@@ -90,7 +92,7 @@ def _problem(setting: Setting, value: object) -> str:
     if any(not character.isprintable() for character in value):
         return "Remove line breaks and control characters."
     if setting.is_needed and not value:
-        return "This field must not be empty."
+        return "Enter a value for this setting."
     if setting.choices and value not in setting.choices:
         return f"Choose one of {', '.join(setting.choices)}."
     return ""
@@ -109,9 +111,11 @@ def dns_account_delete(*, actor: User, account: DnsAccount, expected_version: in
         )
     except ProtectedError as error:
         if records.leftover(account):
-            words = f"Paddock still has to remove DNS records that it wrote with {account}. Try again in a few minutes."
+            words = (
+                f"Paddock still has to remove DNS records that were created with {account}. Try again in a few minutes."
+            )
         else:
-            words = f"{account} is used by sites. Turn automatic HTTPS off there first."
+            words = f"Sites use {account}. Turn off automatic HTTPS of these sites first."
         raise ApplicationError(words, code="in_use") from error
 
 

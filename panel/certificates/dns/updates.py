@@ -74,11 +74,13 @@ def public_address(host: str, port: int, field: str) -> str:
     try:
         found = [str(row[4][0]) for row in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     except (OSError, UnicodeError) as error:
-        raise ApplicationError(f"{host} cannot be resolved: {error}", field=field, retry=True) from error
+        raise ApplicationError(
+            f"Paddock cannot resolve the DNS server {host}: {error}", field=field, retry=True
+        ) from error
     closed = [address for address in found if not is_allowed(ipaddress.ip_address(address))]
     if closed:
         raise ApplicationError(
-            f"{host} resolves to {closed[0]}, which is not a public address. The panel's operator can allow its "
+            f"{host} resolves to {closed[0]}, which is not a public address. The panel's operator can allow the "
             "network in PADDOCK_WEBHOOK_NETWORKS.",
             field=field,
         )
@@ -94,7 +96,9 @@ def _rfc2136(action: str, values: Mapping[str, str], record: Record) -> None:
     try:
         keyring = dns.tsigkeyring.from_text({values["key_name"]: values["secret"]})
     except (binascii.Error, dns.exception.DNSException, ValueError) as error:
-        raise ApplicationError("The key is not base64, or its name is no DNS name.", field="secret") from error
+        raise ApplicationError(
+            "The TSIG key is not valid: its name is not a DNS name, or its secret is not base64.", field="secret"
+        ) from error
     update = dns.update.UpdateMessage(
         record.zone, keyring=keyring, keyalgorithm=dns.name.from_text(values["algorithm"] + ".")
     )
@@ -115,16 +119,16 @@ def _rfc2136(action: str, values: Mapping[str, str], record: Record) -> None:
     if answer.rcode() != dns.rcode.NOERROR:
         code = dns.rcode.to_text(answer.rcode())
         raise ApplicationError(
-            f"The DNS server {host} refused to change {record.name} in the zone {record.zone}: {code}. Check that it "
-            f"is a primary server of the zone and that the key {values['key_name']} may change it."
+            f"The DNS server {host} refused to change {record.name} in the zone {record.zone}: {code}. Check that "
+            f"the server is a primary server of the zone, and that the key {values['key_name']} may change the zone."
         )
 
 
 def _tsig(error: Exception) -> str:
     known = {
-        dns.tsig.PeerBadKey: "it does not know the key",
-        dns.tsig.PeerBadSignature: "the key or the algorithm differs from the server's",
-        dns.tsig.PeerBadTime: "its clock differs from the panel's",
+        dns.tsig.PeerBadKey: "the server does not know the key",
+        dns.tsig.PeerBadSignature: "the secret or the algorithm differs from the server's key",
+        dns.tsig.PeerBadTime: "the server's clock differs from the panel's clock",
     }
     return next((words for kind, words in known.items() if isinstance(error, kind)), type(error).__name__)
 
@@ -138,7 +142,7 @@ def _acme_dns(action: str, values: Mapping[str, str], record: Record) -> None:
         return
     parts = urlsplit(values["url"])
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ApplicationError("The URL does not start with https:// and a host name.", field="url")
+        raise ApplicationError("Enter a URL that starts with https:// and a host name.", field="url")
     public_address(parts.hostname, parts.port or 443, "url")
     try:
         answer = requests.post(
@@ -166,12 +170,16 @@ def _hook(action: str, values: Mapping[str, str], record: Record) -> None:
             argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROGRAM_TIMEOUT_S, env=_hook_environment()
         )
     except subprocess.TimeoutExpired as error:
-        raise ApplicationError(f"{path.name} did not end within {PROGRAM_TIMEOUT_S:.0f} s.", retry=True) from error
+        raise ApplicationError(
+            f"The program {path.name} did not end within {PROGRAM_TIMEOUT_S:.0f} s.", retry=True
+        ) from error
     except OSError as error:
-        raise ApplicationError(f"{path.name} cannot be started: {error.strerror}") from error
+        raise ApplicationError(f"Paddock cannot start the program {path.name}: {error.strerror}") from error
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip()[-_QUOTED:]
-        raise ApplicationError(f"{path.name} ended with exit code {done.returncode}: {said or 'no message'}")
+        raise ApplicationError(
+            f"The program {path.name} ended with exit code {done.returncode}: {said or 'no message'}"
+        )
 
 
 def _hook_environment() -> dict[str, str]:
@@ -186,7 +194,9 @@ def hook_path(name: str) -> Path:
     folder = panel_settings.DNS_HOOKS
     if not folder:
         raise ApplicationError(
-            "Programs are not allowed. The panel's operator can name a folder in PADDOCK_DNS_HOOKS.", field="program"
+            "Paddock is not allowed to run programs for DNS records. The panel's operator can allow a folder of "
+            "programs in PADDOCK_DNS_HOOKS.",
+            field="program",
         )
     if not _PROGRAM.match(name):
         raise ApplicationError("Enter the program as a file name, without a folder.", field="program")
@@ -195,10 +205,16 @@ def hook_path(name: str) -> Path:
         try:
             found = place.lstat()
         except OSError as error:
-            raise ApplicationError(f"{place} does not exist.", field="program") from error
+            raise ApplicationError(
+                f"{place} does not exist. Check PADDOCK_DNS_HOOKS and the name of the program.", field="program"
+            ) from error
         is_writable = bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
         if found.st_uid not in (0, os.geteuid()) or is_writable or stat.S_ISLNK(found.st_mode):
-            raise ApplicationError(f"{place} may be changed by other accounts.", field="program")
+            raise ApplicationError(
+                f"{place} is a symbolic link, or accounts other than root and the panel's "
+                "account may change it. Correct the file, its owner, and its permissions.",
+                field="program",
+            )
     if not path.is_file() or not os.access(path, os.X_OK):
         raise ApplicationError(f"{path} is not an executable file.", field="program")
     return path
@@ -232,13 +248,13 @@ def _library(action: str, kind: str, values: Mapping[str, str], record: Record) 
             env=_hook_environment(),
         )
     except subprocess.TimeoutExpired as error:
-        text = f"{DnsKind(kind).label} did not respond within {PROGRAM_TIMEOUT_S:.0f} s."
+        text = f"The DNS provider {DnsKind(kind).label} did not respond within {PROGRAM_TIMEOUT_S:.0f} s."
         raise ApplicationError(text, retry=True) from error
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().split("\n")[-1][:_QUOTED]
         for secret in (values[row.name] for row in provider.settings if row.is_secret and values.get(row.name)):
             said = said.replace(secret, "•••")
-        raise ApplicationError(f"{DnsKind(kind).label} refused the change of {record.name}: {said}")
+        raise ApplicationError(f"The DNS provider {DnsKind(kind).label} refused the change of {record.name}: {said}")
 
 
 def is_base64(text: str) -> bool:

@@ -26,7 +26,9 @@ class HostCertificateSerializer(serializers.Serializer[Line]):
     names = serializers.ListField(source="row.names", child=serializers.CharField())
     subject = serializers.CharField(source="row.subject")
     issuer = serializers.CharField(source="row.issuer")
-    fingerprint = serializers.CharField(source="row.fingerprint", help_text="SHA-256 in hexadecimal digits.")
+    fingerprint = serializers.CharField(
+        source="row.fingerprint", help_text="SHA-256 of the certificate, in hexadecimal digits."
+    )
     not_before = serializers.DateTimeField(source="row.not_before")
     not_after = serializers.DateTimeField(source="row.not_after")
     named_in = serializers.SerializerMethodField()
@@ -35,9 +37,13 @@ class HostCertificateSerializer(serializers.Serializer[Line]):
         choices=KEEPERS,
         default=None,
         allow_null=True,
-        help_text="automatic: automatic HTTPS renews it. uploaded, self_signed, acme: Paddock deployed it and does not "
-        "renew it. host: Paddock reads it, and a program on the host renews it. deployed: Paddock deployed it, and its "
-        "certificate was deleted. null: Paddock does not manage it.",
+        help_text=(
+            "Management of the certificate: automatic (automatic HTTPS renews the certificate), uploaded, "
+            "self_signed, or acme (Paddock deployed the certificate and does not renew it), host (a program "
+            "on the host renews the certificate, and Paddock reads it), deployed (Paddock deployed the "
+            "certificate, which was then deleted in the panel), or null (Paddock does not manage the "
+            "certificate)."
+        ),
     )
     certificate = serializers.CharField(source="keeper.certificate.name", default=None, allow_null=True)
     site = serializers.SerializerMethodField()
@@ -58,9 +64,13 @@ class SkippedSerializer(serializers.Serializer[Any]):
 
 class CertificateReadingSerializer(serializers.ModelSerializer[CertificateReading]):
     host = serializers.CharField(source="host.name", read_only=True)
-    at = serializers.DateTimeField(read_only=True, help_text="Time of the last successful reading.")
-    problem = serializers.CharField(read_only=True, help_text="Why the last attempt failed; empty if it succeeded.")
-    is_complete = serializers.BooleanField(read_only=True, help_text="False if a limit of the agent was reached.")
+    at = serializers.DateTimeField(read_only=True, help_text="Time of the last successful reading of the certificates.")
+    problem = serializers.CharField(
+        read_only=True, help_text="Reason why the last reading failed; empty if it succeeded."
+    )
+    is_complete = serializers.BooleanField(
+        read_only=True, help_text="False if the list is not complete because the agent reached a limit."
+    )
     skipped = SkippedSerializer(many=True, read_only=True)
 
     class Meta:

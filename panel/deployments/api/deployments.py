@@ -187,7 +187,7 @@ class Revisions(Resource):
         if path is not None:
             records = [row for row in records if row["path"] == path]
             if not records:
-                raise parameter_error("path", "This revision has no such file.")
+                raise parameter_error("path", "This revision has no file with this path.")
         texts = contents(row["sha256"] for row in records if not row["secret"])
         return Response([row | {"content": texts.get(row["sha256"])} for row in records])
 

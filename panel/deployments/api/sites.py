@@ -47,7 +47,9 @@ class PreviewFile(serializers.Serializer[Any]):
     mode = serializers.IntegerField()
     link = serializers.CharField(allow_blank=True)
     secret = serializers.BooleanField()
-    content = serializers.CharField(allow_null=True, help_text="null for a secret or a link.")
+    content = serializers.CharField(
+        allow_null=True, help_text="Text of the file; null if the file is a secret or a symbolic link."
+    )
 
 
 class EmptiedSerializer(serializers.Serializer[Any]):
@@ -190,7 +192,10 @@ class DeployableSites(Sites):
         if raw and web_server is None:
             raise parameter_error("web_server", f"No web server has the ID {raw}; /api/v1/web-servers/ lists them.")
         if web_server is None:
-            raise ApiError("conflict", "This site has no web server. Choose one first, or set ?web_server=.")
+            raise ApiError(
+                "conflict",
+                "This site has no web server. Choose a web server for the site first, or set ?web_server=ID.",
+            )
         return web_server
 
     @extend_schema(responses=DifferenceSerializer(many=True))
@@ -212,7 +217,17 @@ class DeployableSites(Sites):
         web_server = self._web_server_wanted(site)
         form = ExplainForm({"url": request.query_params.get("url", "")})
         if not form.is_valid() or form.question is None:
-            raise parameter_error("url", " ".join(map(str, form.errors.get("url", ["Enter an address."]))))
+            raise parameter_error(
+                "url",
+                " ".join(
+                    map(
+                        str,
+                        form.errors.get(
+                            "url", ["Enter the URL of a request in ?url=, for example https://www.example.com/shop."]
+                        ),
+                    )
+                ),
+            )
         try:
             found = explained(site, web_server, form.question)
         except NotExpressible as error:

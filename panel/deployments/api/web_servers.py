@@ -17,7 +17,7 @@ from panel.hosts.api import WebServers
 
 class MainFileInput(StrictSerializer):
     managed = serializers.BooleanField(
-        help_text="Set to false to stop managing the main file and restore the distribution's original."
+        help_text="True if Paddock manages the main file; false restores the distribution's original."
     )
 
 

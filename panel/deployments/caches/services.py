@@ -33,7 +33,7 @@ def site_cache_empty(*, actor: User, site: Site) -> dict[str, int]:
         raise ApplicationError(message, field="site")
     frozen = spec_of(revision)
     if not any(True for _ in caching.locations(frozen)):
-        raise ApplicationError(f"No location of the deployed {site} uses response caching.", field="site")
+        raise ApplicationError(f"No location of the live version of {site} uses response caching.", field="site")
     folders = caching.folders(frozen, spec)
     roots = sorted({dirname(folder) for folder in folders})
     found: Message = host_agent.emptied(web_server.host, folders, roots=roots)

@@ -29,7 +29,9 @@ def held_release(pks: Collection[int]) -> None:
         refuse_other_live(items)
         held = Deployment.objects.filter(pk__in=pks, status=DeploymentStatus.PLANNED, confirmed_at__isnull=False)
         if held.update(status=DeploymentStatus.QUEUED) != len(pks):
-            raise Conflict("A deployment of this wave was cancelled meanwhile.")
+            raise Conflict(
+                "Somebody cancelled a deployment of this wave, so the wave did not start. Plan the sites again."
+            )
         wake_workers(list(Deployment.objects.filter(pk__in=pks).order_by("pk")))
 
 

@@ -31,8 +31,8 @@ IN_WINDOWS = (DeploymentKind.DEPLOY, DeploymentKind.MOVE, DeploymentKind.DISABLE
 ACTIVE = (DeploymentStatus.QUEUED, DeploymentStatus.RUNNING)
 _CANCELLABLE = (DeploymentStatus.PLANNED, DeploymentStatus.QUEUED)
 UNKNOWN_RESULT = (
-    "Cancelled while the host did not respond. The host had received the deployment: its agent completed it or rolled "
-    "it back. When the host responds again, check it for drift."
+    "Cancelled while the host did not respond. The host may have received the deployment; the agent then completes "
+    "it or rolls it back. When the host responds again, check the host for drift."
 )
 
 
@@ -68,7 +68,7 @@ def deployment_confirm(
         if row.status == DeploymentStatus.CANCELLED and row.error:
             raise Conflict(row.error)
         if row.status != DeploymentStatus.PLANNED or row.confirmed_at:
-            raise Conflict(f"{deployment} was already confirmed or discarded. Nothing was changed.")
+            raise Conflict(f"{deployment} is already confirmed or discarded. Nothing was changed.")
     refuse_paused(row.host for row in batch)
     now = [row.host for row in batch if row.kind in IN_WINDOWS and row.pk not in held]
     refuse_closed(actor, now, despite_windows=despite_windows)
@@ -114,8 +114,8 @@ def _refuse_drift(batch: Sequence[Deployment], accept_drift: bool) -> None:
     paths = [path for row in batch for path in row.plan.drifted]
     if paths and not accept_drift:
         raise ApplicationError(
-            f"Edited on the host since the last deployment: {', '.join(paths)}. Deploying overwrites "
-            "these edits. Review the difference, then confirm the overwrite, or adopt the files on the "
+            f"These files were edited on the host since the last deployment: {', '.join(paths)}. A deployment "
+            "overwrites the edits. Review the differences, then confirm the overwrite, or adopt the files on the "
             "drift page.",
             field="accept_drift",
             code="drift",
@@ -162,7 +162,9 @@ def _refuse_changed(items: Sequence[DeploymentItem]) -> None:
     for item, revision in placed:
         planned = [(row.version, row.server_version) for row in item.deployment.plan.sites if row.id == item.site_id]
         if (versions.get(item.site_id), servers.get(revision.web_server_id)) not in planned:
-            raise Conflict(f"This plan is outdated: {item.site} has changed since it was made. Plan again.")
+            raise Conflict(
+                f"This plan is outdated: the draft of {item.site} was changed after the plan was created. Plan again."
+            )
 
 
 def _confirm_rows(actor: User | None, batch: Sequence[Deployment], anyway: bool, held: Collection[int] = ()) -> None:
@@ -173,7 +175,7 @@ def _confirm_rows(actor: User | None, batch: Sequence[Deployment], anyway: bool,
         planned = Deployment.objects.filter(status=DeploymentStatus.PLANNED, confirmed_at=None)
         values = {"status": status, "confirmed_at": confirmed_at, "anyway": anyway}
         if rows and planned.filter(pk__in=[row.pk for row in rows]).update(**values) != len(rows):
-            raise Conflict(f"Someone else has just confirmed {rows[0]}.")
+            raise Conflict(f"Somebody else has just confirmed or discarded {rows[0]}. Reload the page.")
         for row in rows:
             row.status, row.confirmed_at, row.anyway = status, confirmed_at, anyway
     for row in batch:
@@ -206,7 +208,8 @@ def deployment_cancel(*, actor: User, deployment: Deployment) -> Deployment:
         rows = Deployment.objects.filter(batch=deployment.batch, status__in=_CANCELLABLE)
         if not rows.filter(pk=deployment.pk).exists():
             raise Conflict(
-                f"{deployment} has started or ended, so it cannot be cancelled. Roll it back if it succeeded."
+                f"{deployment} has already started or ended, so it cannot be cancelled. If the deployment succeeds, "
+                "you can roll it back."
             )
         _take_back_disabling(rows)
         rows.filter(started_at__isnull=False).update(error=UNKNOWN_RESULT)

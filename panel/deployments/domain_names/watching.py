@@ -86,7 +86,10 @@ def _record(
 def _words(name: str, addresses: Sequence[str], host: Host, known: set[str]) -> str:
     own = ", ".join(public_of(known)[:3])
     if not addresses:
-        return _("%(name)s has no address in DNS any longer; it pointed to %(host)s.") % {"name": name, "host": host}
+        return _("The domain name %(name)s no longer has an address in DNS. It pointed to %(host)s before.") % {
+            "name": name,
+            "host": host,
+        }
     values = {"name": name, "there": ", ".join(addresses[:3]), "host": host}
-    words = _("%(name)s points to %(there)s now, and no longer to %(host)s.") % values
+    words = _("The domain name %(name)s now points to %(there)s, no longer to %(host)s.") % values
     return words if not own else words[:-1] + f" ({own})."

@@ -218,16 +218,21 @@ def adoptable(drift: Drift) -> Adoptable:
         raise Conflict(f"{drift.path} is already {drift.get_resolution_display().lower()}.")
     if drift.site is None:
         raise ApplicationError(
-            f"{drift.path} belongs to the web server, not to a site, so it cannot be adopted. Overwrite "
-            "it, and move your lines to the raw directives of the site that needs them."
+            f"{drift.path} belongs to the web server, not to a site, so it cannot be adopted. Enter your lines in "
+            "the raw directives of the site that needs them, then overwrite the file."
         )
     if not drift.found_sha256:
-        raise ApplicationError(f"{drift.path} was deleted on the host, so it cannot be adopted. Overwrite restores it.")
+        raise ApplicationError(
+            f"{drift.path} was deleted on the host, so it cannot be adopted. Overwrite restores the file."
+        )
     states = SiteState.objects.select_related("revision__web_server", "disabled_revision__web_server")
     state = states.get(site=drift.site)
     revision = state.revision or state.disabled_revision
     if revision is None or revision.web_server_id != drift.web_server_id:
-        raise Conflict(f"{drift.site} is no longer on {drift.web_server}.")
+        raise Conflict(
+            f"{drift.site} is no longer on {drift.web_server}, so {drift.path} cannot be adopted. Check "
+            "the host for drift again."
+        )
     if not drift.expected_sha256:
         raise ApplicationError(
             f"{drift.path} belongs to {drift.site}, which is disabled. Overwrite removes the file. To "
@@ -241,10 +246,11 @@ def adoptable(drift: Drift) -> Adoptable:
 def _refuse_other_files(drift: Drift, deployed: FileRecord) -> None:
     """Raise ApplicationError for links, other files without text, and secrets."""
     if deployed.link or sha256_of(drift.found) != drift.found_sha256:
-        raise ApplicationError(f"{drift.path} is not a text file, so it cannot be adopted. Overwrite it.")
+        raise ApplicationError(f"{drift.path} is not a text file, so it cannot be adopted. Overwrite the file.")
     if deployed.secret:
         raise ApplicationError(
-            "Private keys and password files cannot be adopted. Upload the file on the site's page instead."
+            "{drift.path} contains a private key or passwords, so it cannot be adopted. Enter the new key or "
+            "passwords in the site's settings, or overwrite the file."
         )
 
 

@@ -149,7 +149,7 @@ def _not_succeeded(deployment: Deployment) -> None:
     deployment.followers.filter(status=DeploymentStatus.PLANNED).update(
         status=DeploymentStatus.CANCELLED,
         finished_at=timezone.now(),
-        error=f"Not started, because the deployment on {deployment.host} failed.",
+        error=f"Not started because the deployment on {deployment.host} failed. Nothing was changed.",
     )
 
 

@@ -164,7 +164,10 @@ def _refused_names(job: Dispatch) -> str:
     try:
         return "; ".join(host_agent.refused_ask(job.deployment.host, job.names)(RESOLVE_TIMEOUT_S).values())
     except (OperationRefused, CallTimeout) as error:
-        return f"The names of its upstream servers were not resolved: {error.message}"
+        return (
+            f"{job.deployment.host} did not resolve the names of the sites' upstream servers: "
+            f"{error.message.rstrip('.')}"
+        )
     except ApplicationError:
         return ""  # unreachable: sending reports the reason
 
@@ -256,12 +259,12 @@ def _abandon(job: Dispatch) -> Verdict:
     if result.outcome != "abandoned":
         return _ended(job, result)
     if job.is_joined:
-        return Verdict(alone="its host had not begun it")
+        return Verdict(alone="the host had not begun the joint deployment")
     minutes = round(BEGIN_WITHIN_S / 60)
     return _failed(
         job,
         f"{job.deployment.host} did not respond for more than {minutes} minutes and had not begun the deployment. "
-        "Nothing was changed on the host. Plan it again.",
+        "Nothing was changed on the host. Plan the deployment again.",
     )
 
 

@@ -147,7 +147,7 @@ class _Batch:
             self._broke(group, error)
         else:
             logger.warning("%d joined deployments could not be prepared", len(group), exc_info=error)
-            self._separate(group, "the panel could not prepare it")
+            self._separate(group, "the panel could not prepare the joint deployment")
 
     def _begun(self, jobs: Sequence[Dispatch]) -> list[Dispatch]:
         """Set `started_at`, because from now on a request may reach the host; return the jobs that the worker still
@@ -173,7 +173,7 @@ class _Batch:
         """Return whether the worker still owns all deployments of a transaction; if only some, requeue them."""
         own = tuple(row for row in job.group if row.pk in kept)
         if own and len(own) < len(job.group):
-            self._separate(own, "one of its deployments was given up")
+            self._separate(own, "one of the joint deployments was cancelled")
         return len(own) == len(job.group)
 
     # --- in flight ---
@@ -273,7 +273,12 @@ class _Batch:
         pks = [row.pk for row in group]
         Step.objects.filter(deployment__in=self._claim.rows.filter(pk__in=pks)).delete()
         self._claim.rows.filter(pk__in=pks).update(joined_as=None, runs_alone=True, started_at=None)
-        _release(self._claim, dict.fromkeys(group, f"Deployed alone, because together with others it failed: {why}"))
+        _release(
+            self._claim,
+            dict.fromkeys(
+                group, f"Paddock carries out this deployment alone because the joint deployment failed: {why}"
+            ),
+        )
 
     def _broke(self, group: Group, error: Exception) -> None:
         """Handle an exception in the panel: requeue the deployments of the group if their request may have reached the
@@ -285,7 +290,10 @@ class _Batch:
             words = f"The panel failed before it contacted the host: {words}. See the panel's log, then plan again."
             outcomes.ends_record(self._claim, [End(row, DeploymentStatus.FAILED, words) for row in group])
         else:
-            _release(self._claim, dict.fromkeys(group, f"the panel failed: {error!r}"))
+            _release(
+                self._claim,
+                dict.fromkeys(group, f"Paddock asks the host for the result because the panel failed: {error!r}"),
+            )
 
 
 T = TypeVar("T")

@@ -48,7 +48,9 @@ def main_plan(*, actor: User, web_server: WebServer, managed: bool) -> Deploymen
     _refuse(web_server)
     deployed = main_records(web_server)
     if not managed and not deployed:
-        raise ApplicationError(f"The main file of {web_server} already is the distribution's.", field="managed")
+        raise ApplicationError(
+            f"The main file of {web_server} is already the original of the distribution.", field="managed"
+        )
     plan = _writing(web_server, deployed) if managed else _handing_back(web_server, deployed)
     with transaction.atomic():
         row = Deployment.objects.create(
@@ -107,7 +109,7 @@ def _rendered(web_server: WebServer, text: str) -> Managed:
     try:
         return managed(text, web_server_specs.web_server_spec(web_server), workers=web_server.workers)
     except NotExpressible as error:
-        raise ApplicationError(f"{web_server.paths['main_config']} {error.message}.") from error
+        raise ApplicationError(f"{web_server.paths['main_config']}: {error.message}.") from error
 
 
 def _writing(web_server: WebServer, deployed: dict[str, FileRecord]) -> Plan:
@@ -120,10 +122,11 @@ def _writing(web_server: WebServer, deployed: dict[str, FileRecord]) -> Plan:
         Entry(kept, "", web_server.pk, deployed.get(kept), files[1]),
     ]
     nearest = (
-        "To keep your own value, set it in a file in conf.d. Values in the server blocks of sites take precedence."
+        "To keep your value, write the directive to a file in conf.d. Values in the server blocks of sites take "
+        "precedence."
     )
     warnings = [
-        PlanWarning(str(web_server), f"{path}:{line}", f"{said} is replaced by {ours}")
+        PlanWarning(str(web_server), f"{path}:{line}", f"Paddock replaces {said} by {ours}")
         for line, said, ours in made.lost
     ]
     if warnings:

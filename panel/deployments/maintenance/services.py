@@ -140,7 +140,10 @@ def _planned(actor: User | None, sites: Sequence[Site], wanted: spec.Maintenance
     changes: list[tuple[Host, Change]] = []
     for site in sites:
         if site.pk not in live:
-            raise ApplicationError(_("%s is not deployed, so there is nothing to maintain.") % site, field="sites")
+            raise ApplicationError(
+                _("%s is not deployed, so Paddock cannot show a maintenance page. Deploy the site first.") % site,
+                field="sites",
+            )
         old = live[site.pk]
         new = _revision_with(actor, site, old, wanted)
         if new.pk != old.pk:
@@ -172,7 +175,8 @@ def _revision_with(actor: User | None, site: Site, live: Revision, wanted: spec.
     """Return the live revision with the wanted maintenance page, or without one (None); other files stay the same."""
     if PinnedFile.objects.filter(site=site, web_server=live.web_server).exists():
         raise Conflict(
-            _("%s has adopted files. Let Paddock manage them again first (Deployments, Drift, Manage again).") % site
+            _("%s has adopted files, which Paddock does not change. Choose Manage again on the drift page first.")
+            % site
         )
     changed = replace(spec_of(live), maintenance=wanted)
     try:

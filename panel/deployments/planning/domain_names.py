@@ -63,5 +63,5 @@ def _words(host: Host, name: str, addresses: list[str] | None, known: set[str]) 
         return None
     return (
         f"The domain name {name} points to {', '.join(addresses[:3])}, not to {host} ({', '.join(public[:3])}).",
-        "Change the record, unless a load balancer or a proxy at that address passes requests on to this host.",
+        "Change the DNS record, unless a load balancer or a proxy at the other address passes requests on to {host}.",
     )

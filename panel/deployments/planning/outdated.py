@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, DeploymentStatus
 
-WORDS = "Outdated: another plan has deployed {site}. Plan again."
+WORDS = "This plan is outdated because another plan has deployed {site}. Plan again."
 
 
 def outdated_plans_cancel(done: Sequence[DeploymentItem]) -> None:

@@ -85,6 +85,8 @@ def placed_words(warnings: Iterable[PlanWarning], files: Sequence[PlanFile]) -> 
         folder = next((path for site, path in made if site == warning.site and f" {path} does not" in warning.text), "")
         if folder:
             text = f"The folder {folder} does not exist. This plan creates it with a placeholder page."
-            warning = PlanWarning(warning.site, "", text, "Publish the site's content afterwards.", is_observed=True)
+            warning = PlanWarning(
+                warning.site, "", text, "Publish the site's content after the deployment.", is_observed=True
+            )
         found.append(warning)
     return found

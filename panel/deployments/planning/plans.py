@@ -347,6 +347,9 @@ def _expiry_warning(site: Site, certificate: Certificate) -> PlanWarning:
 
 
 def _pin_warning(site: Site, pin: PinnedFile) -> PlanWarning:
-    text = f"{pin.path} keeps the version adopted from the host on {pin.created_at:%Y-%m-%d}."
-    nearest = "Changes to the draft do not affect this file. Choose Manage again on the drift page to change that."
+    text = f"{pin.path} keeps the version that was adopted from the host on {pin.created_at:%Y-%m-%d}."
+    nearest = (
+        "Changes to the draft do not change this file. To let deployments write the file again, choose "
+        "Manage again on the drift page."
+    )
     return PlanWarning(site.name, "", text, nearest)

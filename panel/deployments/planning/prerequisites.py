@@ -127,8 +127,10 @@ def _words(needs: SiteNeeds, missing: Missing) -> tuple[str, str] | None:
         return _service_words(needs, missing)
     return (
         f"Port {missing.name} on {needs.server.host} is in use by {missing.detail}.",
-        f"Stop that program, or choose another port. Otherwise {needs.server} cannot listen there, and Paddock rolls "
-        "back the deployment.",
+        (
+            f"Stop the program, or choose another port. Otherwise {needs.server} cannot open the port, and Paddock "
+            "rolls back the deployment."
+        ),
     )
 
 
@@ -136,11 +138,13 @@ def _folder_words(needs: SiteNeeds, missing: Missing) -> tuple[str, str] | None:
     host, path = needs.server.host, missing.name
     if missing.state == "empty":
         text = f"The folder {path} on {host} is empty."
-        return (text, "Copy the site's files to it. Until then, visitors get an error.") if needs.is_new else None
+        return (
+            (text, "Copy the site's files to the folder. Until then, visitors get an error.") if needs.is_new else None
+        )
     if missing.state == "unreadable":
         return (
             f"The account {missing.detail}, as which {needs.server} runs, cannot enter the folder {path}.",
-            "Give that account the permission to read and enter this folder and to enter all folders above it.",
+            "Give the account permission to read and enter this folder, and to enter all folders above.",
         )
     fact = "does not exist" if missing.state == "missing" else "is a file"
     return (
@@ -154,17 +158,17 @@ def _socket_words(needs: SiteNeeds, missing: Missing) -> tuple[str, str]:
     if missing.state == "unreadable":
         return (
             f"The account {missing.detail}, as which {needs.server} runs, cannot use the socket {path}.",
-            "Give that account the permission to write to it, for example with listen.owner of the PHP-FPM pool.",
+            "Give the account permission to write to the socket, for example with listen.owner of the PHP-FPM pool.",
         )
     fact = "does not exist" if missing.state == "missing" else "accepts no connections"
     return (
         f"The socket {path} {fact} on {host}.",
-        "Start the application or PHP-FPM pool that creates it, or correct the address in the draft.",
+        "Start the application or PHP-FPM pool that listens on the socket, or correct the address in the draft.",
     )
 
 
 def _service_words(needs: SiteNeeds, missing: Missing) -> tuple[str, str]:
-    reasons = {"unknown": "its name cannot be resolved", "silent": "the connection timed out"}
+    reasons = {"unknown": "the host cannot resolve the name", "silent": "the connection timed out"}
     reason = reasons.get(missing.state) or missing.detail
     return (
         f"{needs.server.host} cannot connect to {missing.name}: {reason}.",

@@ -161,9 +161,8 @@ def originals_keep(web_server: WebServer, files: Iterable[Original]) -> None:
         for other in ReplacedFile.objects.filter(web_server=web_server, path=file.path).exclude(original=record.sha256):
             if {pk for part in other.parts for pk in part["sites"]} - set(other.done):
                 raise Conflict(
-                    f"{file.path} changed on the host after sites were adopted from it, and those sites "
-                    "are not deployed yet. Deploy or delete them first, then import the configuration "
-                    "again."
+                    f"{file.path} was changed on the host after Paddock adopted sites from the file, and these "
+                    "sites are not deployed yet. Deploy or delete these sites, then import the configuration again."
                 )
         values = {"real": file.real, "link": file.link, "mode": file.mode}
         row, _created = ReplacedFile.objects.get_or_create(

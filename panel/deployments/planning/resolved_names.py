@@ -26,7 +26,7 @@ def _named(change: Change) -> Iterator[tuple[str, str]]:
     places += [(pool.address, pool.name) for pool in spec.php_pools]
     for claim in spec_claims(spec, change.new.web_server.engine):
         if claim.where.endswith("/snippets"):
-            places.append((claim.value, "raw directives"))
+            places.append((claim.value, "the raw directives"))
     for address, where in places:
         name = "" if address.startswith("unix:") else address.rpartition(":")[0]
         if name in ("", "localhost"):
@@ -41,7 +41,7 @@ def refuse(host: Host, changes: Sequence[Change], refused: Mapping[str, str]) ->
         for name, where in _named(change):
             if name in refused:
                 raise ApplicationError(
-                    f"Site {change.site.name}: {where} cannot be deployed on {host.name}. There, {refused[name]}: no "
-                    "site may use it. Choose another server for it.",
+                    f"Site {change.site.name}: {where} cannot be deployed on {host.name} because on this host, "
+                    f"{refused[name]}, which no site may use. Choose another server for {where}.",
                     code="refused_address",
                 )

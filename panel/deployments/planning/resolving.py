@@ -50,7 +50,9 @@ def _named(sites: Sequence[Site], web_server: WebServer | None) -> _Named:
 
 
 def _unasked(claim: Claim, host: Host, why: str) -> Problem:
-    words = _("Only %(host)s can tell whether %(target)s is one of its own services. %(why)s Plan again later.")
+    words = _(
+        "Only the host %(host)s can tell whether %(target)s is a service on the host itself. %(why)s Plan again later."
+    )
     return Problem(claim.where, words % {"target": claim.value, "host": host.name, "why": why})
 
 

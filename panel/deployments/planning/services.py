@@ -150,7 +150,8 @@ def deployment_plan(
     }.get(kind)
     if make is None:
         raise ApplicationError(
-            "Roll back and move take one site at a time. Use the site's own endpoints.", field="kind"
+            "Paddock rolls back and moves one site at a time. Use the endpoints below /api/v1/sites/NAME/.",
+            field="kind",
         )
     then = Then(OnSuccess.DISABLE) if kind == DeploymentKind.DISABLE else NOTHING_ELSE
     return _by_host(actor, kind, make(actor, chosen), then)
@@ -230,23 +231,23 @@ def site_rollback(*, actor: User, site: Site, revision: Revision) -> Deployment:
         raise ApplicationError(f"{revision} is not a revision of {site}.", field="revision")
     if site.web_server_id != revision.web_server_id:
         raise ApplicationError(
-            f"{revision} is for {revision.web_server}, but the site is on {site.web_server or 'no web server'} "
-            "now. Move the site back first.",
+            f"{revision} is for {revision.web_server}, but the site now uses {site.web_server or 'no web server'}. "
+            "Move the site back first.",
             field="revision",
         )
     if not site.enabled:
         raise ApplicationError(f"{site} is disabled. Enable it first.", field="enabled")
     if freeze.maintenance_of(site) or spec_of(revision).maintenance:
         raise ApplicationError(
-            f"{site} cannot be rolled back between maintenance and its content. End the maintenance, or choose a "
-            "revision without a maintenance page.",
+            f"{site} or {revision} shows a maintenance page, so Paddock cannot roll the site back. End the "
+            "maintenance, or choose a revision without a maintenance page.",
             field="revision",
         )
     old_parts_check(actor, site, revision)
     if is_unchecked(revision):
         raise ApplicationError(
-            f"{revision} is from before Paddock refused paths that leave the site's folders. Set the draft back to it, "
-            "then deploy the draft.",
+            f"{revision} is older than Paddock's check for paths that leave the site's folders. Restore the draft "
+            "from this revision, then deploy the draft.",
             field="revision",
         )
     site.refresh_from_db(fields=["version"])
@@ -366,7 +367,11 @@ def _move_plans(actor: User, chosen: Sequence[Site], beside: Sequence[Site], web
     old = live_revisions(chosen)
     there = [site.name for site in chosen if old[site.pk].web_server_id == web_server.pk]
     if there:
-        raise ApplicationError(f"Already on {web_server}: {', '.join(there)}.", field="web_server")
+        raise ApplicationError(
+            f"These sites are already on {web_server}: {', '.join(there)}. Choose another web "
+            "server, or leave these sites out.",
+            field="web_server",
+        )
     frozen = frozen_now([(site, web_server) for site in sites_check(actor, chosen, web_server, beside)])
     new = revisions_keep(actor=actor, sites=frozen)
     here = {site.pk for site in chosen if old[site.pk].web_server.host_id == web_server.host_id}

@@ -44,19 +44,23 @@ def deployment_replan(*, actor: User, deployment: Deployment) -> list[Deployment
     Returns [] if the remaining sites needed no plan and are done. Raises the same errors as the planning of each kind.
     """
     if not can_replan(deployment):
-        raise Conflict(f"{deployment} has nothing left to plan.")
+        raise Conflict(f"{deployment} cannot be planned again. Plan a deployment of the sites instead.")
     sites, target = _sites(deployment), deployment.target
     match deployment.kind:
         case DeploymentKind.MAIN:
             if target is None:
-                raise ApplicationError("The web server of this main file was removed from the panel: nothing to plan.")
+                raise ApplicationError(
+                    "The web server of this main file is no longer in the panel, so there is nothing to plan."
+                )
             return [main_plan(actor=actor, web_server=target, managed=bool(deployment.plan.main_files))]
         case DeploymentKind.DISABLE:
             is_deletion = deployment.on_success == OnSuccess.DELETE
             return (sites_delete if is_deletion else sites_disable)(actor=actor, sites=sites)
         case DeploymentKind.MOVE:
             if target is None:
-                raise ApplicationError("The target web server of this move is no longer managed. Choose another one.")
+                raise ApplicationError(
+                    "The target web server of this move is no longer in the panel. Move the site to another web server."
+                )
             return sites_move(actor=actor, sites=sites, web_server=target)
         case DeploymentKind.ROLLBACK:
             item = deployment.items.select_related("site__team", "revision__web_server__host").get()

@@ -38,7 +38,10 @@ def undo_plan(deployments: Sequence[Deployment]) -> Undo:
         if item.revision is None:
             continue
         if live.get(item.site_id) != item.revision_id:
-            kept.setdefault(item.deployment_id, []).append(f"{item.site} has changed since then and stays as it is.")
+            kept.setdefault(item.deployment_id, []).append(
+                f"The live revision of {item.site} has changed after this deployment, so "
+                "Paddock does not roll the site back."
+            )
             continue
         changes.append((item.revision.web_server.host, _change(item)))
     return Undo(changes_plan(DeploymentKind.ROLLBACK, changes) if changes else [], kept)

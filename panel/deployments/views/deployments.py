@@ -254,7 +254,7 @@ def plan(request: Request) -> HttpResponse:
     back = reverse("websites:detail", args=[names[0]]) if len(names) == 1 else reverse("websites:list")
     missing = set(names) - {site.name for site in sites}
     if missing or not names:
-        text = _("Site not found: %s. Nothing was planned.") % ", ".join(sorted(missing))
+        text = _("These sites do not exist: %s. Nothing was planned.") % ", ".join(sorted(missing))
         messages.error(request, text if missing else _("Choose at least one site."))
         return redirect("websites:list")
     return planned(request, lambda: services.deployment_plan(actor=request.user, sites=sites), back)
@@ -264,7 +264,7 @@ def _plan_hosts(request: Request, names: list[str]) -> HttpResponse:
     hosts = list(hosts_visible(request.user).filter(name__in=names))
     missing = set(names) - {host.name for host in hosts}
     if missing:
-        messages.error(request, _("Host not found: %s. Nothing was planned.") % ", ".join(sorted(missing)))
+        messages.error(request, _("These hosts do not exist: %s. Nothing was planned.") % ", ".join(sorted(missing)))
         return redirect("hosts:list")
     back = reverse("hosts:detail", args=[names[0]]) if len(names) == 1 else reverse("hosts:list")
     return planned(request, lambda: services.hosts_plan(actor=request.user, hosts=hosts), back)
@@ -296,7 +296,7 @@ def disable(request: Request, name: str) -> HttpResponse:
         deployment = services.site_disable(actor=request.user, site=site)
         return [deployment] if deployment else []
 
-    done = _("%s is disabled. It was not deployed.") % site
+    done = _("The site %s is disabled. No deployment was needed because the site is not on a host.") % site
     return planned(request, work, reverse("websites:history", args=[name]), done)
 
 
@@ -339,7 +339,7 @@ def confirm(request: Request, uuid: UUID) -> HttpResponse:
 def plan_again(request: Request, uuid: UUID) -> HttpResponse:
     deployment = _visible(request, uuid)
     back = reverse("deployments:detail", args=[uuid])
-    done = _("Done. No deployment was needed.")
+    done = _("Done. The change needed no deployment.")
     work = lambda: retry.deployment_replan(actor=request.user, deployment=deployment)  # noqa: E731
     return planned(request, work, back, done, reverse("deployments:list"))
 
@@ -351,5 +351,5 @@ def cancel(request: Request, uuid: UUID) -> HttpResponse:
         services.deployment_cancel(actor=request.user, deployment=deployment)
     except ApplicationError as error:
         return refused(request, error, reverse("deployments:detail", args=[uuid]))
-    messages.success(request, _("Discarded. The host was not changed."))
+    messages.success(request, _("The plan is discarded. The host was not changed."))
     return redirect("deployments:list")

@@ -85,7 +85,7 @@ def adopt(request: Request, pk: int) -> HttpResponse:
         return refused(request, error, reverse("deployments:drift-detail", args=[pk]))
     messages.success(
         request,
-        _("Adopted. Deployments keep this version of %s until you choose Manage again.") % drift.path,
+        _("The edit is adopted. Deployments keep this version of %s until you choose Manage again.") % drift.path,
     )
     return redirect("deployments:drift")
 

@@ -52,7 +52,12 @@ def start(request: Request) -> HttpResponse:
                 lambda: services.maintenance_start(actor=request.user, sites=sites, settings=form.settings()),
             )
             if plans is not None:
-                messages.success(request, _("Saved.") if not plans else _("The maintenance page is being deployed."))
+                messages.success(
+                    request,
+                    _("The maintenance settings are saved.")
+                    if not plans
+                    else _("Paddock deploys the maintenance page now."),
+                )
                 return _shown(plans)
     names = ", ".join(site.name for site in sites[:10])
     context = {

@@ -86,8 +86,8 @@ def _tell(request: Request, site: Site, row: Revision, done: rollback.DraftResto
         return
     if done.kept is None:
         text = _(
-            "The draft is restored to #%(n)s. The earlier draft could not be rendered, so it is only "
-            "kept in the audit log. Plan a deployment to apply the draft."
+            "The draft is restored to #%(n)s. The earlier draft could not be rendered, so only the audit log keeps "
+            "it. Plan a deployment to apply the draft."
         )
         messages.success(request, text % words)
         return

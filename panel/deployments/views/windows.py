@@ -43,7 +43,7 @@ def window_edit(request: Request, pk: int | None = None) -> HttpResponse:
                 actor=request.user, window=row, expected_version=expected, **values
             )
             if attempt(form, work) is not None:
-                messages.success(request, _("Saved."))
+                messages.success(request, _("The change window is saved."))
                 return redirect("deployments:windows")
     way = crumbs(Crumb(_("Change windows"), reverse("deployments:windows")))
     context = {"form": form, "title": row.name if row else _("New window or freeze"), "crumbs": way}

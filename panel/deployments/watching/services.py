@@ -174,7 +174,7 @@ _COLUMNS = ("health", "health_words", "health_since", "reach", "reach_words", "r
 
 
 def _unknown(host: Host) -> Observed:
-    return Observed(None, f"{host} does not respond, so it cannot ask the site.")
+    return Observed(None, f"The host {host} does not respond, so Paddock cannot check the site from the host.")
 
 
 def _reach(state: SiteState, seen: Observed) -> Observed:
@@ -182,7 +182,7 @@ def _reach(state: SiteState, seen: Observed) -> Observed:
     network may be closed to the panel.
     """
     was_reached = state.reach != Health.UNKNOWN
-    return seen if seen.is_well or was_reached else Observed(None, f"Never reached from the panel: {seen.words}")
+    return seen if seen.is_well or was_reached else Observed(None, f"The panel never reached the site: {seen.words}")
 
 
 def _noted(state: SiteState, name: str, seen: Observed, now: dt.datetime) -> list[HealthChange]:

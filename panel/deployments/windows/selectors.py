@@ -29,12 +29,16 @@ class Closed:
     def words(self) -> str:
         names = ", ".join(f"“{window.name}”" for window in self.windows)
         if self.opens_at is None:
-            return _("%(host)s cannot be changed for more than a year: %(names)s.") % {
+            return _(
+                "%(host)s cannot be changed for more than a year because of the change windows and freezes %(names)s."
+            ) % {
                 "host": self.host.name,
                 "names": names,
             }
         values = {"host": self.host.name, "names": names, "at": f"{self.opens_at:%Y-%m-%d %H:%M} UTC"}
-        return _("%(host)s cannot be changed before %(at)s: %(names)s.") % values
+        return (
+            _("%(host)s cannot be changed before %(at)s because of the change windows and freezes %(names)s.") % values
+        )
 
 
 def change_windows() -> QuerySet[ChangeWindow]:

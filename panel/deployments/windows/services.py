@@ -55,5 +55,5 @@ def refuse_closed(actor: User, hosts: Iterable[Host], *, despite_windows: bool) 
         return
     closed = closed_hosts(hosts)
     if closed:
-        advice = _("Deploy later, or ask an administrator to deploy despite the window.")
+        advice = _("Deploy later, or ask an administrator to deploy outside of the change window.")
         raise Conflict(" ".join([*(item.words for item in closed[:5]), advice]))

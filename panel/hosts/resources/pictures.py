@@ -17,14 +17,14 @@ def charts(rows: Sequence[HostReading]) -> list[Chart]:
     if len(rows) < 2:
         return []
     shares = {
-        "cpu": _("CPU, mean of ten minutes"),
+        "cpu": _("CPU, mean over ten minutes"),
         "cpu_most": _("CPU, highest"),
         "memory_most": _("Memory, highest"),
         "disk_most": _("Fullest disk"),
     }
     if any(row.swap_most for row in rows):
         shares["swap_most"] = _("Swap, highest")
-    load = {"load_most": _("Load over one minute, highest")}
+    load = {"load_most": _("Load average over one minute, highest")}
     return [
         _chart("shares", _("CPU, memory and disk in use"), "%", rows, shares, 100.0),
         _chart("load", _("Load"), _("runnable processes"), rows, load, 1.0),
@@ -41,7 +41,7 @@ def _chart(
         if getattr(row, field) is not None
     ]
     highest = max((value["value"] for value in values), default=0.0)
-    label = _("%(title)s from %(first)s to %(last)s, at most %(highest).1f %(unit)s.") % {
+    label = _("%(title)s from %(first)s to %(last)s. The highest value is %(highest).1f %(unit)s.") % {
         "title": title,
         "first": f"{rows[0].at:%Y-%m-%d %H:%M}",
         "last": f"{rows[-1].at:%Y-%m-%d %H:%M} UTC",

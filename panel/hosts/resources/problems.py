@@ -106,21 +106,21 @@ def words(problem: Problem, reading: Reading) -> str:
     if disk is not None:
         return _of_disk_words(problem, disk)
     if problem.kind == "load":
-        return _("The load over 15 minutes is %(load).1f on %(cpus)d CPUs") % {
+        return _("The load average over 15 minutes is %(load).1f on %(cpus)d CPUs") % {
             "load": reading.load[2],
             "cpus": reading.cpus,
         }
     if problem.kind == "clock":
         offset = reading.clock_offset_s or 0.0
-        ahead = _("The clock is %d seconds ahead of the panel's")
-        behind = _("The clock is %d seconds behind the panel's")
+        ahead = _("The clock is %d seconds ahead of the panel's clock")
+        behind = _("The clock is %d seconds behind the panel's clock")
         return (ahead if offset > 0 else behind) % round(abs(offset))
     if problem.kind == "memory":
-        return _("%(free)s of %(total)s memory are available") % {
+        return _("Only %(free)s of %(total)s of memory are available") % {
             "free": bytes_iec(reading.memory_available),
             "total": bytes_iec(reading.memory_total),
         }
-    return _("%(open)d of %(most)d files are open, the most that the kernel allows") % {
+    return _("%(open)d files are open; the kernel allows at most %(most)d") % {
         "open": reading.files_open,
         "most": reading.files_most,
     }
@@ -129,7 +129,12 @@ def words(problem: Problem, reading: Reading) -> str:
 def _of_disk_words(problem: Problem, disk: Disk) -> str:
     values = {"mount": disk.mount, "free": bytes_iec(disk.free), "percent": percent(disk.used_share)}
     if problem.kind == "read_only":
-        return _("%(mount)s became read-only, as after a disk error; the kernel log tells the cause") % values
+        return (
+            _("The file system %(mount)s became read-only, for example after a disk error; see the kernel log") % values
+        )
     if problem.kind == "inodes":
-        return _("%(mount)s has inodes left for %(left)d more files") % {**values, "left": disk.inodes_free}
-    return _("%(mount)s is %(percent)s full: %(free)s are left") % values
+        return _("The file system %(mount)s has inodes for only %(left)d more files") % {
+            **values,
+            "left": disk.inodes_free,
+        }
+    return _("The file system %(mount)s is %(percent)s full; %(free)s are free") % values

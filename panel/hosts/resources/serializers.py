@@ -18,8 +18,10 @@ class DiskSerializer(serializers.Serializer[Disk]):
     mount = serializers.CharField()
     type = serializers.CharField()
     total_bytes = serializers.IntegerField(source="total")
-    free_bytes = serializers.IntegerField(source="free", help_text="What accounts other than root can use.")
-    used_share = serializers.FloatField(help_text="Share in use, from 0 to 1, without what only root can use.")
+    free_bytes = serializers.IntegerField(source="free", help_text="Free space that accounts other than root can use.")
+    used_share = serializers.FloatField(
+        help_text="Share of the disk in use, from 0 to 1, without the space reserved for root."
+    )
     inodes_share = serializers.FloatField()
     is_read_only = serializers.BooleanField(source="read_only")
 
@@ -28,8 +30,10 @@ class ReadingSerializer(serializers.Serializer[Reading]):
     """Reading of a host's resources. Values that the host did not report are null. Shares are from 0 to 1."""
 
     cpus = serializers.IntegerField(allow_null=True)
-    cpu_share = serializers.FloatField(allow_null=True, help_text="Since the reading before.")
-    load = serializers.ListField(child=serializers.FloatField(), help_text="Over 1, 5, and 15 minutes.")
+    cpu_share = serializers.FloatField(
+        allow_null=True, help_text="Share of CPU time in use since the previous reading."
+    )
+    load = serializers.ListField(child=serializers.FloatField(), help_text="Load averages over 1, 5, and 15 minutes.")
     memory_bytes = serializers.IntegerField(source="memory_total", allow_null=True)
     memory_share = serializers.FloatField(allow_null=True, help_text="In use.")
     swap_bytes = serializers.IntegerField(source="swap_total", allow_null=True)
@@ -37,7 +41,9 @@ class ReadingSerializer(serializers.Serializer[Reading]):
     files_open = serializers.IntegerField(allow_null=True)
     disks = DiskSerializer(many=True)
     uptime_s = serializers.FloatField(allow_null=True)
-    clock_offset_s = serializers.FloatField(allow_null=True, help_text="Ahead of the panel's clock.")
+    clock_offset_s = serializers.FloatField(
+        allow_null=True, help_text="Seconds by which the host's clock is ahead of the panel's clock."
+    )
     reboot_needed = serializers.BooleanField()
     reboot_packages = serializers.ListField(child=serializers.CharField())
 
@@ -58,7 +64,7 @@ class HistorySerializer(serializers.ModelSerializer[HostReading]):
 
 
 class ResourcesSerializer(serializers.Serializer[Any]):
-    at = serializers.DateTimeField(allow_null=True, help_text="Time of the reading.")
+    at = serializers.DateTimeField(allow_null=True, help_text="Time at which the host measured the values.")
     reading = ReadingSerializer(allow_null=True)
     problems = TroubleSerializer(many=True)
     history = HistorySerializer(many=True)

@@ -27,7 +27,9 @@ def authority_create(*, actor: User, name: str, kind: str, public_key: str = "")
     row = SshAuthority()
     if kind == AuthorityKind.USER:
         if public_key:
-            message = _("Leave this empty: Paddock creates the key of an authority that signs Paddock's keys.")
+            message = _(
+                "Leave the public key empty. Paddock creates the key of an authority that signs Paddock's keys."
+            )
             raise ValidationError({"public_key": message})
         row.private_key = new_private_key()
         public_key = key_line(load_private_key(row.private_key))
@@ -51,7 +53,13 @@ def authority_delete(*, actor: User, authority: SshAuthority, expected_version: 
             authority.delete()
     except ProtectedError as error:
         hosts = ", ".join(sorted(str(item) for item in error.protected_objects))
-        raise Conflict(_("Paddock signs in with %s to these hosts: %s. Change them first.") % (name, hosts)) from None
+        raise Conflict(
+            _(
+                "Paddock signs in with the authority %s to these hosts: %s. Choose another way to sign in "
+                "to these hosts first."
+            )
+            % (name, hosts)
+        ) from None
     transaction.on_commit(pool.close, robust=True)  # open connections may depend on the authority
 
 

@@ -60,7 +60,13 @@ def _check_key(line: str) -> None:
         raise ValidationError({"host_key": error.message}) from error
     named = kind.encode()
     if "\n" in line.strip() or blob[:4] != len(named).to_bytes(4, "big") or blob[4 : 4 + len(named)] != named:
-        raise ValidationError({"host_key": _("The host key is not a key of the type that it names.")})
+        raise ValidationError(
+            {
+                "host_key": _(
+                    "The host key is not valid: its data does not match the key type. Run the enrollment script again."
+                )
+            }
+        )
 
 
 def host_enrolled_check(host: Host) -> None:

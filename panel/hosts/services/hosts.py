@@ -42,11 +42,11 @@ BOUND = frozenset({"address", "port", "username"})
 SIGN_INS = ("private_key", "password", "authority")  # at least one is needed
 WAY = PLACE | SECRETS | {"username", "use_sudo", "authority"}  # settings of the connection
 NO_TOKEN = gettext_lazy(
-    "A token cannot replace a trusted host key: that needs a session in the browser and your password."
+    "A token cannot replace a trusted host key. Sign in to the panel, and confirm the new key with your password."
 )
 SECRETS_GONE = gettext_lazy(
-    "Its new host key is trusted. The stored key and passwords belonged to the old one and were cleared: edit the host "
-    "and enter them again."
+    "The new host key is trusted. Paddock cleared the stored private key and passwords because they belong to the "
+    "old host key. Edit the host, and enter them again."
 )
 FIELDS = frozenset({"name", "layout", "site_roots", "tags"}) | WAY
 
@@ -151,8 +151,8 @@ def _secrets_cleared(old: Host, values: dict[str, object]) -> dict[str, str]:
     after = {name: values.get(name, "") for name in ("private_key", "password")}
     if cleared and not any(after.values()) and not values.get("authority", old.authority):
         message = (
-            f"Enter this again: the stored one belongs to {old.username}@{old.address}, port {old.port}, and is not "
-            "sent anywhere else."
+            f"Enter this value again. The stored value belongs to {old.username}@{old.address}, port {old.port}, "
+            "and Paddock sends it to no other host."
         )
         raise ValidationError({name: message for name in after if name in cleared} or {"private_key": message})
     return cleared
@@ -180,7 +180,8 @@ def refuse_paused(hosts: Iterable[Host]) -> None:
     names = Host.objects.filter(pk__in=[host.pk for host in hosts], is_paused=True).values_list("name", flat=True)
     if names:
         raise Conflict(
-            f"Paused: {', '.join(sorted(names))}. No jobs start there until an administrator resumes the host."
+            f"These hosts are paused: {', '.join(sorted(names))}. No jobs start on a paused host until an "
+            "administrator resumes the host."
         )
 
 
@@ -196,7 +197,8 @@ def host_delete(*, actor: User, host: Host, confirm: str, expected_version: int 
     behind = sorted(host.hosts_behind.values_list("name", flat=True))
     if behind:
         raise Conflict(
-            f"{name} cannot be deleted because it is the bastion of {', '.join(behind)}. Change their bastion first."
+            f"{name} cannot be deleted because it is the bastion of {', '.join(behind)}. Choose another bastion for "
+            "these hosts first."
         )
     sites = sorted(site.name for web_server in host.web_servers.all() for site in web_server.sites.all())
     if sites:
@@ -210,12 +212,14 @@ def host_delete(*, actor: User, host: Host, confirm: str, expected_version: int 
             host.delete()
     except ProtectedError as error:
         kinds = sorted({str(item._meta.verbose_name) for item in error.protected_objects})
-        raise Conflict(f"{name} cannot be deleted because these still use it: {', '.join(kinds)}.") from None
+        raise Conflict(
+            f"{name} cannot be deleted because these objects still use the host: {', '.join(kinds)}. Delete them first."
+        ) from None
     transaction.on_commit(lambda: pool.forget(name), robust=True)
 
 
 def _joined(losses: list[str]) -> str:
-    return ", ".join(losses) or "only its entry in the panel"
+    return ", ".join(losses) or "only the entry in the panel"
 
 
 def host_offer_key(*, actor: User | None, host: Host) -> Host:
@@ -266,13 +270,14 @@ def host_trust_key(*, actor: User, host: Host, confirmed: str) -> Host:
     if host.host_key and actor.scopes is not None:
         raise ApplicationError(str(NO_TOKEN), code="session_required")
     if not host.offered_host_key:
-        raise Conflict(f"{host.name} has no host key to confirm. Read its key again.")
+        raise Conflict(f"{host.name} has no host key to confirm. Check the host to read the key again.")
     kind, _blob = parse_key_line(host.offered_host_key)
     shown = fingerprint(host.offered_host_key)
     if confirmed.strip() != host.offered_host_key and shown not in fingerprints_in(confirmed):
         message = (
-            f"{host.name} presents {shown} ({kind}), which differs from the key you confirmed. Compare the "
-            "fingerprints and try again. If the host has no such key, something else responded in its place."
+            f"{host.name} presents {shown} ({kind}), which differs from the key that you confirmed. Compare the "
+            "fingerprints and try again. If the host does not have the presented key, something else responds at "
+            "the host's address."
         )
         raise ValidationError({"confirmed": message})
     before, replaces = snapshot(host), bool(host.host_key)

@@ -70,7 +70,7 @@ def _checked(host: Host, kind: str, params: Params) -> Params:
     if kind in PARAMS:
         return PARAMS[kind](host, params)
     if params:
-        raise ValidationError({"params": f"{kind} takes no parameters."})
+        raise ValidationError({"params": f"Jobs of the kind {kind} take no parameters. Omit the parameters."})
     return {}
 
 
@@ -80,7 +80,7 @@ def _service_params(host: Host, params: Params) -> Params:
     if params["action"] not in SERVICE_ACTIONS:
         raise ValidationError({"action": f"Set action to one of {', '.join(SERVICE_ACTIONS)}."})
     if not isinstance(params["web_server"], int) or not host.web_servers.filter(pk=params["web_server"]).exists():
-        raise ValidationError({"web_server": f"{host.name} has no such web server."})
+        raise ValidationError({"web_server": f"{host.name} has no web server with this ID."})
     return {"web_server": params["web_server"], "action": params["action"]}
 
 

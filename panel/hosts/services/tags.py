@@ -44,7 +44,9 @@ def rows_tag(actor: User, action: str, rows: list[T], add: Iterable[str], remove
         raise ApplicationError("Enter at least one tag to add or remove.", field="add")
     if taken & set(given):
         both = ", ".join(sorted(taken & set(given)))
-        raise ApplicationError(f"These tags are both added and removed: {both}. Choose one.", field="remove")
+        raise ApplicationError(
+            f"You add and remove the same tags: {both}. Either add or remove each tag.", field="remove"
+        )
     told: list[Any] = []
     for row in rows:
         before: list[str] = row.tags  # type: ignore[attr-defined]

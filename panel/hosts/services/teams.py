@@ -51,7 +51,9 @@ def _refuse_other_teams_sites(host: Host, teams: Collection[Team]) -> None:
         more = _(" and %d more") % (len(foreign) - _NAMED) if len(foreign) > _NAMED else ""
         raise ValidationError(
             {
-                "teams": _("Sites of other teams are on this host: %(sites)s. Move them first, or add their teams.")
+                "teams": _(
+                    "Sites of other teams are on this host: %(sites)s. Move these sites first, or add their teams."
+                )
                 % {"sites": ", ".join(foreign[:_NAMED]) + more}
             }
         )

@@ -76,7 +76,9 @@ def web_server_delete(*, actor: User, web_server: WebServer, expected_version: i
         with transaction.atomic():
             web_server.delete()
     except ProtectedError:
-        raise Conflict(f"{web_server} cannot be deleted because revisions of former sites refer to it.") from None
+        raise Conflict(
+            f"{web_server} cannot be deleted because revisions of former sites use this web server."
+        ) from None
 
 
 @transaction.atomic

@@ -23,6 +23,6 @@ def clock_words(reading: Reading) -> str:
     """Describe the difference between the host's clock and the panel's, in whole seconds."""
     distance = round(reading.clock_distance_s)
     if not distance:
-        return _("as the panel's")
-    ahead, behind = _("%s s ahead of the panel's"), _("%s s behind the panel's")
+        return _("same time as the panel's clock")
+    ahead, behind = _("%s s ahead of the panel's clock"), _("%s s behind the panel's clock")
     return (ahead if (reading.clock_offset_s or 0) > 0 else behind) % number(distance)

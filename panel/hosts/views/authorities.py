@@ -68,7 +68,7 @@ def delete(request: Request, name: str) -> HttpResponse:
     context = {
         "form": form,
         "title": _("Delete the authority %s?") % row.name,
-        "losses": [_("Its key, which signs host keys or Paddock's keys")],
+        "losses": [_("The authority's key, which signs host keys or Paddock's keys")],
         "cancel_url": reverse("hosts:authorities"),
         "crumbs": _crumbs(below=True),
     }

@@ -36,7 +36,7 @@ PAUSING = {"pause": True, "resume": False}
 def paused_words(hosts: Sequence[Host], paused: bool) -> str:
     names = ", ".join(host.name for host in hosts)
     if paused:
-        return _("Paused: %s. No deployments or benchmarks start there until you resume the host.") % names
+        return _("Paused: %s. No deployments or benchmarks start on these hosts until you resume them.") % names
     return _("Resumed: %s.") % names
 
 

@@ -97,7 +97,10 @@ def edit(request: Request, name: str) -> HttpResponse:
             if changed is not None:
                 messages.success(request, _saved_words(changed))
                 if any(value and not getattr(changed, name) for name, value in form.stored.items()):
-                    words = _("Stored secrets that belonged to the old address, port or user were cleared.")
+                    words = _(
+                        "Paddock cleared the stored secrets because they belong to the old address, port, or "
+                        "user. Enter them again."
+                    )
                     messages.warning(request, words)
                 return redirect("hosts:detail", changed.name)
     return _form_page(request, form, administered(request, name))
@@ -105,8 +108,8 @@ def edit(request: Request, name: str) -> HttpResponse:
 
 def _saved_words(host: Host) -> str:
     if host.jobs.filter(kind=HostJobKind.CHECK, status__in=[JobStatus.QUEUED, JobStatus.RUNNING]).exists():
-        return _("Saved. Paddock is now checking the SSH connection to the host.")
-    return _("Saved.")
+        return _("The host is saved. Paddock checks the SSH connection to the host now.")
+    return _("The host is saved.")
 
 
 @login_required
@@ -129,7 +132,7 @@ def delete(request: Request, name: str) -> HttpResponse:
         host,
         status=422 if form.is_bound else 200,
         form=None if standing else form,
-        instead=(_("Show its sites"), f"{reverse('websites:list')}?host={host.name}") if standing else None,
+        instead=(_("Show the host's sites"), f"{reverse('websites:list')}?host={host.name}") if standing else None,
         title=_("Delete the host %s?") % host.name,
         text=_delete_words(standing),
         losses=[] if standing else selectors.host_losses(host),
@@ -164,8 +167,8 @@ def trust(request: Request, name: str) -> HttpResponse:
     """Trust the host key whose fingerprint the page showed; another key that was offered since is rejected."""
     host = administered(request, name)
     if not host.host_key:
-        return _trust(request, host, _("The key is trusted. Paddock is now checking the host."))
-    words = _("The new key is trusted. Edit the host and enter its private key or passwords again.")
+        return _trust(request, host, _("The host key is trusted. Paddock checks the host now."))
+    words = _("The new host key is trusted. Edit the host, and enter its private key or passwords again.")
     return sudo_required(_trust)(request, host, words)
 
 
@@ -247,7 +250,7 @@ def adopt(request: Request, name: str) -> HttpResponse:
         request,
         host,
         lambda: services.web_server_adopt(actor=request.user, host=host, engine=engine, main_config=main_config),
-        _("Paddock now manages this web server. Its configuration is unchanged."),
+        _("Paddock now manages this web server. The web server's configuration is unchanged."),
     )
 
 
@@ -258,7 +261,9 @@ def forget(request: Request, name: str, pk: int) -> HttpResponse:
     host = administered(request, name)
     web_server = _web_server(host, pk)
     if request.method == "POST":
-        words = _("Paddock no longer manages %s. It keeps running with its current configuration.") % web_server
+        words = (
+            _("Paddock no longer manages %s. The web server keeps running with its current configuration.") % web_server
+        )
         return _asked(
             request, host, lambda: services.web_server_delete(actor=request.user, web_server=web_server), words
         )
@@ -282,5 +287,5 @@ def cancel(request: Request, name: str, pk: int) -> HttpResponse:
         request,
         host,
         lambda: services.host_job_cancel(actor=request.user, job=job),
-        _("Cancelled. Nothing was changed."),
+        _("The job was cancelled. Nothing was changed."),
     )

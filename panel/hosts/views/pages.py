@@ -130,7 +130,7 @@ def _links(facts: dict[str, Any]) -> str:
     if not netem:
         return ""
     if facts.get("uid"):
-        return _("unavailable: Paddock needs root on the host")
+        return _("not available because Paddock needs root on the host")
     if netem["can"]:
         return _("by tc netem")
     return _("by the bundled emulator, because tc netem failed: %(why)s") % {"why": netem["why"]}

@@ -68,7 +68,7 @@ def tree(engine: str, text: str) -> tuple[object, ...]:
     except Unreadable as error:
         raise ApplicationError(f"line {error.line}: {error.message}") from error
     except RecursionError as error:
-        raise ApplicationError("its blocks are nested too deeply") from error
+        raise ApplicationError("the blocks of the file are nested too deeply") from error
 
 
 def _bare(nodes: Iterable[Read], is_sorted: bool) -> tuple[object, ...]:
@@ -125,7 +125,7 @@ def _renamed(read: Parts, definition: SiteData) -> Parts:
 
 def _blocks(own: Sequence[Any], before: Sequence[Any], after: Sequence[Any]) -> list[Any]:
     if len(before) != len(after):
-        raise ApplicationError("server blocks were added or removed")
+        raise ApplicationError("the edit adds or removes server blocks")
     blocks = [dict(block) for block in own]
     for old, new in zip(before, after, strict=True):
         if old == new:
@@ -191,7 +191,7 @@ def _merged_lines(own: str, old: str, new: str) -> str:
     lines, added = own.split("\n") if own else [], []
     before, after = old.split("\n") if old else [], new.split("\n") if new else []
     if len(after) > _MOST_RAW_LINES:
-        raise ApplicationError(f"it has more than {_MOST_RAW_LINES} lines of raw directives")
+        raise ApplicationError(f"the file has more than {_MOST_RAW_LINES} lines of raw directives")
     for kind, i1, i2, j1, j2 in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if kind != "equal":
             for line in before[i1:i2]:

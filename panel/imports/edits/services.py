@@ -63,8 +63,8 @@ def edit_adopt(*, actor: User, drift: Drift) -> Site:
         site_define(actor=actor, data=wanted, site=site, action="drift.adopt_settings", noted=noted)
     except (ApplicationError, ValidationError) as error:
         raise ApplicationError(
-            f"The edit cannot become settings of {site}: {_reason(error)}. Nothing was changed. Overwrite the file, or "
-            "keep its text."
+            f"Paddock cannot turn the edit into settings of {site}: {_reason(error)}. Nothing was changed. "
+            "Overwrite the file, or adopt its text."
         ) from error
     _unpin(edit)
     adopted(actor, drift, found, cast(dict[str, object], to_json(spec)))
@@ -106,14 +106,16 @@ def _refuse_differences(edit: _Edit, rendered: dict[str, str]) -> None:
         if name != path and rendered.get(name) != edit.deployed.get(name)
     )
     if others:
-        raise ApplicationError(f"they would change other files too: {', '.join(others)}")
+        raise ApplicationError(f"the settings would also change other files: {', '.join(others)}")
     wanted, given = edit.edited[path], rendered.get(path, "")
     if tree(engine, wanted) != tree(engine, given):
         wanted_words, given_words = Counter(directives(engine, wanted)), Counter(directives(engine, given))
         missing, further = (wanted_words - given_words, given_words - wanted_words)
-        words = [f"no setting gives {_listed(missing)}"] if missing else []
-        words += [f"settings would also give {_listed(further)}"] if further else []
-        raise ApplicationError("; ".join(words) or "the settings would give its directives in another order")
+        words = [f"no setting creates {_listed(missing)}"] if missing else []
+        words += [f"the settings would also create {_listed(further)}"] if further else []
+        raise ApplicationError(
+            "; ".join(words) or "the settings would write the directives of the file in another order"
+        )
 
 
 def _listed(found: Counter[str]) -> str:

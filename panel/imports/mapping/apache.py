@@ -12,8 +12,8 @@ from panel.imports.reading import Loaded, Node
 from panel.imports.report import FoundSite, Item, Part, Report, shown
 from panel.rendering.spec import WebServerSpec
 
-KEPT = "is not part of a site; it stays in the web server's own files"
-NOT_NOW = "is left out with its content: the condition is false on this web server"
+KEPT = "the directive is not part of a site; it stays in the web server's own files"
+NOT_NOW = "Paddock leaves out the section because its condition is false on this web server"
 CONDITIONS = ("ifmodule", "ifdefine", "ifversion", "iffile", "ifdirective", "ifsection")
 ALWAYS_THERE = {"core", "so", "http", "mpm", "log_config", "mime", "alias", "dir", "authz_core", "authz_host"}
 

@@ -16,13 +16,13 @@ from panel.websites.definitions import CacheTimeData, LocationData
 DEFAULT_S, LONGEST_S = 3600, 86400  # defaults of CacheDefaultExpire and CacheMaxExpire
 OWN = "Paddock chooses the cache folder"
 NOTES = {
-    "cacheenable": "requests with a password and responses that set a cookie are not cached",
-    "cachedefaultexpire": "this time also applies to responses that only have a modification date",
+    "cacheenable": "the web server does not cache requests with a password and responses that set a cookie",
+    "cachedefaultexpire": "this caching time also applies to responses that only have a modification date",
     "cacheroot": OWN,
     "cachedirlevels": OWN,
     "cachedirlength": OWN,
-    "cachequickhandler": "access rules are checked before the cache",
-    "cachelock": "concurrent requests for an uncached response are not combined",
+    "cachequickhandler": "the web server checks access rules before the cache",
+    "cachelock": "the web server does not combine concurrent requests for an uncached response",
     "cachelockpath": "",
     "cachelockmaxage": "",
     "cachelastmodifiedfactor": "",
@@ -39,7 +39,7 @@ OTHERS = (
     "cachekeybaseurl", "cachemaxfilesize", "cacheminfilesize", "cachereadsize", "cachereadtime",
 )  # fmt: skip
 WORDS = frozenset((*NOTES, *OTHERS))
-MISFIT = "a site caches responses for set times; these directives set them differently"
+MISFIT = "sites support only fixed caching times, not the rules of these directives"
 
 
 def taken(made: Host, node: Node) -> str | None:
@@ -64,7 +64,7 @@ def _whole(made: Host) -> str:
     kind, path = enabled[0].args
     rows = [row for row in made.block["locations"] if row["handler"] in ("proxy", "php")]
     if kind not in ("disk", "socache") or not rows or not all(_is_within(row, path) for row in rows):
-        return "a site's cache applies only to whole locations that proxy requests"
+        return "sites support caching only for whole locations that pass requests on"
     times: list[CacheTimeData] = [{"codes": list(USUAL), "seconds": seconds}]
     if why := fits(shapes.validate_cache_times, times):
         return why

@@ -6,11 +6,15 @@ from dataclasses import replace
 
 from panel.imports.reading import Node
 
-_INSTEAD = "run it as a FastCGI or HTTP service and send the path there, or do not adopt this virtual host"
-PATHS = f"CGI is not imported because sites cannot start programs. These paths will respond with 404; {_INSTEAD}"
+_INSTEAD = (
+    "run the program as a FastCGI or HTTP service and pass the path to this service, or do not adopt this virtual host"
+)
+PATHS = (
+    f"Paddock does not import CGI because sites cannot start programs. These paths will respond with 404; {_INSTEAD}"
+)
 FILES = (
-    "CGI is not imported because sites cannot start programs. Scripts in the site's folders would be "
-    f"sent to everybody as source text, so move them; {_INSTEAD}"
+    "Paddock does not import CGI because sites cannot start programs. The web server would send the source of "
+    f"scripts in the site's folders to everybody, so move the scripts; {_INSTEAD}"
 )
 _PATHS = ("scriptalias", "scriptaliasmatch", "virtualscriptalias", "virtualscriptaliasip")
 _HANDLERS = ("addhandler", "sethandler")

@@ -16,8 +16,8 @@ from panel.websites import validators
 from panel.websites.definitions import LocationData
 
 WORDS = ("expiresactive", "expiresdefault", "expiresbytype")
-BY_TYPE = "a site sets this per location, not per media type; it only works on Apache"
-OF_ALL = "a site sets this per location, not per server block; it only works on Apache"
+BY_TYPE = "sites set expiry times per location, not per media type; this directive works only on Apache"
+OF_ALL = "sites set expiry times per location, not per server block; this directive works only on Apache"
 _UNITS = {"year": 31536000, "month": 2592000, "week": 604800, "day": 86400, "hour": 3600, "minute": 60, "second": 1}
 # The model has no times relative to a file's change.
 _PLUS = re.compile(r"(?:access|now)(?:\s+plus)?((?:\s+\d{1,9}\s+[a-z]+)+)")

@@ -62,7 +62,7 @@ def directory(made: Host, node: Node) -> str | None:
     if rules and not _ruled(made, rules):
         return files or None
     made.block["autoindex"] = "indexes" in options(node)
-    guessed = "file names are no longer completed (MultiViews)"
+    guessed = "the web server no longer completes file names (MultiViews)"
     notes = [guessed] if "multiviews" in options(node) else []
     notes += [files] if files else []
     return f"!{'; '.join(notes)}" if notes else ""

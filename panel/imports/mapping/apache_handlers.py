@@ -20,7 +20,7 @@ from panel.websites.definitions import LocationData, PhpPoolData, RewriteData
 REDIRECTS = {"": 302, "temp": 302, "permanent": 301, "seeother": 303}
 PHP_FILES = (r"\.php$", r".+\.php$", r"\.ph(?:ar|p|tml)$", r".+\.ph(?:ar|p|tml)$", r".+\.ph(ar|p|tml)$")
 FPM = re.compile(r"proxy:(?:(?P<socket>unix:/[^|]+)\|fcgi://.*|fcgi://(?P<address>[^/]+)/?)\Z")
-NO_REDIRECT = "sites do not support this redirect"
+NO_REDIRECT = "sites do not support this form of redirect"
 TO_HTTPS = re.compile(r"https://%\{(?:SERVER_NAME|HTTP_HOST)\}(?:%\{REQUEST_URI\}|/\$1)\Z")
 
 
@@ -32,16 +32,16 @@ def alias(made: Host, node: Node) -> str | None:
     """
     path, folder = _aliased(node)
     if not path:
-        return "without a final slash it matches other paths than a location would"
+        return "an alias without a final slash matches other paths than a location"
     if fits(validators.validate_path, folder) or fits(validators.validate_uri_path, path):
-        return "sites do not support this path"
+        return "sites do not support this path of the alias"
     if why := made.add({"pattern": path, "alias": folder}):
         return why
     if node.value.endswith("/"):
         return ""
     led: RewriteData = {"pattern": f"^{re.escape(node.value)}$", "replacement": path, "flag": "permanent"}
     made.add({"match": "=", "pattern": node.value, "rewrites": [led]})
-    return f"!{node.value} redirects to {path} through its own location"
+    return f"!the site gets a location that redirects {node.value} to {path}"
 
 
 def _aliased(node: Node) -> tuple[str, str]:
@@ -73,7 +73,7 @@ def redirect(made: Host, node: Node) -> str | None:
     if code is None or not re.fullmatch(r"https?://[^$%?]+/", args[1]):
         return NO_REDIRECT
     if code not in validators.REDIRECTS:
-        return "sites do not support this status"
+        return "sites do not support this redirect status"
     return _everything(made, code, args[1].rstrip("/") + "$request_uri")
 
 
@@ -85,7 +85,7 @@ def _moved(made: Host, code: int | None, args: list[str], *, is_expression: bool
     if flag is None or len(args) != 2 or re.search(r"[%?\\]|\$\D", args[1]):
         return NO_REDIRECT
     if any(item.low in ("proxypass", "proxypassmatch", "rewriterule") for item in made.own):
-        return "its order relative to ProxyPass and RewriteRule matters"
+        return "sites do not keep the order of redirects, ProxyPass, and RewriteRule"
     path, target = args
     if is_expression:
         item: RewriteData = {"pattern": path, "replacement": target, "flag": flag}
@@ -126,9 +126,9 @@ def rewrite(made: Host, node: Node) -> str | None:
     names = {value.lower() for low in ("servername", "serveralias") for item in made.own if item.low == low
              for value in item.args}  # fmt: skip
     if not apache_rewrites.is_on(made.own) or not apache_rewrites.always_holds(conditions, names, is_tls=tls):
-        return "sites do not support its conditions"
+        return "sites do not support the conditions of this rule"
     if node.low != "rewriterule":
-        return "!every request to this virtual host is redirected" if node.low == "rewritecond" else ""
+        return "!the site redirects every request, so it needs no condition" if node.low == "rewritecond" else ""
     flags = rules[0].args[2].strip("[]").lower().split(",")
     code = next((flag[2:] for flag in flags if flag.startswith("r=")), "302")
     number = int(code) if code.isdigit() else REDIRECTS.get(code)
@@ -137,7 +137,7 @@ def rewrite(made: Host, node: Node) -> str | None:
 
 def _rewrites(made: Host, node: Node, own: list[Node]) -> str | None:
     if not apache_rewrites.is_on(own):
-        return "the rewrite engine is off, so they have no effect"
+        return "the rewrite engine is off, so rewrite rules have no effect"
     found = apache_rewrites.found(own)
     if found.why or not (found.rewrites or found.try_files):
         return found.why or None

@@ -186,11 +186,11 @@ def _directory_index(made: Host, node: Node) -> str | None:
 
 def _error_document(made: Host, node: Node) -> str | None:
     if len(node.args) != 2 or not node.value.isdigit():
-        return "sites do not support this form"
+        return "sites do not support this form of the directive"
     page: ErrorPageData = {"codes": [int(node.value)], "uri": node.args[1], "response": None}
     pages = [*made.block.get("error_pages", []), page]
     if fits(shapes.validate_error_pages, pages) or "%" in node.args[1]:
-        return "sites do not support this form"
+        return "sites do not support this form of the directive"
     made.block["error_pages"] = pages
     return ""
 
@@ -203,7 +203,7 @@ def _log(made: Host, name: Literal["access_log", "error_log"], value: str) -> st
         return why
     log_dir = made.draft.web_server.log_dir
     if log_dir and not is_below(path, (log_dir,)):
-        return f"it is outside {log_dir}"
+        return f"the log file is outside of {log_dir}"
     made.block[name] = path
     return ""
 
@@ -211,7 +211,7 @@ def _log(made: Host, name: Literal["access_log", "error_log"], value: str) -> st
 def _custom_log(made: Host, node: Node) -> str | None:
     known = _format(made, node.args[1:])
     if known is None:
-        return "sites do not support its format"
+        return "sites do not support this log format"
     if why := _log(made, "access_log", node.value):
         return why
     made.block["access_log_format"] = known
@@ -249,17 +249,17 @@ def _header(made: Host, node: Node) -> str | None:
     args = [value for value in node.args if value.lower() not in ("onsuccess", "always")]
     always = any(value.lower() == "always" for value in node.args[:1])
     if len(args) != 3 or args[0].lower() != "set" or "%" in args[2] or args[2].startswith("expr="):
-        return "sites support only fixed headers with “set”"
+        return "sites support only the action set, with a fixed value"
     row: HeaderData = {"name": args[1].rstrip(":"), "value": args[2], "always": always}
     if fits(shapes.validate_headers, [row]) or "$" in args[2]:
-        return "sites do not support its value"
+        return "sites do not support this header value"
     made.block.setdefault("headers", []).append(row)
     return ""
 
 
 def _tls_file(made: Host, node: Node) -> str | None:
     first = next(item for item in made.own if item.low == node.low)
-    return "" if node is first else "!a server block has one certificate"
+    return "" if node is first else "!a server block uses only the first certificate"
 
 
 def _admin(made: Host, node: Node) -> str | None:
@@ -273,7 +273,7 @@ def _compressed(made: Host, node: Node) -> str | None:
     types = list(dict.fromkeys(kind for args in kinds for kind in args[1:]))
     others = {"browsermatch", "browsermatchnocase", "setoutputfilter"} & {item.low for item in made.own}
     if others or any(args[:1] != ("DEFLATE",) for args in kinds) or "text/html" not in types:
-        return "sites always compress text/html, and only with DEFLATE"
+        return "sites always compress text/html, and support only the filter DEFLATE"
     kept = [kind for kind in types if kind != "text/html"]
     if why := fits(shapes.validate_gzip_types, kept):
         return why
@@ -316,5 +316,5 @@ _TAKERS: dict[str, Callable[[Host, Node], str | None]] = {
     "protocols": lambda made, node: "",
     "sslengine": lambda made, node: "",
     **dict.fromkeys(TLS_FILES, _tls_file),
-    **dict.fromkeys(OWN, lambda made, node: "!Paddock writes its own"),
+    **dict.fromkeys(OWN, lambda made, node: "!Paddock writes its own value"),
 }

@@ -16,7 +16,7 @@ from panel.websites.definitions import LocationData
 
 NO_LONGER = "the web server no longer reads .htaccess files; "
 UNREAD = (
-    "AllowOverride: .htaccess files would no longer be read, and Paddock does not know their content in "
+    "AllowOverride: the web server will no longer read .htaccess files, and Paddock does not know their content in "
     "{folder}: {why}. Copy their lines into the site"
 )
 RULES = ("rewriterule", "rewritecond", "rewritebase", "rewriteengine", "rewriteoptions", "rewritemap")
@@ -31,11 +31,11 @@ def are_read(made: Host, folder: str) -> bool:
 def unread(made: Host, folder: str) -> str:
     """Return why the .htaccess directives of a folder are unknown; "" if they are known."""
     if not are_read(made, folder):
-        return UNREAD.format(folder=folder, why="they are outside the imported files")
+        return UNREAD.format(folder=folder, why="the folder is not part of the imported files")
     inside = [path for path in made.closed if is_below(path, (folder,))]
     if inside:
         more = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
-        return UNREAD.format(folder=folder, why=f"{inside[0]}{more} could not be read")
+        return UNREAD.format(folder=folder, why=f"Paddock could not read {inside[0]}{more}")
     return ""
 
 
@@ -50,7 +50,9 @@ def take(made: Host, node: Node) -> None:
     body = node.body or ()
     if made.ended:
         for item in body:
-            made.draft.note(item, "changed", "is never reached: every request is redirected", made.where)
+            made.draft.note(
+                item, "changed", "this directive has no effect because the site redirects every request", made.where
+            )
         return
     rules = [item for item in body if item.low in RULES]
     rest = [item for item in body if item.low not in RULES]
@@ -65,7 +67,7 @@ def _mapped(made: Host, node: Node, rules: Sequence[Node]) -> bool:
     """
     if not apache_rewrites.is_on(rules):
         for item in rules:
-            made.draft.note(item, "changed", "the rewrite engine is off, so it has no effect", made.where)
+            made.draft.note(item, "changed", "the rewrite engine is off, so this directive has no effect", made.where)
         return True
     below = node.value.rstrip("/").removeprefix(made.root.rstrip("/"))
     found = apache_rewrites.found(rules, hands_back=True, folder=f"{below}/")

@@ -46,7 +46,7 @@ class Host:
         values: LocationData = {"match": "", "handler": "static", **row}
         keys = [(known["match"], known["pattern"]) for known in self.block["locations"]]
         if self.ended or (values["match"], values["pattern"]) in keys:
-            return "another directive already handles these paths"
+            return "another directive of the virtual host already handles these paths"
         self.block["locations"].append(values)
         return ""
 

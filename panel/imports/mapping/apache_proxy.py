@@ -20,7 +20,7 @@ from panel.websites.definitions import HeaderData, LocationData, ServerData, Ups
 
 TARGET = re.compile(r"(?P<scheme>https?|wss?)://(?P<server>[^/:]+|\[[^\]]+\])(?::(?P<port>\d+))?(?P<uri>/.*)?\Z")
 SECURE = ("https", "wss")
-SLASHES = "-without a final slash on both sides it matches other paths than a location would; add the slashes"
+SLASHES = "-without a final slash on both sides, ProxyPass matches other paths than a location; add both slashes"
 _UPGRADE = {"%{HTTP:UPGRADE}": ("websocket", "=websocket", "^websocket$"), "%{HTTP:CONNECTION}": None}
 _WHOLE = re.compile(r"(?:/\$1|\$1|%\{REQUEST_URI\})\Z")
 _HARMLESS = ("require", "order", "allow", "proxypassreverse", "proxypreservehost")
@@ -64,7 +64,7 @@ def passed(made: Host, path: str, url: str, words: tuple[str, ...], inside: Sequ
         same: LocationData = {"match": "=" if not pattern.endswith("/") else "", "pattern": pattern}
         if found := made.add({**same, **row, "proxy_uri": "" if own == pattern else own}):
             return f"-{found}"
-    return f"!{', '.join(rest)}: not imported" if rest else ""
+    return f"!Paddock does not import {', '.join(rest)}" if rest else ""
 
 
 def _request_headers(made: Host, match: re.Match[str], inside: Sequence[Node]) -> list[HeaderData]:

@@ -20,7 +20,7 @@ from panel.websites.definitions import RewriteData
 _VARIABLES = {"%{HTTP_HOST}": "$http_host", "%{SERVER_NAME}": "$host", "%{REQUEST_SCHEME}": "$scheme"}
 _LAST = {"L", "END", "PT"}
 _CODES = {"R": "redirect", "R=302": "redirect", "R=TEMP": "redirect", "R=301": "permanent", "R=PERMANENT": "permanent"}
-PLACELESS = "sites do not support this form"
+PLACELESS = "sites do not support this form of rewrite rule"
 KEPT_QUERY = "$is_args$args"
 # Paths that name the requested file in a file test.
 _FILES = ("%{REQUEST_FILENAME}", "%{DOCUMENT_ROOT}%{REQUEST_URI}", "%{DOCUMENT_ROOT}/%{REQUEST_URI}")
@@ -73,14 +73,18 @@ def found(own: Sequence[Node], *, hands_back: bool = False, folder: str = "") ->
     rules, dangling = _rules(own)
     if others or dangling:
         return Found(why=PLACELESS)
-    note = "programs receive the Authorization header without a rule" if any(_passes_on(rule) for rule in rules) else ""
+    note = (
+        "PHP receives the Authorization header also without this rule"
+        if any(_passes_on(rule) for rule in rules)
+        else ""
+    )
     rules = [rule for rule in rules if not _passes_on(rule)]
     tries = _front(rules[-1], folder, base, hands_back) if rules else []
     if tries:
         controller = tries[-1].removesuffix(KEPT_QUERY)
         rules = [rule for rule in rules[:-1] if not _is_of(rule, controller)]
     if any(rule.conditions for rule in rules):
-        return Found(why="sites do not support conditions")
+        return Found(why="sites do not support conditions of rewrite rules")
     rewrites: list[RewriteData] = []
     for rule in rules:
         item = _rewrite(rule, hands_back or bool(folder), folder, base)

@@ -56,7 +56,7 @@ class Draft:
             return
         if problems:
             self.note(
-                node, "refused", "; ".join(f"{problem.directive} {problem.message}" for problem in problems), where
+                node, "refused", "; ".join(f"{problem.directive}: {problem.message}" for problem in problems), where
             )
             return
         texts = owner.setdefault("snippets", {})

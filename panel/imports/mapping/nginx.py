@@ -13,7 +13,7 @@ from panel.imports.report import FoundSite, Item, Part, Report, shown
 from panel.rendering.spec import WebServerSpec
 from panel.websites.definitions import BlockData, SiteData
 
-KEPT = "is not part of a site; it stays in the web server's own files"
+KEPT = "the directive is not part of a site; it stays in the web server's own files"
 
 
 def mapped(loaded: Loaded, web_server: WebServerSpec, prefix: str) -> Report:

@@ -55,9 +55,9 @@ def _mapped(place: Location, kind: str) -> tuple[LocationData, dict[str, str]]:
     if not place.chain.effective(f"{kind}_cache_key"):
         notes["cache"] = "Paddock's cache key also contains the requested host"
     if stale and not stale >= USUAL_STALE:
-        notes["cache_use_stale"] = "expired responses are also served for other failures of the application"
+        notes["cache_use_stale"] = "the web server also serves expired responses for other failures of the application"
     if cookies:
-        note = "a cookie counts if it exists, even with the value 0"
+        note = "requests bypass the cache if they have the cookie, even with the value 0"
         notes |= {"cache_bypass": note, "no_cache": note}
     row: LocationData = {"cache_times": times, "cache_skip_cookies": cookies, "cache_skip_queries": queries}
     row |= {"cache_stale": bool(stale), "cache_key": key}

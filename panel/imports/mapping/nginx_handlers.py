@@ -57,11 +57,15 @@ def proxy(place: Location) -> bool:
     for item in place.own:
         if item.name == "proxy_http_version":
             is_same = item.value == "1.1"
-            place.took(item, "mapped" if is_same else "changed", "" if is_same else "Paddock uses HTTP/1.1")
+            place.took(
+                item,
+                "mapped" if is_same else "changed",
+                "" if is_same else "the web server sends HTTP/1.1 to the upstream",
+            )
         elif item.name in ("proxy_ssl_server_name", "proxy_ssl_name"):
-            place.took(item, "changed", "Paddock sends the host name of the request")
+            place.took(item, "changed", "the web server sends the host name of the request (SNI)")
     if not place.chain.effective("proxy_http_version"):
-        place.took(node, "changed", "the upstream receives HTTP/1.1 instead of 1.0")
+        place.took(node, "changed", "the upstream receives HTTP/1.1 instead of HTTP/1.0")
     return True
 
 
@@ -124,11 +128,11 @@ def forwarded_headers(place: Location, server: str, module: str) -> None:
         if is_ours or (low == "connection" and (upgraded or value == "")) or (low == "upgrade" and upgraded):
             place.took(node)
         elif fits(shapes.validate_headers, [{"name": name, "value": value}]) or not place.known([value]):
-            place.raw(node, "sites do not support its value")
+            place.raw(node, "sites do not support this header value")
             if any(known.lower() == low for known in FORWARDED_HEADERS):
                 kept.append({"name": name, "value": ""})  # the raw directive sends it
             elif low == "connection":
-                place.took(node, "changed", "and Paddock's own value is sent too")
+                place.took(node, "changed", "the web server also sends Paddock's own value of this header")
         else:
             kept.append({"name": name, "value": value})
             place.took(node)
@@ -150,14 +154,14 @@ def timeouts(place: Location, module: str) -> None:
         if node := own.get(name):
             value = whole_seconds(node.value)
             if value is None:
-                place.took(node, "changed", "sites support whole seconds only; the default is used")
+                place.took(node, "changed", "sites support only whole seconds; Paddock uses the default")
             else:
                 place.row[field] = value
                 place.took(node)
     send, read = own.get(f"{module}_send_timeout"), own.get(f"{module}_read_timeout")
     if send:
         same = read is not None and read.value == send.value
-        note = "" if same else "sites have one timeout for reading and sending"
+        note = "" if same else "sites have one timeout for reading and sending together"
         place.took(send, "mapped" if same else "changed", note)
 
 
@@ -217,7 +221,9 @@ def _split(place: Location) -> None:
     place.row["split_path_info"] = bool(own)
     for node in own:
         same = node.value == SPLITS[0]
-        place.took(node, "mapped" if same else "changed", "" if same else "Paddock splits after the first .php")
+        place.took(
+            node, "mapped" if same else "changed", "" if same else "Paddock splits the path after the first .php"
+        )
     indexes = [item for item in place.own if item.name == "fastcgi_index"]
     for node in indexes:
         place.took(node)
@@ -230,7 +236,7 @@ def _param(place: Location, node: Node) -> None:
     if FASTCGI_PARAMS.get(name) == value or (name == "SCRIPT_FILENAME" and value == SCRIPTS[0]):
         place.took(node)
     elif name == "SCRIPT_FILENAME":
-        place.took(node, "changed", f"Paddock sends {SCRIPTS[0]}")
+        place.took(node, "changed", f"Paddock sends {SCRIPTS[0]} as SCRIPT_FILENAME")
     elif name in ("PHP_VALUE", "PATH_INFO"):
         place.took(node)
     else:
@@ -249,7 +255,7 @@ def _tried(place: Location) -> set[str]:
             taken.add("try_files")
     if not tries:
         first = next(item for item in place.own if item.name == "fastcgi_pass")
-        place.took(first, "changed", "PHP receives only existing scripts; other paths respond with 404")
+        place.took(first, "changed", "PHP receives only requests for existing scripts; other paths get status 404")
     sets = [item for item in place.own if item.name == "set"]
     if place.row["split_path_info"] and [item.args for item in sets] == [("$path_info", "$fastcgi_path_info")]:
         place.took(sets[0])

@@ -103,7 +103,9 @@ def location(
     at = f"blocks/{len(draft.blocks) - 1}"
     found = matched(node)
     if found is None or any(child.low == "location" and child.args == node.args for child in node.body or ()):
-        draft.snippet(block, node, at, "sites do not support named or unusual locations")
+        draft.snippet(
+            block, node, at, "sites do not support this location: its path is a name (@), or its form is unusual"
+        )
         return
     rows = block["locations"]
     where = f"{at}/locations/{len(rows)}"
@@ -180,7 +182,7 @@ def _rest(place: Location, taken: frozenset[str]) -> None:
 
 def _path(place: Location, node: Node, name: Literal["root", "alias"]) -> str:
     if place.row["handler"] not in ("static", "php"):
-        return "only locations that serve files support this"
+        return "of a site's locations, only those that serve files support this directive"
     if name == "alias" and place.is_regex:
         return "sites do not support an alias with a regular expression"
     path = posixpath.join(place.prefix, node.value)
@@ -192,7 +194,7 @@ def _path(place: Location, node: Node, name: Literal["root", "alias"]) -> str:
 
 def _index(place: Location, node: Node) -> str:
     if place.row["handler"] != "static":
-        return "only locations that serve files support this"
+        return "of a site's locations, only those that serve files support this directive"
     if why := fits(shapes.validate_index, list(node.args)):
         return why
     place.row["index"] = list(node.args)
@@ -201,11 +203,11 @@ def _index(place: Location, node: Node) -> str:
 
 def _try_files(place: Location, node: Node) -> str:
     if place.row["handler"] not in ("static", "php"):
-        return "only locations that serve files support this"
+        return "of a site's locations, only those that serve files support this directive"
     if why := fits(shapes.validate_try_files, list(node.args)):
         return why
     if not place.known(node.args):
-        return "it uses a variable that sites do not support"
+        return "the directive uses a variable that sites do not support"
     place.row["try_files"] = list(node.args)
     return ""
 
@@ -221,11 +223,11 @@ def _header(place: Location, node: Node) -> str:
     """
     others = [item for level in place.chain.levels[1:] for item in level if item.name == "add_header"]
     if others:
-        return "in nginx it replaces the server block's headers; a site would send both"
+        return "in nginx, this header replaces the server block's headers; a site would send both"
     if why := header_fits(node.args):
         return why
     if not place.known(node.args[1:2]):
-        return "it uses a variable that sites do not support"
+        return "the directive uses a variable that sites do not support"
     place.row.setdefault("headers", []).append(header_of(node.args))
     return ""
 
@@ -236,14 +238,14 @@ def header_of(args: Sequence[str]) -> HeaderData:
 
 def header_fits(args: Sequence[str]) -> str:
     if len(args) not in (2, 3) or (len(args) == 3 and args[2] != "always"):
-        return "sites do not support this form"
+        return "sites do not support this form of the directive"
     return fits(shapes.validate_headers, [{"name": args[0], "value": args[1]}])
 
 
 def _expires(place: Location, node: Node) -> str:
     value = node.value
     if len(node.args) != 1 or fits(validators.validate_expires, value):
-        return "sites do not support this form"
+        return "sites do not support this form of the directive"
     place.row["expires"] = value
     return ""
 
@@ -258,7 +260,7 @@ def _access(place: Location, node: Node) -> str:
 def _body_size(place: Location, node: Node) -> str:
     size = megabytes(node.value)
     if size is None:
-        return "sites support whole megabytes only"
+        return "sites support only sizes in whole megabytes"
     place.row["client_max_body_mb"] = size
     return ""
 
@@ -273,7 +275,7 @@ def _gzip(place: Location, node: Node) -> str:
 
 def _vary(place: Location, node: Node) -> str:
     compresses = any(item.name == "gzip" and item.value == "on" for item in place.own)
-    return "" if node.value == "on" and compresses else "only with gzip in the same location"
+    return "" if node.value == "on" and compresses else "sites support gzip_vary only with gzip in the same location"
 
 
 def _rewrite(place: Location, node: Node) -> str:

@@ -39,7 +39,7 @@ def grpc(place: Location) -> frozenset[str] | None:
     timeouts(place, "grpc")
     for item in place.own:
         if item.name in ("grpc_ssl_server_name", "grpc_ssl_name"):
-            place.took(item, "changed", "Paddock sends the host name of the request")
+            place.took(item, "changed", "the web server sends the host name of the request (SNI)")
     return _named("grpc", "pass", "set_header", "ssl_server_name", "ssl_name")
 
 

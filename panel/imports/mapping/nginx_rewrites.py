@@ -17,13 +17,13 @@ OTHERS = ("if", "set", "break", "return")
 def rewrites_of(own: Sequence[Node]) -> tuple[list[RewriteData], str]:
     """Return the rewrites among the directives of a server or location, and "" or why the model cannot express them."""
     if others := sorted({node.name for node in own if node.name in OTHERS}):
-        return [], f"its order relative to {', '.join(others)} matters, which sites do not preserve"
+        return [], f"sites do not keep the order of rewrite and {', '.join(others)}"
     found: list[RewriteData] = []
     for node in own:
         if node.name != "rewrite":
             continue
         if len(node.args) not in (2, 3):
-            return [], "sites do not support this form"
+            return [], "sites do not support this form of rewrite"
         pattern, replacement, flag = (*node.args, "")[:3]
         item: RewriteData = {"pattern": pattern, "replacement": replacement, "flag": flag}
         why = fits(shapes.validate_rewrites, [item])

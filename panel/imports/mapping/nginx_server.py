@@ -57,10 +57,20 @@ def server(draft: Draft, node: Node, http: Sequence[Node], upstreams: dict[str, 
         if item.name == "listen" or (item.name == "location" and final is None):
             continue
         if final is not None and number > final and item.name in REWRITES:
-            draft.note(item, "changed", "is never reached: the return before it ends every request", made.where)
+            draft.note(
+                item,
+                "changed",
+                "this directive has no effect because a return before it ends every request",
+                made.where,
+            )
             continue
         if item.name == "location":
-            draft.note(item, "changed", "is never reached: the server block's return ends every request", made.where)
+            draft.note(
+                item,
+                "changed",
+                "this location has no effect because the server block's return ends every request",
+                made.where,
+            )
             continue
         _take(made, item)
     if final is None:
@@ -125,10 +135,10 @@ def _listens(made: Server) -> None:
     for node in nodes:
         found, unknown = listen_of(node)
         if found is None or "proxy_protocol" in unknown:
-            made.draft.note(node, "refused", "sites do not support this address", made.where)
+            made.draft.note(node, "refused", "sites do not support this listen address", made.where)
             continue
         _add_listen(made.block["listens"], found, is_quic="quic" in node.args)
-        note = f"{', '.join(unknown)} is not imported" if unknown else ""
+        note = f"Paddock does not import {', '.join(unknown)}" if unknown else ""
         made.draft.note(node, "changed" if unknown else "mapped", note, made.where)
     if not nodes:
         made.block["listens"].append({"port": 80, "address": ""})
@@ -163,7 +173,7 @@ def _names(made: Server, node: Node) -> str:
         except ValidationError:
             refused.append(name)
     made.block["names"] = list(dict.fromkeys(made.block["names"]))
-    return f"!not imported: {', '.join(refused)}" if refused else ""
+    return f"!Paddock does not import the names {', '.join(refused)}" if refused else ""
 
 
 def _root(made: Server, node: Node) -> str:
@@ -190,9 +200,9 @@ def _try_files(made: Server, node: Node) -> str:
     if why := fits(shapes.validate_try_files, list(node.args)):
         return why
     if not _known(node.args):
-        return "it uses a variable that sites do not support"
+        return "the directive uses a variable that sites do not support"
     if any(item.name == "location" and item.args in (("/",), ("^~", "/")) for item in made.own):
-        return "!is never reached: location / handles all requests"
+        return "!this directive has no effect because location / handles all requests"
     made.block["try_files"] = list(node.args)
     return ""
 
@@ -208,13 +218,13 @@ def _error_page(made: Server, node: Node) -> str:
     if codes and codes[-1].startswith("="):
         answer = codes.pop()[1:]
         if not answer.isdigit():
-            return "sites do not support this form"
+            return "sites do not support this form of the directive"
         response = int(answer)
     if not codes or not all(code.isdigit() for code in codes):
-        return "sites do not support this form"
+        return "sites do not support this form of the directive"
     page: ErrorPageData = {"codes": [int(code) for code in codes], "uri": uri, "response": response}
     pages = [*made.block.get("error_pages", []), page]
-    if why := fits(shapes.validate_error_pages, pages) or ("$" in uri and "it uses a variable"):
+    if why := fits(shapes.validate_error_pages, pages) or ("$" in uri and "the path contains a variable"):
         return why
     made.block["error_pages"] = pages
     return ""
@@ -224,7 +234,7 @@ def _header(made: Server, node: Node) -> str:
     if why := header_fits(node.args):
         return why
     if not _known(node.args[1:2]):
-        return "it uses a variable that sites do not support"
+        return "the directive uses a variable that sites do not support"
     made.block.setdefault("headers", []).append(header_of(node.args))
     return ""
 
@@ -247,7 +257,7 @@ def _access_log(made: Server, node: Node) -> str:
         return ""
     known = _format(made, node.args[1:])
     if known is None:
-        return "sites do not support its format"
+        return "sites do not support this log format"
     if why := _log(made, "access_log", node.value):
         return why
     made.block["access_log_format"] = known
@@ -261,7 +271,7 @@ def _log(made: Server, name: Literal["access_log", "error_log"], path: str) -> s
     if why := fits(validators.validate_log_path, path):
         return why
     if log_dir and not is_below(path, (log_dir,)):
-        return f"it is outside {log_dir}"
+        return f"the log file is outside of {log_dir}"
     made.block[name] = path
     return ""
 
@@ -270,7 +280,7 @@ def _error_log(made: Server, node: Node) -> str:
     levels = ("debug", "info", "notice", "warn", "error", "crit")
     level = node.args[1] if len(node.args) > 1 else "error"
     if level not in levels:
-        return "sites do not support this level"
+        return "sites do not support this log level"
     if why := _log(made, "error_log", node.value):
         return why
     made.block["error_log_level"] = level
@@ -286,7 +296,9 @@ def _gzip(made: Server, node: Node) -> str:
 
 def _vary(made: Server, node: Node) -> str:
     compresses = any(item.name == "gzip" and item.value == "on" for item in made.own)
-    return "" if node.value == "on" and compresses else "only with gzip in the same server block"
+    return (
+        "" if node.value == "on" and compresses else "sites support gzip_vary only with gzip in the same server block"
+    )
 
 
 def _gzip_types(made: Server, node: Node) -> str:
@@ -299,7 +311,7 @@ def _gzip_types(made: Server, node: Node) -> str:
 def _body_size(made: Server, node: Node) -> str:
     size = megabytes(node.value)
     if size is None:
-        return "sites support whole megabytes only"
+        return "sites support only sizes in whole megabytes"
     made.block["client_max_body_mb"] = size
     return ""
 
@@ -319,21 +331,25 @@ def _brotli(made: Server, node: Node) -> str:
         {word for item in made.inherits(name) for word in item.args} for name in ("brotli_types", "gzip_types")
     )
     if node.value == "on" and ours != theirs:
-        return "sites support Brotli only for the media types of gzip"
+        return "sites compress the same media types with gzip and with Brotli; here, the two lists differ"
     made.block["brotli"] = node.value
     return ""
 
 
 def _brotli_types(made: Server, node: Node) -> str:
     same = any(item.name == "gzip_types" and set(item.args) == set(node.args) for item in made.own)
-    return "" if same and "brotli" in made.block else "only for the media types of gzip, in the same server block"
+    return (
+        ""
+        if same and "brotli" in made.block
+        else ("sites support brotli_types only with the same media types as gzip_types, in the same server block")
+    )
 
 
 def _header_buffers(made: Server, node: Node) -> str:
     """Map large_client_header_buffers with four buffers, as the panel always writes; their size limits a header."""
     match = re.fullmatch(r"(\d{1,4})[kK]", node.args[1]) if len(node.args) == 2 else None
     if match is None or node.args[0] != "4" or not 1 <= int(match[1]) <= 1024:
-        return "sites have four buffers of whole kilobytes"
+        return "sites support only four buffers with a size in whole kilobytes"
     made.block["client_max_header_kb"] = int(match[1])
     return ""
 
@@ -346,14 +362,16 @@ def _return(made: Server, node: Node) -> None:
     made.block["locations"].append(row)
     is_redirect = value.startswith(("http://", "https://", "/", "$scheme://")) and code in REDIRECTS
     if code is None or not _known([value]) or (value and not is_redirect):
-        made.draft.snippet(row, node, where, "Paddock would send its media type")
+        made.draft.snippet(
+            row, node, where, "sites cannot send a text of this kind with the media type that nginx uses"
+        )
         return
     row |= {"handler": "return", "return_code": code, "return_value": value}
     made.draft.note(node, "mapped", where=where)
 
 
 def _own_tls(made: Server, node: Node) -> str:
-    return "" if TLS_WORDS.get(node.name) == node.args else "!Paddock writes its own"
+    return "" if TLS_WORDS.get(node.name) == node.args else "!Paddock writes its own value"
 
 
 def _certificate(made: Server) -> None:
@@ -368,7 +386,7 @@ def _certificate(made: Server) -> None:
 
 def _certificate_line(made: Server, node: Node) -> str:
     first = next(item for item in made.own if item.name == node.name)
-    return "" if node is first else "!a server block has one certificate"
+    return "" if node is first else "!a server block uses only the first certificate"
 
 
 _TAKERS: dict[str, Callable[[Server, Node], str]] = {
@@ -389,7 +407,7 @@ _TAKERS: dict[str, Callable[[Server, Node], str]] = {
     "brotli": _brotli,
     "brotli_types": _brotli_types,
     "large_client_header_buffers": _header_buffers,
-    "ssl_prefer_server_ciphers": lambda made, node: "" if node.value == "off" else "Paddock turns this off",
+    "ssl_prefer_server_ciphers": lambda made, node: "" if node.value == "off" else "Paddock turns this directive off",
     "ssl": lambda made, node: "",
     "http2": lambda made, node: "",
     "ssl_certificate": _certificate_line,

@@ -15,11 +15,13 @@ from panel.rendering.roots import is_below
 from panel.rendering.spec import WebServerSpec
 from panel.websites import validators
 
-KEPT = "is not part of a site; it stays in the web server's own files"
-LISTENS = "stays in the web server's own files; Paddock's files map the adopted sites into it"
-TEMPLATE = "the template stays in the web server's own files; each of its members becomes a site"
+KEPT = "the directive is not part of a site; it stays in the web server's own files"
+LISTENS = (
+    "the listener stays in the web server's own files; Paddock's files add maps of the adopted sites to the listener"
+)
+TEMPLATE = "the template stays in the web server's own files; each member of the template becomes a site"
 HTTP2, HTTP3 = 4, 8  # bits of enableSpdy, which enables both by default
-NO_LISTENERS = "no listener uses it, so it receives no requests"
+NO_LISTENERS = "no listener maps this virtual host, so it receives no requests"
 
 
 def mapped(loaded: Loaded, web_server: WebServerSpec, prefix: str) -> Report:
@@ -116,7 +118,7 @@ def _names(made: Host, listener: Node) -> list[str]:
 def _listener(made: Host, listener: Node, names: Sequence[str]) -> None:
     socket = _socket(listener)
     if socket is None:
-        made.draft.note(listener, "refused", "sites do not support this address", made.where)
+        made.draft.note(listener, "refused", "sites do not support this listen address", made.where)
         return
     address, port, tls = socket
     body, own = listener.body or (), made.inside("vhssl")

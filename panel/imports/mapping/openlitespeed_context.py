@@ -16,7 +16,7 @@ from panel.websites.definitions import AccessRuleData, HeaderData, LocationData,
 if TYPE_CHECKING:
     from panel.imports.mapping.openlitespeed_host import Host
 
-PLACELESS = "sites do not support this form"
+PLACELESS = "sites do not support this form of context"
 _SET = re.compile(r"(?:Header\s+)?(?:always\s+)?set\s+(?P<name>[^\s:]+):?\s+(?P<value>.+)\Z", re.I)
 _PLAIN = re.compile(r"(?P<name>[A-Za-z0-9-]+):\s*(?P<value>.+)\Z")
 _MORE = ("extraheaders", "accesscontrol", "indexfiles", "autoindex", "enableexpires", "expiresdefault", "note")
@@ -34,7 +34,7 @@ def context(made: Host, node: Node) -> str | None:
     """
     values, uri = {item.name: item.value for item in node.body or ()}, node.value
     if fits(validators.validate_uri_path, uri) or not uri.endswith("/"):
-        return "only prefixes with a final slash work the same in a site"
+        return "a context without a final slash matches other paths than a location of a site"
     kind = values.get("type", "static").lower()
     make = {"static": _static, "null": _static, "proxy": _proxy, "redirect": _redirect}.get(kind)
     plain = {name: value for name, value in values.items() if name not in _MORE}
@@ -45,7 +45,7 @@ def context(made: Host, node: Node) -> str | None:
         if item.name in _MORE and (why := _more(row, item, values)):
             return why
     made.block["locations"].append({"match": "", "pattern": uri, **row})
-    return "!without its note" if "note" in values else ""
+    return "!Paddock does not import the context's note" if "note" in values else ""
 
 
 def _static(made: Host, values: dict[str, str], uri: str) -> LocationData | None:
@@ -104,7 +104,7 @@ def _headers(row: LocationData, node: Node, values: dict[str, str]) -> str:
         match = _SET.match(line) or _PLAIN.match(line)
         value = _unquoted(match["value"]) if match else ""
         if match is None or not value or set("%$") & set(value):
-            return "sites support only fixed headers with “set”"
+            return "sites support only the action set, with a fixed value"
         found.append({"name": match["name"], "value": value, "always": True})
     if why := fits(shapes.validate_headers, found):
         return why

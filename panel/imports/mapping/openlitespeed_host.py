@@ -22,7 +22,7 @@ from panel.websites import shapes, validators
 from panel.websites.definitions import BlockData, ErrorPageData, PhpPoolData
 
 LAST = ("rewrite", HTACCESS)  # handled last, when the contexts are known
-RUNS_NOTHING = "-scripts do not run here, but Paddock lets the web server's script handlers run in every site"
+RUNS_NOTHING = "-this virtual host runs no scripts, but in sites of Paddock the web server's script handlers run"
 USED = ("proxy", "fcgi")
 
 
@@ -128,11 +128,15 @@ def _domains(made: Host, node: Node) -> str:
     """Accept vhDomain and vhAliases, whose names `openlitespeed` has mapped if the virtual host lists listeners;
     without listeners they add no names.
     """
-    return "" if made.value("listeners") else "!the listeners' maps contain its names; this directive adds none"
+    return (
+        ""
+        if made.value("listeners")
+        else ("!the names come from the maps of the listeners; this directive adds no names")
+    )
 
 
 def _listeners(made: Host, node: Node) -> str:
-    return "!Paddock maps it in the listeners themselves"
+    return "!Paddock writes the maps of the listeners itself"
 
 
 def _index(made: Host) -> None:
@@ -155,7 +159,7 @@ def _index_block(made: Host, node: Node) -> str:
 def _error_page(made: Host, node: Node) -> str:
     uri = litespeed.says(node.body or (), "url")
     if not node.value.isdigit():
-        return "sites do not support this form"
+        return "sites do not support this form of the directive"
     page: ErrorPageData = {"codes": [int(node.value)], "uri": uri, "response": None}
     pages = [*made.block.get("error_pages", []), page]
     if why := fits(shapes.validate_error_pages, pages):
@@ -177,18 +181,21 @@ def _log(made: Host, node: Node) -> str:
         return why
     roots = (*filter(None, (web_server.log_dir,)), *web_server.site_roots)
     if web_server.log_dir and not is_below(path, roots):
-        return f"-it is outside {web_server.log_dir} and the host's site folders; the web server's shared log is used"
+        return (
+            f"-the log file is outside of {web_server.log_dir} and the host's site folders; Paddock uses the web "
+            "server's shared log"
+        )
     if why := _format(made, values.get("logformat", "")):
         return why
     made.block[name] = path
     kept = {"useserver", "loglevel", "logformat", "rollingsize", "logheaders"}
-    return "!Paddock rotates logs itself" if set(values) - kept else ""
+    return "!Paddock does not import settings of log rotation" if set(values) - kept else ""
 
 
 def _format(made: Host, text: str) -> str:
     found = next((ours for ours, theirs in logformats.OPENLITESPEED.items() if text.strip('"') == theirs), None)
     if found is None and text:
-        return "sites do not support its format"
+        return "sites do not support this log format"
     if found:
         made.block["access_log_format"] = found
     return ""
@@ -229,7 +236,7 @@ def _scripts(made: Host, node: Node) -> str | None:
 def _switch(name: Literal["gzip", "brotli"]) -> Callable[[Host, Node], str]:
     def take(made: Host, node: Node) -> str:
         if node.value not in ("0", "1"):
-            return "sites do not support this form"
+            return "sites do not support this form of the directive"
         made.block[name] = "on" if node.value == "1" else "off"
         return ""
 
@@ -241,11 +248,13 @@ _TAKERS: dict[str, Callable[[Host, Node], str | None]] = {
     "vhroot": lambda made, node: "",
     "configfile": lambda made, node: "",
     "enabled": lambda made, node: (
-        "" if node.value == "1" else "-it is disabled and would become enabled; disable the site"
+        "" if node.value == "1" else "-this virtual host is disabled, but the site would be enabled; disable the site"
     ),
     "enablescript": lambda made, node: "" if node.value == "1" else RUNS_NOTHING,
-    "allowsymbollink": _usual("1", "symbolic links are followed"),
-    "restrained": _usual("0", "files outside the virtual host's root are served through symbolic links"),
+    "allowsymbollink": _usual("1", "the web server follows symbolic links"),
+    "restrained": _usual(
+        "0", "the web server also serves files outside of the virtual host's root through symbolic links"
+    ),
     "setuidmode": _usual("0", "programs run as the web server's user"),
     "note": lambda made, node: "!sites do not support notes here",
     "listeners": _listeners,

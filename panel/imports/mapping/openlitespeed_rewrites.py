@@ -34,11 +34,11 @@ def _block(made: Host, node: Node) -> str | None:
     try:
         rules = _rules(body)
     except Unreadable as error:
-        return f"-line {error.line} of its rules {error.message}"
+        return f"-line {error.line} of the rewrite rules: {error.message}"
     if not rules:
         return kept
     if litespeed.says(body, "enable") != "1":
-        return "!it is off, so its rules have no effect and are left out"
+        return "!rewriting is off, so the rules have no effect, and Paddock leaves them out"
     if any(item.name not in _SAYS_NOTHING and item.name not in RULES for item in body):
         return kept[1:] or None  # keep raw
     found = apache_rewrites.found(rules, hands_back=True)
@@ -83,18 +83,18 @@ def _has_contexts(made: Host) -> bool:
 def _htaccess(made: Host, node: Node) -> str | None:
     rules = [item for item in node.body or () if item.name.lower() in RULES]
     others = len(node.body or ()) - len(rules)
-    ignored = f"; OpenLiteSpeed ignored its {others} other directives" if others else ""
+    ignored = f"; OpenLiteSpeed ignored the {others} other directives of the file" if others else ""
     if not any(item.name.lower() == "rewriterule" for item in rules):
-        return "!nothing in it has an effect: OpenLiteSpeed reads only rewrite rules there"
+        return "!the file has no effect because OpenLiteSpeed reads only rewrite rules in .htaccess files"
     if not apache_rewrites.is_on(rules):
-        return f"!its rewrite engine is off{ignored}"
+        return f"!the rewrite engine is off in this file{ignored}"
     below = node.value.rstrip("/").removeprefix(made.documents.rstrip("/"))
     found = apache_rewrites.found(rules, hands_back=True, folder=f"{below}/")
-    why = found.why or ("contexts of the virtual host use them too" if _has_contexts(made) else "")
+    why = found.why or ("the rules also apply to contexts of the virtual host" if _has_contexts(made) else "")
     why = why or (
-        "a site can check for existing files first only on all its paths" if below and found.try_files else ""
+        "a site can check for existing files only on all paths, not in one folder" if below and found.try_files else ""
     )
     if why or not _place(made, found):
-        return f"-sites do not support its rules ({why}){ignored}"
+        return f"-sites do not support the rules of this file ({why}){ignored}"
     note = f"{'; ' + found.note if found.note else ''}"
     return f"!{NO_LONGER}the site now contains these rules{note}{ignored}"

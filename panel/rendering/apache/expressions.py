@@ -22,13 +22,13 @@ _OWN_FILE = re.compile(
     r"['\"]?%\{(?:DOCUMENT_ROOT|REQUEST_FILENAME|SCRIPT_FILENAME|REQUEST_URI)\}"
     r"(?:[A-Za-z0-9._/-]|%\{REQUEST_(?:URI|FILENAME)\}|\$[0-9])*['\")]*\Z"
 )
-OTHERS_FILES = "asks for a file that a visitor can choose; ask for %{REQUEST_FILENAME}"
+OTHERS_FILES = "the condition tests a file that a visitor can choose; test %{REQUEST_FILENAME} instead"
 
 
 def expression_problem(text: str) -> str:
     """Return an error message unless a condition (<If>, Require expr, expr=) is allowed."""
     if found := _CALL.search(text):
-        return f"uses {found[1]}(), which reads files or the server's environment"
+        return f"the function {found[1]}() reads files or the web server's environment; remove it"
     for state in _STATE.finditer(text):
         if not is_own_file(state[2]):
             return OTHERS_FILES
@@ -42,9 +42,12 @@ def string_problem(text: str) -> str:
     for found in _VARIABLE.finditer(text):
         function, colon, _argument = found[1].partition(":")
         if colon and function.strip().lower() not in FUNCTIONS:
-            return f"uses %{{{found[1]}}}; use a variable or one of {', '.join(sorted(FUNCTIONS))}"
+            return (
+                f"sites cannot use %{{{found[1]}}}; use a variable or one of the functions "
+                f"{', '.join(sorted(FUNCTIONS))}"
+            )
         if not found[0].endswith("}") or (colon and _CALL.search(found[1])):
-            return f"uses %{{{found[1]}}}, which is not a valid expression; correct it"
+            return f"%{{{found[1]}}} is not a valid expression; correct it"
     return ""
 
 

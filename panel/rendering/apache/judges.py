@@ -60,20 +60,20 @@ _PHP = re.compile(
 
 def _header(args: Args, _where: Where) -> str:
     if len(args) < 2:
-        return "takes an action, a header and a value"
+        return "needs an action, a header, and a value, for example: set X-Frame-Options DENY"
     return next(filter(None, (expression_problem(value[5:]) for value in args if value.startswith("expr="))), "")
 
 
 def _require(args: Args, _where: Where) -> str:
     words = args[1:] if args[:1] and args[0].lower() == "not" else args
     if not words or words[0].lower() not in _REQUIRED:
-        return f"takes one of {', '.join(sorted(_REQUIRED))}"
+        return f"needs one of these words first: {', '.join(sorted(_REQUIRED))}"
     return expression_problem(" ".join(words[1:])) if words[0].lower() == "expr" else string_problem(" ".join(words))
 
 
 def _error_document(args: Args, _where: Where) -> str:
     if len(args) < 2 or not args[0].isdigit():
-        return "takes a status and a path, a URL or a text"
+        return "needs a status, then a path, a URL, or a text, for example: 404 /gone.html"
     return confined.uri_problem(args[1]) if args[1].startswith("/") else string_problem(" ".join(args[1:]))
 
 
@@ -83,14 +83,14 @@ def _redirect(args: Args, _where: Where) -> str:
 
 def _alias(args: Args, where: Where) -> str:
     if not 1 <= len(args) <= 2:
-        return "takes a path of the site and a folder"
+        return "needs a path of the site and a folder, for example: /images /srv/www/shop/images"
     first = confined.uri_problem(args[0]) if len(args) == 2 else ""
     return first or KINDS["path"](args[-1], where)
 
 
 def _custom_log(args: Args, where: Where) -> str:
     if not args:
-        return "takes a file"
+        return "needs the path of a log file"
     for value in args[1:]:
         if value.startswith("expr=") and (message := expression_problem(value[5:])):
             return message
@@ -99,22 +99,22 @@ def _custom_log(args: Args, where: Where) -> str:
 
 def _log(value: str, where: Where) -> str:
     if value.startswith("|"):
-        return "pipes the log to a command, which would run as root; enter the path of a log file"
+        return "the log would go to a command that runs as root; enter the path of a log file"
     if value.startswith("syslog"):
-        return "writes to syslog; enter the path of a log file and let the host's syslog read that file"
+        return "sites cannot log to syslog; enter the path of a log file, and let the host's syslog read that file"
     return KINDS["path"](value, where)
 
 
 def _setenvif(args: Args, where: Where) -> str:
-    return regex(args[1], where) or _variables(args[2:], where) if len(args) > 2 else "takes more arguments"
+    return regex(args[1], where) or _variables(args[2:], where) if len(args) > 2 else "has too few arguments"
 
 
 def _browser_match(args: Args, where: Where) -> str:
-    return regex(args[0], where) or _variables(args[1:], where) if len(args) > 1 else "takes more arguments"
+    return regex(args[0], where) or _variables(args[1:], where) if len(args) > 1 else "has too few arguments"
 
 
 def _setenvif_expr(args: Args, where: Where) -> str:
-    return expression_problem(args[0]) or _variables(args[1:], where) if len(args) > 1 else "takes more arguments"
+    return expression_problem(args[0]) or _variables(args[1:], where) if len(args) > 1 else "has too few arguments"
 
 
 def _variables(args: Args, where: Where) -> str:
@@ -124,31 +124,37 @@ def _variables(args: Args, where: Where) -> str:
 def _options(args: Args, _where: Where) -> str:
     for value in map(str.lower, args):
         if value.lstrip("+-") not in (OPTIONS if value[0] != "-" else OPTIONS | _GIVEN_UP):
-            return f"has {value}, which is unknown or lets files in the site's folders run commands; remove it"
-    return "" if args else "takes options"
+            return f"the option {value} is unknown or lets files in the site's folders run commands; remove it"
+    return "" if args else "needs at least one option, for example: -Indexes"
 
 
 def _substitute(args: Args, _where: Where) -> str:
-    return "" if len(args) == 1 and re.match(r"s(.).*\1.*\1[infq]*\Z", args[0], re.DOTALL) else "takes s/old/new/flags"
+    return (
+        ""
+        if len(args) == 1 and re.match(r"s(.).*\1.*\1[infq]*\Z", args[0], re.DOTALL)
+        else "needs a substitution such as s/old/new/i"
+    )
 
 
 def _authorities(args: Args, where: Where) -> str:
     """Check the arguments of `Allow from …` or `Deny from …`."""
     if args[:1] and args[0].lower() == "from" and len(args) > 1:
         names = [value for value in args[1:] if not re.fullmatch(r"[A-Za-z0-9.:/*_-]+|env=!?\w+", value)]
-        return f"needs an address, not “{names[0]}”" if names else ""
-    return "takes from and addresses"
+        return f"needs an IP address, a network, or a host name, not “{names[0]}”" if names else ""
+    return "needs the word from and at least one address, for example: from 10.0.0.0/8"
 
 
 def _folder(args: Args, where: Where) -> str:
     if len(args) != 1 or re.search(r"[*?\[\]~]", args[0]):
-        return "takes one folder without wildcards"
+        return "needs exactly one folder, without wildcards"
     return KINDS["folder_around"](args[0], where)
 
 
 def _pattern(args: Args, where: Where) -> str:
     """Check the argument of a section such as <Location>: a name, or `~` and a regular expression."""
-    return regex(args[1], where) if args[:1] == ("~",) and len(args) == 2 else "" if len(args) == 1 else "takes a name"
+    if args[:1] == ("~",) and len(args) == 2:
+        return regex(args[1], where)
+    return "" if len(args) == 1 else "needs exactly one name, or ~ and a regular expression"
 
 
 def _condition(args: Args, _where: Where) -> str:
@@ -157,7 +163,7 @@ def _condition(args: Args, _where: Where) -> str:
 
 def _conf_command(args: Args, _where: Where) -> str:
     if len(args) != 2 or args[0].lower() not in _CONF_COMMANDS:
-        return f"takes one of {', '.join(sorted(_CONF_COMMANDS))} and its value"
+        return f"needs a value and before it one of these commands: {', '.join(sorted(_CONF_COMMANDS))}"
     return ""
 
 
@@ -166,30 +172,36 @@ def _handler(value: str, where: Where) -> str:
         return ""
     if value.startswith("proxy:"):
         return KINDS["target"](value.removeprefix("proxy:"), where)
-    return f"“{value}” passes requests to a program or shows other sites' requests; use the site's PHP pools"
+    return (
+        f"the handler “{value}” passes requests to a program or shows other sites' requests; use the site's PHP pools"
+    )
 
 
 def _filters(value: str, _where: Where) -> str:
     unknown = [name for name in value.lower().split(";") if name not in FILTERS]
-    return f"sites cannot use the filter “{unknown[0]}”; allowed: {', '.join(sorted(FILTERS))}" if unknown else ""
+    return f"sites cannot use the filter “{unknown[0]}”; use one of {', '.join(sorted(FILTERS))}" if unknown else ""
 
 
 def _type(value: str, where: Where) -> str:
     """Check a media type, which must not be one that makes Apache run files as programs."""
     lower = value.lower()
     if lower.startswith(("application/x-httpd", "text/x-server-parsed")) or "proxy:" in lower:
-        return f"“{value}” makes the server run files as programs; use the site's PHP pool"
+        return f"the type “{value}” makes Apache run files as programs; use the site's PHP pool"
     return "" if lower == "none" else KINDS["mime"](value.partition(";")[0], where)
 
 
 def _php_name(value: str, _where: Where) -> str:
     if _PHP.match(value.lower()):
         return ""
-    return f"sets {value}, which can make PHP run other code or read other files; use the site's PHP pool"
+    return f"the PHP setting {value} can make PHP run other code or read other files; use the site's PHP pool"
 
 
 def _override(value: str, _where: Where) -> str:
-    return "" if value.lower() == "none" else "lets files in the site's folders change the server's configuration"
+    return (
+        ""
+        if value.lower() == "none"
+        else ("files in the site's folders could change the web server's configuration; use None")
+    )
 
 
 def _rewrite_option(value: str, _where: Where) -> str:
@@ -202,11 +214,17 @@ def _rewrite_option(value: str, _where: Where) -> str:
         "allownoslash",
         "mergebase",
     }
-    return "" if value.lower() in known else f"“{value}” is not allowed; use one of {', '.join(sorted(known))}"
+    return (
+        ""
+        if value.lower() in known
+        else (f"sites cannot use the option “{value}”; use one of {', '.join(sorted(known))}")
+    )
 
 
 def _auth_provider(value: str, _where: Where) -> str:
-    return "" if value.lower() in ("file", "anon") else f"“{value}” looks up users outside of a file; use file"
+    return (
+        "" if value.lower() in ("file", "anon") else f"the provider “{value}” does not read users from a file; use file"
+    )
 
 
 def _proxy_pass(args: Args, where: Where) -> str:
@@ -218,10 +236,10 @@ def _proxy_pass(args: Args, where: Where) -> str:
     if values and values[0].startswith("/") and (message := confined.uri_problem(values.pop(0))):
         return message
     if not values:
-        return "takes a path of the site and a server"
+        return "needs a server, and before it a path of the site outside of locations"
     wrong = [value for value in values[1:] if not _POOL_OPTION.fullmatch(value)]
     if wrong:
-        return f"has “{wrong[0]}” where an option such as timeout=60 belongs"
+        return f"“{wrong[0]}” is not an option; enter options such as timeout=60 after the server"
     return "" if values[0] == "!" else KINDS["target"](values[0], where)
 
 

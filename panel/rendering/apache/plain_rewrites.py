@@ -55,7 +55,7 @@ def split(source: ServerBlock, found: Locations, index_rules: Collection[Place],
     targets = [judge.targets(item) for place in general for item in place.location.rewrites]
     for place in having:
         if place not in general and any(places is None or place in places for places in targets):
-            general[place] = "its paths can be the result of another rewrite"
+            general[place] = "another rewrite can redirect to its paths"
     return Split(tuple(place for place in having if place not in general), general)
 
 

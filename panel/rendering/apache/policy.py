@@ -187,18 +187,20 @@ cookie{expires,domain,style,name,samesite} vd text
 cookie{tracking,secure,httponly} vd flag
 """)
 
-LOADS = "it loads code into the server"
-RUNS = "it runs a command"
-READS = "it includes configuration that Paddock did not check"
-EXPANDS = "it changes the meaning of all later lines"
-GLOBAL = "it changes all sites of the web server, not only this one"
-PROGRAM = "it can make the server run files as programs; use the site's PHP pool"
-PROXY = "proxying belongs to the site's locations and upstreams"
-SHOWN = "it shows or changes data of other sites"
-TLS = "the server block's certificate determines this setting; choose the certificate there"
-NAMES = "names belong to the server block; change them there"
-CACHE = "response caching belongs to the site's locations"
-LOGIN = "it needs the password of a directory service or database here; use the site's password protection"
+LOADS = "the directive loads code into the web server"
+RUNS = "the directive runs a command"
+READS = "the directive includes configuration that Paddock did not check"
+EXPANDS = "the directive changes the meaning of all later lines"
+GLOBAL = "the directive changes all sites of the web server"
+PROGRAM = "the directive can make Apache run files as programs; use the site's PHP pool"
+PROXY = "Paddock sets the servers of proxied requests; change the site's locations and upstreams"
+SHOWN = "the directive shows or changes data of other sites"
+TLS = "Paddock sets this with the server block's certificate; choose the certificate in the server block"
+NAMES = "Paddock sets the names; change them in the server block"
+CACHE = "response caching is a setting of locations; change it in the location"
+LOGIN = (
+    "the directive would contain the password of a directory service or database; use the location's realm and users"
+)
 
 REFUSED = reasons(
     {
@@ -209,7 +211,7 @@ REFUSED = reasons(
         "mdchallengedns01* scriptsock",
         PROGRAM: "addhandler filterdeclare filterprovider filterchain filterprotocol filtertrace scriptalias* "
         "virtualscriptalias* authnzfcgi* imap* metafiles metadir metasuffix",
-        "the visitor would choose the folder; add one server block per folder": "virtualdocumentroot* userdir "
+        "visitors would choose the folder; add one server block per folder": "virtualdocumentroot* userdir "
         "aliasmatch directorymatch",
         GLOBAL: "assignuserid user group pidfile mutex serverroot coredumpdirectory chrootdir servertokens "
         "serverlimit startservers min* max{spare,clients,request,mem,connections}* threads* threadlimit "
@@ -223,28 +225,29 @@ REFUSED = reasons(
         "mimemagicfile xml2encalias casefilter* reflectorheader maxconnectionsperchild logmessage registerhttpmethod "
         "ldapsharedcache* ldapcache* ldapopcache* ldaptrusted* ldapverify* ldapconnection* ldapreferral* "
         "ldaplibrarydebug ldaptimeout ldapretr* mod_gnutls* gnutls* quic*",
-        "ports belong to the server block; change them there": "listen port",
+        "Paddock sets the ports; change them in the server block": "listen port",
         NAMES: "servername serveralias",
-        "it opens another virtual host; add a server block to the site instead": "virtualhost",
-        "it lets visitors write files": "dav dav*",
-        "it shows the server's environment": "passenv",
-        "it can run a command or read any file; use the site's rewrites": "rewritemap",
-        "certificates belong to the panel's Certificates page": "md*",
-        "it opens databases": "dbd* authdbd* authzdbd* sessiondbd*",
+        "the directive opens another virtual host; add a server block to the site instead": "virtualhost",
+        "the directive lets visitors write files": "dav dav*",
+        "the directive shows the web server's environment": "passenv",
+        "the directive can run a command or read any file; use the site's rewrites": "rewritemap",
+        "Paddock orders certificates itself; turn on the site's automatic HTTPS instead": "md*",
+        "the directive opens databases": "dbd* authdbd* authzdbd* sessiondbd*",
         LOGIN: "authldap* authform* authdbm* authzdbm* authbasicfake authbasicusedigestalgorithm authnprovideralias "
         "authzprovideralias sessioncryptopassphrase* sessioncrypto*",
         PROXY: "proxypassmatch proxyremote* proxyset proxy proxymatch proxysourceaddress "
         "proxypassinterpolateenv proxyexpress* proxyhc* proxyblock noproxy proxydomain proxyftp* proxyscgi* "
         "proxyfcgisetenvif balancergrowth balancerpersist balancerinherit allowconnect h2proxyrequests",
-        "it makes the server an open proxy": "proxyrequests",
-        "proxying belongs to the site's upstreams": "balancermember",
+        "the directive makes Apache an open proxy": "proxyrequests",
+        "Paddock sets the servers of proxied requests; change the site's upstreams": "balancermember",
         SHOWN: "proxystatus addmoduleinfo",
         CACHE: "cache*",
         "files in the site's folders could run commands": "xbithack ssi*",
-        "its scripts can write files": "outputsed inputsed",
+        "scripts of sed can write files": "outputsed inputsed",
         TLS: "sslengine sslcertificate* sslsessionticketkeyfile sslsrp* sslpolicy* sslocsp* sslstaplingforceurl "
         "sslinsecurerenegotiation ssllog sslloglevel",
-        "it would also change other listeners": "remoteipproxyprotocol* remoteip{trustedproxylist,internalproxylist}",
+        "the directive would also change other listeners": "remoteipproxyprotocol* "
+        "remoteip{trustedproxylist,internalproxylist}",
     }
 )
 TRANSPARENT = frozenset(
@@ -260,7 +263,7 @@ def _context(where: Where) -> str:
 
 
 def _expands(value: str) -> str:
-    return "contains ${, which Apache replaces by a variable that Paddock cannot check" if "${" in value else ""
+    return "Apache would replace ${ by a variable that Paddock cannot check; remove it" if "${" in value else ""
 
 
 POLICY = Policy(

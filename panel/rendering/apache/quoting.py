@@ -56,7 +56,7 @@ def line(directive: Directive) -> str:
     quote = rewrite_word if directive.name in ("RewriteCond", "RewriteRule") else word
     text = " ".join([directive.name, *(quote(argument) for argument in directive.args)])
     if "\n" in text or "${" in text:
-        raise NotExpressible("/", f"{directive.name} cannot contain a line break or ${{ on Apache")
+        raise NotExpressible("/", f"{directive.name} cannot contain a line break or ${{ on Apache; remove it")
     return text
 
 

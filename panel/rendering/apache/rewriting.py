@@ -173,7 +173,7 @@ def _try_files(one: Rewritten) -> list[Directive]:
     place, source = one.place, one.place.location
     if not (source.root or one.root or source.alias):
         raise NotExpressible(
-            f"{place.pointer}/try_files", "the location has no root for these files; set a root in the server block"
+            f"{place.pointer}/try_files", "the location has no root for its files; set a root in the server block"
         )
     one = replace(one, condition=with_rest(place, one.condition))
     *files, last = source.try_files

@@ -32,7 +32,7 @@ _SERVERS_OWN = frozenset(
 
 def rewrite_rule(args: tuple[str, ...], where: Where) -> str:
     if not 2 <= len(args) <= 3:
-        return "takes a pattern, a replacement and flags"
+        return "needs a pattern, a replacement, and optionally flags, for example: ^/old/(.*)$ /new/$1 [L]"
     flags = _flags(args[2]) if args[2:] else {}
     message = regex(args[0].lstrip("!"), where) or _flags_problem(flags, where) or _environment(args[1], where)
     if message or args[1] == "-" or {"f", "forbidden", "g", "gone"} & flags.keys():
@@ -79,9 +79,9 @@ def _flags(text: str) -> dict[str, str]:
 def _flags_problem(flags: dict[str, str], where: Where) -> str:
     for name, value in flags.items():
         if name in ("p", "proxy"):
-            return "has the flag P; proxying belongs to the site's locations and upstreams"
+            return "sites cannot use the flag P; use a location with an upstream"
         if name not in FLAGS:
-            return f"has the flag {name}, which sites cannot use; remove it"
+            return f"sites cannot use the flag {name}; remove it"
         if name in ("e", "env") and (message := environment_name(value.partition(":")[0], where)):
             return message
     return ""
@@ -90,13 +90,16 @@ def _flags_problem(flags: dict[str, str], where: Where) -> str:
 def _environment(value: str, where: Where) -> str:
     for found in _ENVIRONMENT.finditer(value):
         if found[1].upper() not in where.names | _SERVERS_OWN:
-            return f"uses {found[1]}, which can be a secret of the server's environment; set it in these directives"
+            return (
+                f"{found[1]} can be a secret of the web server's environment; set this variable in the same raw "
+                "directives first"
+            )
     return ""
 
 
 def rewrite_cond(args: tuple[str, ...], where: Where) -> str:
     if not 2 <= len(args) <= 3:
-        return "takes a text, a pattern and flags"
+        return "needs a text, a pattern, and optionally flags, for example: %{REQUEST_URI} ^/old/ [NC]"
     text, pattern = args[0], args[1]
     if text.lower() == "expr":
         return expression_problem(pattern)

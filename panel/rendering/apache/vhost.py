@@ -27,11 +27,11 @@ from panel.rendering.tree import Directive, Node, Raw, block, directive
 
 def hosts(spec: SiteSpec, web_server: WebServerSpec, source: ServerBlock, at: str) -> list[Node]:
     if not source.listens:
-        raise NotExpressible(f"{at}/listens", "has no port; add one")
+        raise NotExpressible(f"{at}/listens", "the server block has no port; add a port")
     secure = tuple(listen for listen in source.listens if listen.tls)
     plain_listens = tuple(listen for listen in source.listens if not listen.tls)
     if secure and source.tls is None:
-        raise NotExpressible(f"{at}/tls", "uses TLS but has no certificate; choose one")
+        raise NotExpressible(f"{at}/tls", "the server block uses TLS but has no certificate; choose a certificate")
     found: list[Node] = []
     if plain_listens:
         if source.redirect_to_https:

@@ -158,7 +158,7 @@ def _general(
     `who` names the owners of the rewrites, and why these need more than one rule each, for a comment.
     """
     lines = rewrites.rules(source, chosen, slashes, at, dialect)
-    comment = f"One rule each is not enough for rewrites of {who}".replace("\n", " ")
+    comment = f"Paddock writes several rules for each rewrite of {who}".replace("\n", " ")
     return [replace(lines[0], comment=comment), *lines[1:], *rewrites.ends()]
 
 

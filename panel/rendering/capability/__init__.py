@@ -52,10 +52,13 @@ def protocols(
             context.owner.handler == "proxy" and context.owner.upstream_protocol == name and when(context)
         )
 
-    nearest = "no deployment until this is changed"
+    nearest = "Paddock does not deploy the site until you change this setting"
     return tuple(missing(reason, nearest, uses(name)) for name, reason in reasons.items())
 
 
-TLS_CHALLENGES = missing("only gallop proves domain names over TLS", "they are proven over HTTP (port 80)")
+TLS_CHALLENGES = missing(
+    "of all web servers, only gallop proves domain names over TLS (TLS-ALPN-01)",
+    "Paddock proves the domain names over HTTP (port 80)",
+)
 
 Row = dict[str, tuple[Verdict, ...]]  # engine -> differences; engines without an entry behave like nginx

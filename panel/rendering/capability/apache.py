@@ -36,7 +36,7 @@ def _same_upstream(context: Context) -> list[Location]:
 def _others_differ(member: str) -> Verdict:
     return differs(
         "Apache applies this setting to the upstream, not to the location",
-        "the longest value of all locations that use the upstream",
+        "Apache uses the longest value of all locations with this upstream",
         lambda context: (
             context.owner.handler == "proxy" and len({getattr(item, member) for item in _same_upstream(context)}) > 1
         ),
@@ -87,11 +87,10 @@ def _falls_back_with_path(context: Context) -> bool:
 def _blanks_in_query(meets: Callable[[Context], bool]) -> tuple[Verdict, Verdict]:
     return (
         differs("Apache encodes spaces, control characters, and # when it copies a decoded path into a query; nginx "
-                "sends them unchanged", "the same query, encoded",
+                "sends them unchanged", "the query has the same text, with % escapes",
                 lambda context: meets(context) and encodes_queries(context.web_server)),
         differs("Apache before 2.4.57 responds with 403 when it copies a decoded path with spaces or control "
-                "characters into a query; nginx sends the path unchanged", "403 for such paths; use $request_uri, "
-                "which stays encoded",
+                "characters into a query; nginx sends the path unchanged", "use $request_uri, which stays encoded",
                 lambda context: meets(context) and not encodes_queries(context.web_server)),
     )  # fmt: skip
 
@@ -113,15 +112,15 @@ def _breaks(context: Context) -> bool:
 
 _ONCE = differs(
     "Apache rewrites only client requests, not internal redirects from try_files, index files, or error pages",
-    "such a path stays unchanged",
+    "Apache does not change the path of an internal redirect",
 )
 _LETTERS = differs(
     "Apache responds with 403 when it rewrites a path with %3F, and sends non-ASCII letters to upstreams unencoded",
-    "nginx treats the ? as a literal character and encodes such letters",
+    "avoid rewrites of paths with %3F or non-ASCII letters; nginx keeps the ? in the path and encodes such letters",
 )
 _TWICE = differs(
     "when a redirect adds its own query to the request's query, Apache encodes % in the request's query again",
-    "a ? at the end of the replacement drops the request's query",
+    "end the replacement with ? to drop the request's query",
     lambda context: any(
         redirects(item) and "?" in item.replacement and not item.replacement.endswith("?")
         for item in context.owner.rewrites
@@ -129,41 +128,49 @@ _TWICE = differs(
 )
 _CHUNKED = differs(
     "Apache enforces the body limit for applications by Content-Length, so chunked bodies pass",
-    "the application's own limit",
+    "the application must limit chunked bodies itself",
     _limits_applications,
 )
 
 
 _UNCHECKED = differs(
     "Apache applies the fallback of try_files before access control, and then uses the fallback's own rules",
-    "set the same rules there",
+    "set the same access rules in the fallback's location",
     _skips_access,
 )
 _OF_PHP = missing(
     "Apache sets this timeout only per virtual host (ProxyTimeout)",
-    "the web server's timeout",
+    "the timeout of the web server applies",
     lambda context: context.owner.handler == "php",
 )
-_LISTING = differs("the file listing looks different", "the page of mod_autoindex", lambda context: True)
+_LISTING = differs(
+    "Apache's and OpenLiteSpeed's file listings look different from nginx's",
+    "the web server's own listing",
+    lambda context: True,
+)
 
 APACHE: dict[str, tuple[Verdict, ...]] = {
     "SiteSpec.tls_challenge_port": (TLS_CHALLENGES,),
     "Listen.http2": (
-        missing("Apache's prefork MPM does not support HTTP/2", "HTTP/1.1; use the event or worker MPM for HTTP/2",
+        missing("Apache's prefork MPM (process model) does not support HTTP/2",
+                "Apache uses HTTP/1.1; load the event or worker MPM for HTTP/2",
                 lambda context: mpm(context.web_server) == "mpm_prefork"),
     ),
-    "Listen.http3": (missing("Apache does not support HTTP/3", "HTTP/2, if it is on"),),
+    "Listen.http3": (missing("Apache does not support HTTP/3", "clients use HTTP/2 if it is on, otherwise HTTP/1.1"),),
     "Listen.address": (
-        differs("Apache does not separate virtual hosts by address family", "IPv4 requests are accepted too",
+        differs("Apache does not distinguish virtual hosts for IPv4 and IPv6",
+                "the server block receives IPv4 requests too",
                 lambda context: context.owner.address == "::"),
     ),
     "ServerBlock.names": (
-        missing("Apache does not support regular expressions in server names", "the name is ignored; list the names "
-                "or use *.name",
+        missing("Apache does not support regular expressions in server names",
+                "the name has no effect; list the names, or use a wildcard such as "
+                "*.example.com",
                 lambda context: any(name.startswith("~") for name in context.owner.names)),
     ),
     "ServerBlock.access_log_format": (
-        differs("Apache logs the response time in milliseconds, nginx in seconds", "5 for 0.005",
+        differs("Apache logs the response time in milliseconds, nginx in seconds",
+                "Apache logs 5 where nginx logs 0.005",
                 lambda context: context.owner.access_log_format in ("timed", "json")),
         differs("Apache logs control characters and non-ASCII bytes as \\xHH, which is not valid JSON",
                 "correct such lines before you parse them", lambda context: context.owner.access_log_format == "json"),
@@ -171,55 +178,63 @@ APACHE: dict[str, tuple[Verdict, ...]] = {
     "ServerBlock.autoindex": (_LISTING,),
     "Location.autoindex": (_LISTING,),
     "Header.name": (
-        differs("Apache replaces a header of the same name from the application; nginx sends both", "one header",
+        differs("Apache replaces a header of the same name from the application; nginx sends both",
+                "the response has only the header of the site",
                 _passes_answers),
     ),
     "Header.always": (
-        differs("without “always”, Apache omits the header from redirects too", "turn on “always” to send it with "
-                "redirects",
+        differs("for a header without “always”, nginx sends it with redirects, and Apache does not",
+                "turn on “always” to send the header with redirects",
                 lambda context: not context.owner.always),
     ),
     "ErrorPage.response": (
-        missing("Apache keeps the original error status", "the error page has the original status"),
+        missing("Apache cannot change the status of an error response",
+                "Apache sends the error page with the original status"),
     ),
     "Upstream.balancing": (
-        missing("Apache cannot balance by client address", "round robin; sticky sessions need a cookie",
+        missing("Apache cannot balance by client address",
+                "Apache uses round robin; for sticky sessions, let the application use a "
+                "cookie",
                 lambda context: context.owner.balancing == "ip_hash"),
-        differs("Apache counts active requests, nginx counts connections", "lbmethod=bybusyness",
+        differs("Apache counts active requests, nginx counts connections",
+                "Apache sends requests to the server with the fewest active requests "
+                "(lbmethod=bybusyness)",
                 lambda context: context.owner.balancing == "least_conn"),
     ),
     "Upstream.keepalive": (
-        differs("Apache keeps idle connections per child process and limits them itself", "the connection pool of "
-                "mod_proxy",
+        differs("Apache keeps idle connections separately for each child process and sets their number itself",
+                "Apache uses the default connection pool of mod_proxy",
                 lambda context: context.owner.keepalive != 16),
     ),
     "UpstreamServer.max_fails": (
-        missing("Apache marks a server as failed after one failed connection", "max_fails=1"),
+        missing("Apache marks a server as failed after one failed connection", "Apache works as with max_fails=1"),
     ),
     "Location.connect_timeout_s": (_OF_PHP, _others_differ("connect_timeout_s")),
     "Location.read_timeout_s": (
         _OF_PHP,
         _others_differ("read_timeout_s"),
-        differs("Apache responds with 502 when an upstream times out, nginx with 504", "502",
+        differs("when an upstream times out, Apache responds with 502, and nginx with 504", "Apache responds with 502",
                 lambda context: context.owner.handler == "proxy"),
     ),
     "Location.upstream_protocol": (
         *protocols({"grpc": NO_GRPC}, lambda context: mpm(context.web_server) == "mpm_prefork"),
-        differs("Apache calls mod_proxy_http2, which passes on gRPC calls, experimental", "the same calls and streams",
+        differs("Apache passes gRPC calls on with mod_proxy_http2, which its documentation calls experimental",
+                "gRPC calls and streams work as in nginx",
                 lambda context: context.owner.upstream_protocol == "grpc"),
     ),
     "Location.websocket": (
-        differs("Apache applies this setting to the upstream", "other locations with this upstream can use "
-                "WebSocket too",
+        differs("Apache turns WebSocket on for an upstream, not for a location",
+                "all locations with this upstream can use WebSocket",
                 lambda context: not all(item.websocket for item in _same_upstream(context))),
     ),
     "Location.rate_limit": (
-        missing("Apache has no request rate limit (mod_ratelimit only limits bandwidth)", "no limit"),
+        missing("Apache cannot limit the request rate (mod_ratelimit only limits bandwidth)", "Paddock sets no limit"),
     ),
-    "Location.connection_limit": (missing("Apache has no connection limit per address", "no limit"),),
+    "Location.connection_limit": (missing("Apache cannot limit connections per client address",
+                                          "Paddock sets no limit"),),
     "Location.handler": (
         differs("if this location denies a folder's index file, Apache tries the next index file of the folder",
-                "the request is denied only if no other index file exists",
+                "Apache denies the request only if the folder has no other index file",
                 _refuses_an_index),
         differs("Apache runs files that end in .php and serves other files unchanged; nginx passes all of them "
                 "to PHP, which rejects them", "end the pattern with \\.php$ to select only scripts",
@@ -230,61 +245,67 @@ APACHE: dict[str, tuple[Verdict, ...]] = {
     "ServerBlock.client_max_body_mb": (_CHUNKED,),
     "Location.cache": (
         differs("Apache does not cache paths with % escapes, or responses reached through try_files or an index file",
-                "the application handles such requests"),
-        differs("Apache does not pass the visitor's Cache-Control to the application, and clears the cached "
-                "response of a path that receives a POST", "only the web server uses the cache"),
+                "the application handles these requests each time"),
+        differs("Apache does not pass the visitor's Cache-Control header to the application, and a POST request to "
+                "a path removes its cached response", "the application cannot see the visitor's Cache-Control header"),
         differs("Apache caches the responses of all sites in one folder; only htcacheclean limits its size",
-                "Debian's service apache-htcacheclean: 300 MB"),
-        differs("responses that set a cookie get Cache-Control: private, because Apache has no other way to "
-                "keep them out of its cache",
-                "other caches on the way do not store them either"),
+                "run htcacheclean; Debian's service apache-htcacheclean limits the folder to 300 MB"),
+        differs("Apache adds Cache-Control: private to responses that set a cookie, the only way to keep them out "
+                "of its cache",
+                "other caches between Apache and the visitor do not store these responses either"),
         differs("Apache caches responses to URLs with a query only if the application sets an expiry time",
-                "max-age or Expires from the application", lambda context: not context.owner.cache.skip_queries),
+                "let the application send max-age or Expires", lambda context: not context.owner.cache.skip_queries),
     ),
     "SiteSpec.cache_mb": (
-        missing("Apache has no cache size limit per site", "a limit for the size of one response",
+        missing("Apache has no cache size limit per site", "Apache only limits the size of each cached response",
                 lambda context: any(True for _ in locations(context.spec))),
     ),
-    "Cache.key": (missing("Apache's cache key is scheme, host, path, and query", "this cache key"),),
-    "Cache.status_header": (differs("Apache adds its own name", "X-Cache: HIT from www.example.com"),),
+    "Cache.key": (missing("Apache cannot change its cache key: scheme, host, path, and query",
+                          "Apache uses scheme, host, path, and query"),),
+    "Cache.status_header": (differs("Apache adds the site's name to the header X-Cache",
+                                    "the header is, for example, X-Cache: HIT from www.example.com"),),
     "CacheTime.codes": (
-        differs("Apache caches responses with status 200, 203, 300, and 301 for the first time in the list, and "
-                "others only if the application sets an expiry time", "one time for all statuses",
+        differs("Apache has one caching time, for the statuses 200, 203, 300, and 301, and caches other responses "
+                "only if the application sets an expiry time", "Apache uses the first time in the list",
                 lambda context: context.owner.codes != (200, 301)),
     ),
     "Location.rewrites": (
         _ONCE,
         _LETTERS,
         _TWICE,
-        differs("Apache chooses the location again after “break”", "the location of the new path handles the request",
+        differs("after a rewrite with the flag “break”, Apache chooses the location again",
+                "the location of the new path handles the request",
                 lambda context: context.owner.handler != "proxy" and _breaks(context)),
-        differs("Apache chooses the location again after “break” if an earlier rewrite led here",
+        differs("after a rewrite with the flag “break”, Apache chooses the location again if an earlier rewrite "
+                "sent the request to this location",
                 "the location of the new path handles the request",
                 lambda context: context.owner.handler == "proxy" and _breaks(context)),
     ),
     "ServerBlock.rewrites": (
         _ONCE,
-        differs("when a server block's rewrite redirects, the response has the headers and expiry of the "
-                "original path's location", "headers of the server block are always sent",
+        differs("when a rewrite of the server block redirects, Apache adds the headers and expiry times of the "
+                "original path's location", "the redirect also has the headers of the server block",
                 _redirects_where_headers_are),
         _LETTERS,
         _TWICE,
-        differs("Apache does not cache responses for rewritten paths", "the application handles these requests",
+        differs("Apache does not cache responses for rewritten paths",
+                "the application handles these requests each time",
                 lambda context: any(map(caches, context.owner.locations))),
     ),
     "Location.access_rules": (_UNCHECKED,),
     "Location.basic_auth": (_UNCHECKED,),
     "Location.try_files": (
         differs("when try_files finds a different file, Apache chooses the location for that file again",
-                "the same file, with the settings of its own location",
+                "Apache sends the same file with the settings of the file's location",
                 lambda context: any(item.rstrip("/") != "$uri" for item in context.owner.try_files[:-1])),
         *_blanks_in_query(_falls_back_with_path),
     ),
     "Location.return_code": (
-        differs("Apache cannot send an empty response with this status", "a response with one space",
+        differs("Apache cannot send an empty body with this status", "Apache sends a body of one space",
                 lambda context: 200 <= (context.owner.return_code or 0) < 300 and context.owner.return_code != 204
                 and not context.owner.return_value),
-        differs("with status 444, nginx closes the connection without a response", "a response with status 444",
+        differs("for status 444, nginx closes the connection without a response; Apache responds",
+                "Apache sends a response with status 444",
                 lambda context: context.owner.return_code == 444),
     ),
 }  # fmt: skip

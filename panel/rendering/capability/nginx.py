@@ -27,24 +27,28 @@ def _port_wide(context: Context) -> bool:
 NGINX: dict[str, tuple[Verdict, ...]] = {
     "SiteSpec.tls_challenge_port": (TLS_CHALLENGES,),
     "Listen.http3": (
-        missing("HTTP/3 needs nginx 1.25 or later with the HTTP/3 module", "HTTP/2 stays on", _old),
+        missing("HTTP/3 needs nginx 1.25 or later with the HTTP/3 module",
+                "clients use HTTP/2 if it is on, otherwise HTTP/1.1", _old),
         differs(
-            "only the port's default server can use one socket per worker, so HTTP/3 connections can "
-                    "break when a client changes its address",
-            "make one site the default server of this port",
+            "without a default server on the port, nginx cannot open a socket for each worker, so HTTP/3 "
+            "connections can break when a client changes its address",
+            "make a site the default server of this port",
             _no_default,
         ),
     ),
     "Listen.http2": (
-        differs("before nginx 1.25.1, HTTP/2 is on or off for a whole port", "on for all sites on the port",
+        differs("before nginx 1.25.1, HTTP/2 is on or off for a whole port",
+                "nginx turns HTTP/2 on for all sites on the port",
                 _port_wide),
     ),
     "ServerBlock.brotli": (
-        missing("Brotli needs the module ngx_brotli, which this nginx does not seem to have", "gzip, if it is on",
+        missing("Brotli needs the module ngx_brotli, which this nginx does not seem to have",
+                "nginx compresses with gzip if it is on",
                 lambda context: not Dialect.of(context.web_server).brotli),
     ),
     "UpstreamServer.backup": (
-        missing("nginx does not support backup servers with client-address balancing", "the server is ignored",
+        missing("nginx does not support backup servers in an upstream that balances by client address",
+                "Paddock leaves the backup server out",
                 _balanced_by_address),
     ),
 }  # fmt: skip

@@ -26,7 +26,7 @@ def _lets_all_in(location: Location, where: str) -> Iterator[Finding]:
     yield Finding(
         "allow-without-deny",
         where,
-        f"{location.pattern} allows {', '.join(rule.source for rule in rules)}, and everybody else too.",
+        f"The location {location.pattern} allows {', '.join(rule.source for rule in rules)}, and everybody else too.",
         "Addresses without a matching rule have access. An allow rule has no effect without a final "
         "rule that denies all.",
         "Add a final rule: deny all",
@@ -45,10 +45,11 @@ def _never_asked(location: Location, where: str) -> Iterator[Finding]:
     yield Finding(
         "return-ignores-access",
         where,
-        f"{location.pattern} responds with {location.return_code} before it checks {' and '.join(asked)}.",
-        "Everybody receives a fixed response because rewriting precedes access control. Do not put "
-        "protected content into it.",
-        "Remove the access rules without effect",
+        f"The location {location.pattern} responds with {location.return_code} before it checks its "
+        f"{' and '.join(asked)}.",
+        "Everybody receives a fixed response because rewriting precedes access control. Do not put protected "
+        "content into the response.",
+        "Remove the access rules and the password, which have no effect",
         setting(where, access_rules=[], basic_auth_realm="", basic_auth_users=[]),
     )
 
@@ -63,8 +64,8 @@ def status_shown(location: Location, where: str, items: tuple[Read, ...]) -> Ite
         yield Finding(
             "status-exposed",
             where,
-            f"{location.pattern} shows the load of the web server to everybody (stub_status).",
-            "Attackers can use the number of connections and requests to see the effect of an attack.",
+            f"The location {location.pattern} shows the load of the web server to everybody (stub_status).",
+            "The numbers of connections and requests show attackers the effect of an attack.",
             "Allow only this host",
             setting(where, access_rules=[*HERE_ONLY, NOBODY]),
         )

@@ -29,9 +29,9 @@ def of_location(location: Location, where: str) -> Iterator[Finding]:
         yield Finding(
             "php-unanchored",
             where,
-            f"{location.pattern} also sends names such as picture.php.jpg to PHP.",
-            "The expression does not match the end of the name. Anyone who can upload a picture can run "
-            "code if the PHP pool accepts other suffixes than .php (security.limit_extensions).",
+            f"The location {location.pattern} also passes files such as picture.php.jpg to PHP.",
+            "The regular expression does not match the end of the file name. Anyone who can upload a picture can "
+            "run code if the PHP pool accepts other suffixes than .php (security.limit_extensions).",
             f"Match the end of the name or a path: {location.pattern}(?:/|$)",
             setting(where, pattern=f"{location.pattern}(?:/|$)"),
         )
@@ -40,17 +40,17 @@ def of_location(location: Location, where: str) -> Iterator[Finding]:
 def _slow(patterns: Iterable[str], where: str) -> Iterator[Finding]:
     for pattern in patterns:
         if explodes(pattern):
-            what = f"The expression {pattern} nests repetitions."
+            what = f"The regular expression {pattern} repeats a group that itself contains a repetition."
         elif path := pumping.slow_text(pattern):
-            what = f"The expression {pattern} takes too long for paths such as {path}."
+            what = f"The web server needs too long to match the regular expression {pattern} with paths such as {path}."
         else:
             continue
         yield Finding(
             "slow-expression",
             where,
             what,
-            "Some non-matching paths take exponential time, so a few requests can block all workers. Repeat only once "
-            "(a+ instead of (a+)+) and let alternatives begin differently.",
+            "Some paths that do not match take exponential time, so a few requests can block all workers. Repeat "
+            "only once (a+ instead of (a+)+), and let alternatives begin differently.",
         )
 
 

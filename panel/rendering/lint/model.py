@@ -30,7 +30,7 @@ def of_block(block: ServerBlock, where: str, defaults: Collection[Socket]) -> It
         yield Finding(
             "host-redirect",
             where,
-            "The redirect to https uses the visitor's Host header as its target.",
+            "The redirect to HTTPS uses the visitor's Host header as its target.",
             "This default server block accepts any host name, so a manipulated link or a poisoned cache "
             "can redirect visitors to another site.",
         )
@@ -61,8 +61,8 @@ def _no_default(block: ServerBlock, where: str, defaults: Collection[Socket]) ->
             "no-default-server",
             f"{where}/listens/{number}",
             f"No site is the default server of port {place}.",
-            "The site that the web server happens to load first handles requests with unknown host "
-            "names; a new site can change which one that is.",
+            "The site that the web server loads first handles requests with unknown host names. After you add a "
+            "site, another site can be the first.",
             f"Make this server block the default of port {place}",
             setting(f"{where}/listens/{number}", default_server=True),
         )
@@ -81,9 +81,10 @@ def _alias(location: Location, where: str) -> Iterator[Finding]:
     yield Finding(
         "alias-traversal",
         where,
-        f"{location.pattern} has no final slash, but its alias {location.alias} has.",
-        f"Without Paddock's checks, {location.pattern}../x is the file {location.alias}../x, outside the folder. "
-        f"Paddock serves only {location.pattern} and paths below {location.pattern}/; other paths get 404.",
+        f"The location {location.pattern} has no final slash, but its alias {location.alias} has a final slash.",
+        f"Without Paddock's checks, a request for {location.pattern}../x would receive the file "
+        f"{location.alias}../x, outside the folder. Paddock serves only {location.pattern} and paths below "
+        f"{location.pattern}/; other paths get 404.",
         f"Change the location to {location.pattern}/",
         setting(where, pattern=f"{location.pattern}/"),
     )
@@ -102,8 +103,9 @@ def _no_index(try_files: tuple[str, ...], index: tuple[str, ...], where: str) ->
         "try-files-slash",
         where,
         "try_files checks files but not folders: $uri/ is missing.",
-        f"Folders, including /, get {try_files[-1][1:]} although the site has an index page ({pages}).",
-        "Add $uri/ after $uri",
+        f"Requests for folders, including /, get status {try_files[-1][1:]} although the site has an index page "
+        f"({pages}).",
+        "Add $uri/ after $uri to try_files",
         setting(where, try_files=items),
     )
 
@@ -151,7 +153,7 @@ def _grpc_without_http2(block: ServerBlock, location: Location, where: str) -> I
     yield Finding(
         "grpc-http2",
         where,
-        "The location passes gRPC calls on, but no port of the server block speaks HTTP/2.",
+        "The location passes gRPC calls on, but no port of the server block supports HTTP/2.",
         "gRPC clients need HTTP/2, so their calls fail. Add http2 to a port with TLS, for example 443 tls http2.",
     )
 
@@ -172,8 +174,8 @@ def _cache_key(location: Location, where: str) -> Iterator[Finding]:
     yield Finding(
         "cache-key",
         where,
-        f"The cache key {key} lacks {' and '.join(lacking)}.",
-        "Visitors can receive a response cached for another URL.",
+        f"The cache key {key} does not contain {' and '.join(lacking)}.",
+        "Visitors can receive a response that the web server cached for another URL.",
         "Use scheme, host, path, and query as the cache key",
         setting(where, cache_key=""),
     )
@@ -210,7 +212,7 @@ def _host_redirect(block: ServerBlock, location: Location, where: str) -> Iterat
     yield Finding(
         "host-redirect",
         where,
-        f"The redirect goes to ${variable}, a name that the visitor sends.",
+        f"The target of the redirect contains ${variable}, a host name that the visitor sends.",
         "This server block accepts any host name, so a manipulated link or a poisoned cache can "
         "redirect visitors to another site.",
         f"Redirect to {name}" if name else "",
@@ -227,7 +229,7 @@ def _split_redirect(location: Location, where: str) -> Iterator[Finding]:
     yield Finding(
         "response-splitting",
         where,
-        f"{location.return_value} contains a decoded part of the URL.",
+        f"The redirect target {location.return_value} contains a decoded part of the URL.",
         "%0d%0a in the URL becomes a line break in the response, so a manipulated link can add headers, "
         "cookies, and text.",
         f"Redirect to {safe}" if is_safe else "",
@@ -247,7 +249,7 @@ def _split_headers(headers: tuple[Header, ...], pattern: str, where: str) -> Ite
             f"The header {header.name} contains a decoded part of the URL.",
             "%0d%0a in the URL becomes a line break in the response, so a manipulated link can add "
             "headers, cookies, and text.",
-            f"Use {encoded(header.value)} instead" if is_safe else "",
+            f"Set the header to {encoded(header.value)}" if is_safe else "",
             setting(where, headers=changed) if is_safe else None,
         )
 

@@ -162,7 +162,7 @@ def _open_proxy(text: str, where: str, engine: str) -> Iterator[Finding]:
                 engine,
                 text,
                 item,
-                f"{item.name} proxies requests to any address that the visitor chooses.",
+                f"The directive {item.name} passes requests to any address that the visitor chooses.",
                 "Anyone can reach other machines through this web server, including internal ones such "
                 "as metadata services and admin panels that trust it.",
             )
@@ -184,10 +184,10 @@ def _lost_headers(block: ServerBlock, location: Location, where: str, engine: st
     yield Finding(
         "headers-lost",
         where,
-        f"add_header in the raw directives of {location.pattern} discards the server block's headers: "
-        f"{', '.join(lost)}.",
-        "nginx inherits add_header only in locations without their own add_header.",
-        "Make it a header of the location to keep the others" if fits else "",
+        f"The directive add_header in the raw directives of the location {location.pattern} removes the server "
+        f"block's headers: {', '.join(lost)}.",
+        "In nginx, a location inherits headers only if it has no directive add_header itself.",
+        "Replace add_header by response headers of the location" if fits else "",
         _replacing(where, engine, rest or "", headers=headers) if fits else None,
         is_raw=True,
     )
@@ -212,16 +212,16 @@ def _if(location: Location, where: str, engine: str) -> Iterator[Finding]:
         rest = _without(location.snippet, [item], engine) if fallback and not location.try_files else None
         items = ["$uri", "$uri/", fallback]
         what = (
-            f"if is used with {', '.join(unsafe)} in a location."
+            f"An if block in a location contains {', '.join(unsafe)}."
             if unsafe
-            else "if checks for a file on every request."
+            else "An if block checks for a file on every request."
         )
         yield Finding(
             "if-misuse",
             where,
             what,
-            "if creates an implicit location that inherits few settings: nginx skips other directives "
-            "beside it, and some combinations crash. try_files does the same in one step.",
+            "An if block is an implicit location that inherits few settings: nginx skips other directives of the "
+            "location, and crashes with some combinations. try_files does the same in one step.",
             f"Use try_files {' '.join(items)}" if rest is not None else "",
             _replacing(where, engine, rest, try_files=items) if rest is not None else None,
             is_raw=True,

@@ -34,8 +34,8 @@ def _of_place(place: Place, found: Locations, where: str) -> Iterator[Finding]:
         yield Finding(
             "never-chosen",
             where,
-            f"No address reaches the location {place.label}, as far as Paddock tried.",
-            f"The location {other.label} handles {path} and all other addresses that Paddock tried.",
+            f"None of the paths that Paddock tried reaches the location {place.label}.",
+            f"Other locations handle these paths: for example, {other.label} handles {path}.",
         )
     elif kind := _protection(place.location):
         deliberate = [other for _, other in others if place.pattern == "/" and other.pattern.startswith("^/")]
@@ -46,16 +46,16 @@ def _of_place(place: Place, found: Locations, where: str) -> Iterator[Finding]:
             yield Finding(
                 "protection-bypassed",
                 where,
-                f"{kind} of {place.label} does not protect {path}.",
-                f"The location {other.label} handles this address and does not have the same protection. "
-                f"Use ^~ for {place.pattern}, or add the protection to {other.label}.",
+                f"{kind} of the location {place.label} does not protect {path}.",
+                f"The location {other.label} handles this path without the same protection. Use ^~ for "
+                f"{place.pattern}, or add the protection to {other.label}.",
             )
     if place.location.handler == "return" and _leads_to_itself(place):
         yield Finding(
             "redirect-loop",
             where,
-            f"{place.label} redirects to itself.",
-            f"{place.location.return_value} is handled by the same location, so browsers stop with an error.",
+            f"The location {place.label} redirects to itself.",
+            f"The same location handles the target {place.location.return_value}, so browsers stop with an error.",
         )
 
 
@@ -75,7 +75,7 @@ def _addresses(place: Place, found: Locations) -> list[str]:
 def _protection(location: Location) -> str:
     """Return the protection of a location in words; "" if there is none."""
     if location.handler == "deny":
-        return "The deny"
+        return "The handler Deny"
     if location.basic_auth:
         return "The password"
     return "The access rules" if any(rule.action == "deny" for rule in location.access_rules) else ""

@@ -20,7 +20,7 @@ def of(block: ServerBlock, owner: ServerBlock | Location, where: str) -> Iterato
             yield Finding(
                 "host-redirect",
                 where,
-                f"The rewrite {item.pattern} redirects to ${variable}, a name that the visitor sends.",
+                f"The rewrite {item.pattern} redirects to ${variable}, a host name that the visitor sends.",
                 "This server block accepts any host name, so a manipulated link or a poisoned cache can "
                 "redirect visitors to another site.",
                 f"Redirect to {name}" if name else "",
@@ -32,7 +32,8 @@ def of(block: ServerBlock, owner: ServerBlock | Location, where: str) -> Iterato
             yield Finding(
                 "response-splitting",
                 where,
-                f"The rewrite {item.pattern} redirects to {item.replacement}, which contains the decoded URL.",
+                f"The rewrite {item.pattern} redirects to {item.replacement}, which contains a decoded part of the "
+                "URL.",
                 "%0d%0a in the URL becomes a line break in the response, so a manipulated link can add "
                 "headers, cookies, and text.",
                 "" if decoded(safe) else f"Redirect to {safe}",

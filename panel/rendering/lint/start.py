@@ -35,8 +35,8 @@ def name_at_start(where: str, name: str, engine: str) -> Finding:
         where,
         f"{server} needs DNS for {name} whenever it starts.",
         f"If the host cannot resolve the name after a reboot, {server} does not start, and all its sites are down. "
-        f"{server} also keeps using the old address after the name gets a new one, until the next reload. "
-        "Use an IP address, or add the name to /etc/hosts on the host.",
+        f"If the name gets a new address, {server} uses the old address until the next reload. Use an IP address, "
+        "or add the name to /etc/hosts on the host.",
     )
 
 

@@ -18,20 +18,20 @@ _CONF_COMMANDS = {
 
 
 def _none(args: Args, _where: Where) -> str:
-    return "takes no arguments" if args else ""
+    return "has arguments, but this directive takes none; remove them" if args else ""
 
 
 def _location(args: Args, where: Where) -> str:
     """Check the arguments of `location`: `[= | ~ | ~* | ^~] pattern` or `@name`."""
     if args[:1] in (("~",), ("~*",)) and len(args) == 2:
         return regex(args[1], where)
-    return "" if 1 <= len(args) <= 2 else "takes a pattern"
+    return "" if 1 <= len(args) <= 2 else "needs one path or regular expression, for example: ~ \\.php$"
 
 
 def _try_files(args: Args, _where: Where) -> str:
     """Check try_files: an item may begin with the original path; everything else must be constant."""
     if len(args) < 2:
-        return "needs at least a file and a fallback"
+        return "needs at least a file and a fallback, for example: $uri =404"
     for value in args:
         bare = re.sub(r"\A\$(uri|document_uri)(?=/|\.|\Z)", "/u", value)
         if not re.fullmatch(r"=\d{3}", value) and (message := confined.uri_problem(bare)):
@@ -42,7 +42,7 @@ def _try_files(args: Args, _where: Where) -> str:
 def _error_page(args: Args, where: Where) -> str:
     codes = [value for value in args[:-1] if not re.fullmatch(r"=?\d{3}|=", value)]
     if codes or len(args) < 2:
-        return "takes status codes and a path"
+        return "needs status codes and a path, for example: 404 /gone.html"
     return KINDS["location"](args[-1], where)
 
 
@@ -50,25 +50,29 @@ def _if(args: Args, where: Where) -> str:
     """Check a condition: `$x`, `$x = y`, `$x ~ regex`, or a test of the requested file."""
     words = list(args)
     if not words or not words[0].startswith("(") or not words[-1].endswith(")"):
-        return "takes a condition in parentheses"
+        return "needs a condition in parentheses, for example: ($request_method = POST)"
     words[0] = words[0][1:]
     words[-1] = words[-1][:-1]
     words = [word for word in words if word]
     if words and _STATE.match(words[0]):
         if len(words) == 2 and _OWN_FILE.match(words[1]) and ".." not in words[1]:
             return ""
-        return "tests a file that a visitor can choose; test $request_filename instead"
+        return "the condition tests a file that a visitor can choose; test $request_filename instead"
     if not words or not re.fullmatch(r"\$\{?\w+\}?", words[0]):
-        return "takes a condition that begins with a variable"
+        return "needs a condition that starts with a variable, for example: ($request_method = POST)"
     if len(words) == 1:
         return ""
     if len(words) != 3 or words[1] not in ("=", "!=", "~", "~*", "!~", "!~*"):
-        return "takes a condition such as $name = value"
+        return "needs a condition such as ($request_method = POST)"
     return regex(words[2], where) if "~" in words[1] else ""
 
 
 def _return(args: Args, _where: Where) -> str:
-    return "" if 1 <= len(args) <= 2 else "takes a status and a text or URL"
+    return (
+        ""
+        if 1 <= len(args) <= 2
+        else ("needs a status, and optionally a text or URL, for example: 301 https://www.example.com")
+    )
 
 
 def _rewrite(args: Args, where: Where) -> str:
@@ -76,7 +80,7 @@ def _rewrite(args: Args, where: Where) -> str:
     whole segments.
     """
     if not 2 <= len(args) <= 3 or (args[2:] and args[2] not in ("last", "break", "redirect", "permanent")):
-        return "takes a regular expression, a replacement and last, break, redirect or permanent"
+        return "needs a regular expression, a replacement, and optionally last, break, redirect, or permanent"
     if message := regex(args[0], where):
         return message
     if args[2:] and args[2] in ("redirect", "permanent"):
@@ -98,7 +102,9 @@ def _access_log(args: Args, where: Where) -> str:
 def _log(value: str, where: Where) -> str:
     """Check the path of a log file. Other targets (syslog:, memory:, stderr) would be invisible to the panel."""
     if value.startswith(("syslog:", "memory:")) or value == "stderr":
-        return f"“{value}” is not a file; enter the path of a log file and let the host's syslog read that file"
+        return (
+            f"the log “{value}” is not a file; enter the path of a log file, and let the host's syslog read that file"
+        )
     return KINDS["path"](value, where)
 
 
@@ -117,14 +123,17 @@ def _zone(value: str, _where: Where) -> str:
     if value == "off":
         return ""
     if value.lower().startswith("paddock_") or not re.fullmatch(r"[A-Za-z_][\w.:-]*", value):
-        return f"“{value}” is not a zone of the web server's own; use the location's rate limit or caching"
+        return (
+            f"the zone “{value}” belongs to Paddock or is not valid; use the rate limit or the response caching "
+            "of the location"
+        )
     return ""
 
 
 def _conf_command(args: Args, where: Where) -> str:
     """Check the arguments of ssl_conf_command: only OpenSSL commands that name no file are allowed."""
     if len(args) != 2 or args[0].lower() not in _CONF_COMMANDS:
-        return f"takes one of {', '.join(sorted(_CONF_COMMANDS))} and its value"
+        return f"needs a value and before it one of these commands: {', '.join(sorted(_CONF_COMMANDS))}"
     return KINDS["ciphers"](args[1], where)
 
 

@@ -102,7 +102,7 @@ def _access(scope: Scope, source: Location, at: str) -> list[Node]:
         field = f"{at}/basic_auth/realm"
         realm = handlers.realm(source.basic_auth.realm, field)
         if realm == "off":
-            raise NotExpressible(field, "nginx reads the realm “off” as no authentication; use another realm")
+            raise NotExpressible(field, "nginx asks for no password if the realm is “off”; use another realm")
         # nginx quotes the realm without escaping; RFC 9110 section 5.6.4 requires escapes for these two characters.
         escaped = realm.replace("\\", "\\\\").replace('"', '\\"')
         lines.append(directive("auth_basic", scope.dollars.literal(escaped, field)))

@@ -35,9 +35,9 @@ def managed(original: str, web_server: WebServerSpec, *, workers: int) -> Manage
     try:
         nodes = read(original)
     except Unreadable as error:
-        raise NotExpressible("/main_config", f"cannot be read: {error}") from error
+        raise NotExpressible("/main_config", f"Paddock cannot parse the main file: {error}") from error
     if not any(node.name == "http" and node.body is not None for node in nodes):
-        raise NotExpressible("/main_config", "has no http block of its own, so Paddock cannot manage it")
+        raise NotExpressible("/main_config", "the main file has no http block, so Paddock cannot manage the file")
     lost: list[tuple[int, str, str]] = []
     main = [directive("worker_processes", workers or "auto")]
     tree = _merged([node for node in nodes if node.name not in ("events", "http")], main, lost)

@@ -161,24 +161,25 @@ proxy_headers_hash_{max_size,bucket_size} sl number
 {proxy,uwsgi,grpc}_ssl_conf_command sl @conf_command
 """)
 
-MAIN = "nginx accepts it only outside of server blocks, where it would change all sites of the web server"
-LOADS = "it runs code in the web server"
-FILES = "it writes files on the host"
-SCOPE = "it would also change connections of other sites"
-OWN = "the site has a setting for this; change it there"
+MAIN = "nginx accepts this directive only outside of server blocks, where it would change all sites of the web server"
+LOADS = "the directive runs code in the web server"
+FILES = "the directive writes files on the host"
+SCOPE = "the directive would also change connections of other sites"
+OWN = "sites have a field for this setting; enter the value in the field"
 
 REFUSED = reasons(
     {
-        "it includes configuration that Paddock did not check": "include modsecurity_rules modsecurity_rules_file "
+        "the directive includes configuration that Paddock did not check": "include modsecurity_rules "
+        "modsecurity_rules_file "
         "modsecurity_rules_remote modsecurity_transaction_id",
         LOADS: "load_module perl* js_* lua_* *_by_lua passenger* wasm* ssl_engine njs_* set_by_lua* content_by_lua* "
         "rewrite_by_lua* access_by_lua* header_filter_by_lua* body_filter_by_lua* log_by_lua* init_by_lua* "
         "balancer_by_lua* ssl_certificate_by_lua* init_worker_by_lua* exit_worker_by_lua* server_rewrite_by_lua*",
-        "it can run commands and read other sites' responses": "ssi ssi_*",
-        "a stylesheet or entity can read any file and address": "xslt_* xml_entities xml_external_entities",
+        "the directive can run commands and read other sites' responses": "ssi ssi_*",
+        "a stylesheet or an entity can read any file and any address": "xslt_* xml_entities xml_external_entities",
         "Paddock sets the folders that a site's files must be in": "confine_files",
-        "automatic HTTPS sets it": "acme_tls_challenges",
-        "it lets visitors write files": "dav_* create_full_put_path min_delete_depth",
+        "Paddock sets this directive for automatic HTTPS": "acme_tls_challenges",
+        "the directive lets visitors write files": "dav_* create_full_put_path min_delete_depth",
         FILES: "{proxy,fastcgi,uwsgi,scgi}_store {proxy,fastcgi,uwsgi,scgi}_store_access client_body_temp_path "
         "{proxy,fastcgi,uwsgi,scgi}_temp_path client_body_in_file_only",
         "Paddock sets how nginx follows symbolic links": "confine_files disable_symlinks open_file_cache "
@@ -191,27 +192,30 @@ REFUSED = reasons(
         "server_names_hash_* geoip_* geoip2* keyval* js_import match proxy_cache_purge quic_bpf quic_host_key "
         "otel_* mgmt google_perftools_profiles vhost_traffic_status* "
         "server_product status_socket status_zone state api api_* status prepared_responses_* quic_retry_above",
-        "it is a setting of upstreams; change the site's upstreams": "zone hash ip_hash least_conn least_time random "
+        "this directive is a setting of upstreams; change the site's upstreams": "zone hash ip_hash least_conn "
+        "least_time random "
         "keepalive sticky queue ntlm health_check* fair",
-        "the server block's certificate determines this setting; choose the certificate there": "ssl ssl_certificate "
+        "Paddock sets this with the server block's certificate; choose the certificate in the server block": "ssl "
+        "ssl_certificate "
         "ssl_certificate_key ssl_password_file ssl_certificate_cache ssl_certificate_compression "
         "proxy_ssl_certificate_cache uwsgi_ssl_certificate_cache grpc_ssl_certificate_cache",
         "other users of the host could read the passphrase; use a key without a passphrase": "proxy_ssl_password_file "
         "uwsgi_ssl_password_file grpc_ssl_password_file",
-        "opens connections from another address": "{proxy,fastcgi,uwsgi,scgi,memcached,grpc,tunnel}_bind "
+        "the directive opens connections from another address": "{proxy,fastcgi,uwsgi,scgi,memcached,grpc,tunnel}_bind "
         "memcached_bind proxy_protocol proxy_ssl",
-        "a visitor could choose the server that receives the request": "tunnel_* proxy_pass_error_message http_proxy",
-        "ports belong to the server block; change them there": "listen",
-        "names belong to the server block; change them there": "server_name",
-        "it opens another server block; add one to the site instead": "server",
-        "it can also serve files beside its folder; use the location's Alias field": "alias",
-        "it applies to all sites of the web server": "aio http2_push "
+        "visitors could choose the server that receives the request": "tunnel_* proxy_pass_error_message http_proxy",
+        "Paddock sets the ports; change them in the server block": "listen",
+        "Paddock sets the names; change them in the server block": "server_name",
+        "the directive opens another server block; add a server block to the site instead": "server",
+        "the directive can also serve files beside its folder; use the location's field Alias": "alias",
+        "the directive applies to all sites of the web server": "aio http2_push "
         "http2_push_concurrent_pushes http2_pool_size http2_streams_index_size",
-        "it is for mail or stream servers": "auth_http* protocol imap_* pop3_* smtp_* starttls xclient "
+        "this directive is for mail or stream servers": "auth_http* protocol imap_* pop3_* smtp_* starttls xclient "
         "proxy_smtp_auth proxy_timeout proxy_responses proxy_requests proxy_{download,upload}_rate proxy_half_close "
         "proxy_session_drop ssl_preread preread_* proxy_protocol_timeout "
         "ssl_handshake_timeout pass max_errors",
-        "the web server no longer supports it; remove the directive": "http2_body_preread http2_recv spdy* msie",
+        "the web server no longer supports this directive; remove the directive": "http2_body_preread http2_recv "
+        "spdy* msie",
     }
 )
 

@@ -36,7 +36,9 @@ def line(directive: Directive) -> str:
 def bounded(value: str, field: str) -> str:
     size = len(value.encode())
     if size > MAX_WORD_BYTES:
-        raise NotExpressible(field, f"is {size} bytes long; nginx accepts at most {MAX_WORD_BYTES} bytes per value")
+        raise NotExpressible(
+            field, f"the value is {size} bytes long; nginx accepts at most {MAX_WORD_BYTES} bytes per value"
+        )
     return value
 
 

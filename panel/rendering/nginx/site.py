@@ -62,11 +62,11 @@ def _upstream(scope: Scope, upstream: Upstream, at: str) -> Node:
 def _servers(scope: Scope, server_block: ServerBlock, at: str) -> list[Node]:
     """Return one server, or two if listens without TLS only redirect to HTTPS."""
     if not server_block.listens:
-        raise NotExpressible(f"{at}/listens", "has no port; add one")
+        raise NotExpressible(f"{at}/listens", "the server block has no port; add a port")
     secure = tuple(listen for listen in server_block.listens if listen.tls)
     plain = tuple(listen for listen in server_block.listens if not listen.tls)
     if secure and server_block.tls is None and not scope.shows_challenges:
-        raise NotExpressible(f"{at}/tls", "uses TLS but has no certificate; choose one")
+        raise NotExpressible(f"{at}/tls", "the server block uses TLS but has no certificate; choose a certificate")
     if not (server_block.redirect_to_https and plain):
         return [_server(scope, server_block, at)]
     servers = [_redirect(scope, server_block, plain, secure, at)]

@@ -140,13 +140,11 @@ def _check_asked(source: Location, inside: ServerBlock, at: str) -> None:
     replaced = source.proxy_uri and not ruled.proxies_here(source, inside)
     if source.handler == "proxy" and (replaced or breaks) and handlers.asks_access(source):
         field = "access_rules" if source.access_rules else "basic_auth"
-        other = (
-            "another path for the upstream in a location other than /" if replaced else "a rewrite that ends in break"
-        )
+        other = "a replacement of its prefix and is not the location /" if replaced else "a rewrite with the flag break"
         raise NotExpressible(
             f"{at}/{field}",
-            f"OpenLiteSpeed would skip access control: the location has {other}, so such requests reach "
-            "the upstream first. Remove it, or check access in the application",
+            f"OpenLiteSpeed would skip access control because the location has {other}. Remove this setting, or let "
+            "the application check access",
         )
 
 
@@ -224,7 +222,7 @@ def _captured(place: Place, alias: str, field: str) -> str:
             continue
         number = exclusive.number_of(place.pattern, part.name)
         if number is None:
-            raise NotExpressible(field, f"OpenLiteSpeed supports only captures here, not ${part.name}")
+            raise NotExpressible(field, f"OpenLiteSpeed supports only captures in this value, not ${part.name}")
         found.append(f"${number}")
     return "".join(found)
 

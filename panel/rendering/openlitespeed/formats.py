@@ -46,7 +46,9 @@ def header_line(header: Header, field: str, spec: SiteSpec, number: int) -> str:
 def request_header_line(header: Header, field: str) -> str:
     parts = variables.parse(header.value, field)
     if not all(isinstance(part, str) for part in parts):
-        raise NotExpressible(field, "OpenLiteSpeed does not support variables in upstream requests; use a fixed value")
+        raise NotExpressible(
+            field, "OpenLiteSpeed does not support variables in request headers to the upstream; use a fixed value"
+        )
     return f"RequestHeader set {header.name} {quoted(''.join(map(str, parts)), field)}"
 
 

@@ -9,9 +9,9 @@ from panel.rendering.spec import Location, SiteSpec, WebServerSpec
 # Protocols of upstreams, and the reasons for which locations cannot use them. Observed on 1.9.1: PATH_INFO is only the
 # rest after the context's path, SCRIPT_NAME the context's path, also for `/` and expressions; sockets give 500.
 NOT_OFFERED = {
-    "grpc": "OpenLiteSpeed speaks only HTTP/1.1 to upstreams, and gRPC needs HTTP/2; choose nginx or gallop",
-    "uwsgi": "OpenLiteSpeed sends uWSGI applications other paths than nginx; choose nginx, gallop, or Apache, or let "
-    "uWSGI speak HTTP (http-socket) and choose HTTP",
+    "grpc": "OpenLiteSpeed speaks only HTTP/1.1 to upstreams, and gRPC needs HTTP/2; move the site to nginx or gallop",
+    "uwsgi": "OpenLiteSpeed sends other paths to uWSGI applications than nginx; move the site to nginx, gallop, or "
+    "Apache, or let uWSGI speak HTTP (http-socket) and choose HTTP",
 }
 
 

@@ -67,9 +67,11 @@ def _clash(own: OwnListener, secure: bool, both_families: bool) -> str:
     here = f"the web server's own listener {own.name} already uses port {own.port}"
     if own.secure != secure:
         speaks = "with" if own.secure else "without"
-        return f"{here} {speaks} TLS; choose another port, or change that listener on the host"
+        return f"{here} {speaks} TLS; choose another port, or change the listener on the host"
     if both_families and own.address != "::":
-        return f"{here} for IPv4 only; use [ANY]:{own.port} there and import the configuration again"
+        return (
+            f"{here} for IPv4 only; use the address [ANY]:{own.port} in the listener and import the configuration again"
+        )
     return ""
 
 
@@ -98,7 +100,8 @@ def _sockets(specs: Sequence[SiteSpec]) -> list[Listener]:
                 if listener.secure != listen.tls:
                     raise checks.refuse(
                         f"{at}/listens",
-                        f"port {listen.port} is used with and without TLS; use it for only one of them",
+                        f"server blocks use port {listen.port} both with and without TLS; turn TLS on for all of "
+                        "them or for none",
                     )
                 listener.both_families |= address == "::"
                 listener.add((host_name(spec, number), source, listen, at))
@@ -142,7 +145,10 @@ def _maps(listener: Listener, *, is_own: bool = False) -> list[Node]:
         for number, name in enumerate(source.names):
             kind = names.kind(names.check(name, f"{at}/names/{number}"))
             if names.is_ipv6(name):
-                raise NotExpressible(f"{at}/names/{number}", f"{name} is not set up on OpenLiteSpeed; remove it")
+                raise NotExpressible(
+                    f"{at}/names/{number}",
+                    f"Paddock does not support IPv6 addresses as server names on OpenLiteSpeed; remove {name}",
+                )
             if kind == "regex" or (host, name) in left_out:
                 continue
             domains = value(", ".join(_hosts(name, kind)), f"{at}/names/{number}")

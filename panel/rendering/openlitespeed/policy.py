@@ -75,11 +75,11 @@ enabled,regconnlimit,sslconnlimit,maxtries,allowedrobothits g number
 sitekey,secretkey,botwhitelist g text
 """)
 
-RUNS = "it starts programs"
-READS = "it includes configuration that Paddock did not check"
-GLOBAL = "it changes all sites of the web server, not only this one"
-CODE = "it can make the server run code; use the site's PHP pool"
-TLS = "certificates belong to the server block"
+RUNS = "the directive starts programs"
+READS = "the directive includes configuration that Paddock did not check"
+GLOBAL = "the directive changes all sites of the web server"
+CODE = "the directive can make OpenLiteSpeed run code; use the site's PHP pool"
+TLS = "Paddock sets the certificates; choose the certificate in the server block"
 
 REFUSED = reasons(
     {
@@ -107,18 +107,20 @@ REFUSED = reasons(
         "defaulttype compresslevel restrained listeners workers cgidsock acme api autowhitelistlocalips dir filename "
         "general internal authorizer http_auth realmlist contextlist websocketlist sessiontimeout "
         "enablecontextac ls_enabled",
-        "the document root belongs to the server block": "docroot",
-        "it loads code into the server": "module* param http_begin http_end l4_* recv* rcvd_* send_* main_* worker_* "
+        "Paddock sets the document root; change the document root in the server block": "docroot",
+        "the directive loads code into the web server": "module* param http_begin http_end l4_* recv* rcvd_* send_* "
+        "main_* worker_* "
         "urlfilter* uri_filter",
         CODE: "scripthandler* add suffix forcetype handler enablescript php_admin_value",
-        "files in the site's folders could then change the server's configuration": "autoloadhtaccess allowoverride",
+        "files in the site's folders could change the web server's configuration": "autoloadhtaccess allowoverride",
         TLS: "vhssl keyfile* certfile* cacertfile cacertpath certchain crlfile crlpath ciphers clientverify "
         "verifydepth enabledhe enableecdhe enablestapling ocsp* sslprotocol sslsession* sslstrong* sslstrictsni "
         "ssldefault* "
         "sslenablemulticerts sslpkthreadcores sslcryptodevice renegprotection dhparam enableh2c enablespdy "
         "spdyadheader enablequic quic*",
-        "it can run a command or read any file; use the site's rewrites": "map",
-        "ports belong to the server block; change them there": "binding name header errcode customerrorpages",
+        "the directive can run a command or read any file; use the site's rewrites": "map",
+        "Paddock sets this directive from the settings of the server block; change it there": "binding name header "
+        "errcode customerrorpages",
     }
 )
 _BLOCKS = {
@@ -162,7 +164,7 @@ def _opened(value: str, where: Where) -> str:
 def _type(value: str, _where: Where) -> str:
     if value.lower() in ("null", "static", "redirect"):
         return ""
-    return "passes requests to a program; use the site's PHP pools and upstreams"
+    return "the context passes requests to a program; use the site's PHP pools and upstreams"
 
 
 def _folder(value: str, where: Where) -> str:
@@ -190,7 +192,7 @@ def _rules(value: str, where: Where) -> str:
     for name, *args in found:
         judge = {"rewriterule": rewrite_rule, "rewritecond": rewrite_cond}.get(name.lower())
         if judge is None and name.lower() not in ("rewriteengine", "rewritebase", "rewriteoptions"):
-            return f"contains {name}; use only RewriteRule and RewriteCond here"
+            return f"sites cannot use {name} in rewrite rules; use only RewriteRule and RewriteCond"
         if judge is not None and (message := judge(tuple(args), where)):
             return f"{name} {message}"
     return ""
@@ -200,11 +202,13 @@ def _php(value: str, _where: Where) -> str:
     name = value.split(maxsplit=1)[0].lower() if value.strip() else ""
     if name in _PHP or name.startswith(_PHP_BEGIN):
         return ""
-    return f"sets {name}, which can make PHP run other code; use the site's PHP pool"
+    return f"the PHP setting {name} can make PHP run other code; use the site's PHP pool"
 
 
 def _log(value: str, where: Where) -> str:
-    return "pipes the log to a command; enter the path of a log file" if "|" in value else KINDS["path"](value, where)
+    return (
+        "the log would go to a command; enter the path of a log file" if "|" in value else KINDS["path"](value, where)
+    )
 
 
 _OWN: dict[str, Kind] = {

@@ -32,10 +32,14 @@ def value(text: str, field: str, *, among_lines: bool = False) -> str:
     if "<<<" in text:
         raise NotExpressible(field, "OpenLiteSpeed reads <<< as the start of a multi-line value; remove it")
     if found := _VARIABLE.search(text):
-        raise NotExpressible(field, f"OpenLiteSpeed would expand {found[0]} here; use a value without it")
+        raise NotExpressible(
+            field, f"OpenLiteSpeed would expand {found[0]} in this value; use a value without {found[0]}"
+        )
     checks.text(text, field)
     if len(text.encode()) > MAX_LINE_BYTES - 200:
-        raise NotExpressible(field, f"is longer than {MAX_LINE_BYTES} bytes, the limit of OpenLiteSpeed per line")
+        raise NotExpressible(
+            field, f"the value is longer than {MAX_LINE_BYTES} bytes, OpenLiteSpeed's limit per line; shorten it"
+        )
     return text
 
 

@@ -61,8 +61,8 @@ def host(spec: SiteSpec, web_server: WebServerSpec, number: int) -> tuple[Node, 
         if twice := next((item.name for item in read(text) if item.name in ONCE & written), ""):
             raise NotExpressible(
                 f"{at}/snippet",
-                f"contains a block {twice}, which the site's own settings already create, so "
-                "OpenLiteSpeed would ignore the second one. Use the site's settings instead",
+                f"the raw directives contain a block {twice}, which Paddock already writes for the site's settings, "
+                "so OpenLiteSpeed would ignore the second block. Use the site's settings instead",
             )
         nodes.append(Raw(text))
     return tuple(nodes)
@@ -136,13 +136,13 @@ def _error_pages(source: ServerBlock, at: str) -> list[Node]:
 def _tls(source: ServerBlock, at: str) -> list[Node]:
     secure = [listen for listen in source.listens if listen.tls]
     if secure and source.tls is None:
-        raise NotExpressible(f"{at}/tls", "uses TLS but has no certificate; choose one")
+        raise NotExpressible(f"{at}/tls", "the server block uses TLS but has no certificate; choose a certificate")
     if not secure or source.tls is None:
         return []
     if source.client_certificates is not None:
         message = (
-            "On OpenLiteSpeed, a TLS session of another site bypasses the check of client certificates; "
-            "choose another web server"
+            "On OpenLiteSpeed, a TLS session of another site bypasses the check of client certificates; turn "
+            "client certificates off, or choose another web server"
         )
         raise NotExpressible(f"{at}/client_certificates", message)
     return [block("vhssl", body=tls_keys(source, at))]

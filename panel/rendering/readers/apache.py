@@ -83,7 +83,7 @@ def words(line: str, number: int) -> list[str]:
         found.append(line[start:end] if raw else _unescape(line[start:end], quote))
         position = end + len(quote)
     if not found:
-        raise Unreadable(number, "a section has no name")
+        raise Unreadable(number, "a section has no name; enter a section such as <Directory /srv/www>")
     return found
 
 

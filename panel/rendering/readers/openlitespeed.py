@@ -23,7 +23,7 @@ class _Reader:
             if line and not line.startswith("#"):
                 self._take(number, line)
         if len(self.stack) > 1:
-            raise Unreadable(self.stack[-1][2], f"{self.stack[-1][0]} is never closed; add }}")
+            raise Unreadable(self.stack[-1][2], f"the block {self.stack[-1][0]} is never closed; add }}")
         return tuple(self.stack[0][3])
 
     def _logical(self) -> tuple[int, str]:
@@ -35,7 +35,7 @@ class _Reader:
             line = self.lines[self.position].strip(BLANK)
             self.position += 1
             if len(line.encode()) >= MAX_LINE_BYTES:
-                raise Unreadable(self.position, f"is longer than {MAX_LINE_BYTES - 1} bytes")
+                raise Unreadable(self.position, f"the line is longer than {MAX_LINE_BYTES - 1} bytes; shorten it")
             if not line.endswith("\\") or line.endswith("\\\\") or line.startswith("#"):
                 return number, joined + line
             joined += line[:-1]
@@ -70,7 +70,7 @@ class _Reader:
             self.position += 1
             if words and words[0].lower() == tag.lower():
                 return "\n".join(self.lines[start : self.position - 1])
-        raise Unreadable(number, f"the text ends before {tag}")
+        raise Unreadable(number, f"the text ends inside a multi-line value; add {tag}")
 
 
 def read(text: str) -> tuple[Read, ...]:

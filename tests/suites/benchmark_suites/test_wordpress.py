@@ -150,7 +150,7 @@ def test_package_plan_with_removals_cannot_be_installed(admin: User, operator: U
     page = client.get(url).content.decode()
     assert "The distribution would remove these packages: postfix" in page and "Install this package" not in page
     assert (
-        "The installation would remove packages: postfix"
+        "The installation would remove these packages: postfix"
         in client.post(url, {"plan": str(plan.uuid)}, follow=True).content.decode()
     )
     api = client.post(

@@ -169,7 +169,7 @@ def test_step_7_mistyped_folder_is_rolled_back_and_undone(walk: CountedPage, hos
         walk.button("Plan deployment")
         expect(walk.page.locator("main")).to_contain_text("The folder /srv/www/blgo does not exist on web-1.")
         walk.button("Deploy")
-        expect(walk.page.locator(".live-state")).to_contain_text("rolled back to the previous configuration")
+        expect(walk.page.locator(".live-state")).to_contain_text("rolled the host back to the previous configuration")
         expect(walk.page.get_by_role("link", name="Restore the draft to #1")).to_be_visible()
         walk.picture("7-rolled-back")
         assert "Our blog" in get(hosts.first, "blog.example").text

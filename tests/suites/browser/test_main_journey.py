@@ -192,7 +192,7 @@ def test_step_7_rejected_change_is_rolled_back(panel: Panel, eyes: Eyes, machine
     page.wait_for_url("**/blocks/**")
     plan(eyes, panel, "shop")
     page.get_by_role("button", name="Deploy").click()
-    expect(page.locator(".live-state")).to_contain_text("rolled back to the previous configuration")
+    expect(page.locator(".live-state")).to_contain_text("rolled the host back to the previous configuration")
     expect(page.get_by_text("invalid value").first).to_be_visible()
     eyes.shot("rolled-back")
     assert ask(machine.ports["nginx"], host="shop.example").text == "<h1>The shop</h1>\n"

@@ -108,7 +108,9 @@ def test_step_3_one_switch_brings_certificate_redirect_and_https(panel: Panel, e
     control(page, "https_port").fill(str(https_port))
     page.get_by_role("button", name="Turn automatic HTTPS on").click()
     expect(page.locator("#certificate-live")).to_contain_text("In use", timeout=120_000)
-    expect(page.locator("#certificate-live")).to_contain_text("Every listener presents the certificate and its chain.")
+    expect(page.locator("#certificate-live")).to_contain_text(
+        "Every listener that Paddock checked presents the certificate and its chain."
+    )
     eyes.shot("padlock")
 
 

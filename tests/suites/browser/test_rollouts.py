@@ -71,7 +71,7 @@ def test_failed_wave_shows_its_evidence_and_undoes_the_rollout(
         assert ask(fleet.ports[1], "/api/", host="site-1.example").status == 502
     fleet.go_on(rollout)
     expect(page.get_by_text("site-1 on node-1: 30 of 30 requests").first).to_be_visible()
-    expect(page.get_by_text("Every host has its previous configuration again.")).to_be_visible()
+    expect(page.get_by_text("Paddock rolled back every host to its previous configuration.")).to_be_visible()
     page.screenshot(path=str(_shot("rollout-undone")), full_page=True)
     assert fleet.texts() == [f"old {number}" for number in range(HOSTS)]
     context.close()

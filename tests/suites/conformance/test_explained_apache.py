@@ -8,7 +8,7 @@ from tests.suites.conformance.explained import Case, explanation
 from tests.suites.conformance.request_differences import Met
 from tests.suites.conformance.wire import Answer, Request
 
-DROPPED = "Apache does not pass the visitor's Cache-Control to the application"
+DROPPED = "Apache does not pass the visitor's Cache-Control header to the application"
 SAID = "GET /v2/ host={} ip=127.0.0.1 proto=http own=a"
 
 

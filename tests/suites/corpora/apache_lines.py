@@ -35,7 +35,7 @@ NGINX = replace(APACHE, engine="nginx", config_root="/etc/nginx", version="1.22.
 GENERATED, CHANCE = 400, 77123
 HEAD = ("corpus", "sites", "refused", "with rewrites", "general", "lines before", "lines after")
 # The comment above general rules, with one reason for each location or for the server block.
-_GENERAL = re.compile(r"# One rule each is not enough for rewrites of (.*)")
+_GENERAL = re.compile(r"# Paddock writes several rules for each rewrite of (.*)")
 _REASON = re.compile(r", because (.*?)(?=; location |$)")
 _ANSWERS = presets.Answers("/srv/www/shop", "unix:/run/php/php8.2-fpm.sock", "127.0.0.1:3000", "https://b.example/")
 

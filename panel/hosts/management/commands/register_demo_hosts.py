@@ -69,5 +69,7 @@ def parsed(text: str) -> tuple[str, str, int]:
     name, _, rest = text.partition("=")
     address, _, port = rest.partition(":")
     if port and not port.isdecimal():
-        raise CommandError(f"--host {text}: {port} is not a valid port. Use NAME=ADDRESS:PORT.")
+        raise CommandError(
+            f"--host {text}: {port} is not a port. Use NAME=ADDRESS:PORT, for example web-1=127.0.0.1:2201."
+        )
     return name, address or name, int(port or 22)

@@ -19,17 +19,22 @@ from panel.rollouts.models import Part, Rollout, Wave
 from panel.websites.models import Site
 
 PASSED = [
-    {"gate": "deployed", "passed": True, "words": "1 of 1 hosts deployed."},
-    {"gate": "answers", "passed": True, "words": "12 of 12 sites respond as expected."},
-    {"gate": "responses", "passed": None, "words": "Only 7 requests since the deployment, too few to judge."},
+    {"gate": "deployed", "passed": True, "words": "1 of 1 hosts of the wave are deployed."},
+    {"gate": "answers", "passed": True, "words": "12 of 12 sites of the wave respond as expected."},
+    {
+        "gate": "responses",
+        "passed": None,
+        "words": "The sites received only 7 requests since the deployment, too few to judge.",
+    },
 ]
 FAILED = [
     PASSED[0],
     {
         "gate": "responses",
         "passed": False,
-        "words": "shop on web-with-a-long-name-12: 30 of 240 requests since the deployment had a 5xx response "
-        "(12.5 %), before it 2 of 10,312 (0.0 %), and 0.1 % on hosts that are not changed yet.",
+        "words": "shop on web-with-a-long-name-12: 30 of 240 requests since the deployment got a 5xx response "
+        "(12.5 %), but only 2 of 10,312 requests before the deployment (0.0 %), and 0.1 % of the requests on hosts "
+        "without the new configuration.",
     },
 ]
 

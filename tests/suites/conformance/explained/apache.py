@@ -202,7 +202,7 @@ EXPLAINED = (
         APACHE,
         "",
         lambda case: case.nginx.status == case.other.status and not case.nginx.body and case.other.body == b" ",
-        shown="Apache cannot send an empty response with this status",
+        shown="Apache cannot send an empty body with this status",
     ),
     Explained(
         "decoded path in a query",
@@ -240,7 +240,7 @@ EXPLAINED = (
         APACHE,
         "",
         lambda case: case.statuses in ((301, 301), (302, 302)) and _same_location(case),
-        shown="when a server block's rewrite redirects, the",
+        shown="when a rewrite of the server block redirects, Apache",
     ),
     Explained(
         "? in a path that is rewritten",

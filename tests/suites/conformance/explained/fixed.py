@@ -23,20 +23,20 @@ class Otherwise:
 _METHODS, _INDEX, _SERVER = (
     "methods of files",
     "OpenLiteSpeed serves a folder's index file with",
-    "OpenLiteSpeed has this setting only for the",
+    "OpenLiteSpeed supports this setting only for the",
 )
 _PAGE = "<!DOCTYPE html>"
 _CACHE = "OpenLiteSpeed caches responses even if the"
-_FALLBACK = "OpenLiteSpeed applies the fallback before access control"
+_FALLBACK = "OpenLiteSpeed applies the fallback of try_files before"
 _STALE = "OpenLiteSpeed serves expired responses only"
 CASES: Mapping[str, Sequence[Otherwise]] = {
     "static": (Otherwise("folder without an index file", ("GET /empty/",), 404, "my 404"),),
     "refusals": (Otherwise("folder without an index file", ("GET /empty/",), 404, "my 404"),),
-    "headers": (Otherwise("OpenLiteSpeed sends the header with errors too", ("GET /missing",), 404),),
-    "php": (Otherwise("settings apply only to LSAPI applications", ("GET /info.php",), 200, "/info.php|"),),
+    "headers": (Otherwise("OpenLiteSpeed sends a header without “always”", ("GET /missing",), 404),),
+    "php": (Otherwise("OpenLiteSpeed passes PHP settings on only to", ("GET /info.php",), 200, "/info.php|"),),
     "guide-wildcards": (
-        Otherwise("OpenLiteSpeed ignores a leading www. in names", ("GET /",), 200, "any"),
-        Otherwise("OpenLiteSpeed ignores a leading www. in names", ("GET /",), 200, "longer"),
+        Otherwise("OpenLiteSpeed ignores a leading www. in server names", ("GET /",), 200, "any"),
+        Otherwise("OpenLiteSpeed ignores a leading www. in server names", ("GET /",), 200, "longer"),
     ),
     "sizes": (
         Otherwise(_SERVER, ("POST /", "GET /?xxx"), 200),
@@ -48,7 +48,7 @@ CASES: Mapping[str, Sequence[Otherwise]] = {
         Otherwise(_STALE, ("GET /counted/old/fresh",), 200, "/counted/old/fresh 2"),
         Otherwise(_STALE, ("GET /counted/old/fails",), 503, "/counted/old/fails 2"),
     ),
-    "kept-php": (Otherwise("OpenLiteSpeed does not add request headers for", ("GET /counting/index.php",), 200),),
+    "kept-php": (Otherwise("OpenLiteSpeed cannot add request headers for", ("GET /counting/index.php",), 200),),
     "index-files": (
         Otherwise(_METHODS, ("POST /own/",), 200, "own index"),
         Otherwise(_METHODS, ("PUT /found/",), 501, _PAGE),
@@ -58,7 +58,7 @@ CASES: Mapping[str, Sequence[Otherwise]] = {
         Otherwise(_INDEX, ("GET /manual/",), 200, "manual page"),
         Otherwise(_INDEX, ("GET /media/",), 200, "gif in root"),
     ),
-    "rewrites": (Otherwise("OpenLiteSpeed sends fixed responses with status", ("GET /home",), 200, "home"),),
+    "rewrites": (Otherwise("OpenLiteSpeed can send a fixed response", ("GET /home",), 200, "home"),),
     "fallbacks": (Otherwise(_FALLBACK, ("GET /manual/none",), 302),),
     "paths": (Otherwise("absolute form", ("GET http://a.test/ab",), 200, "GET http://a.test/ab host=a.test "),),
 }

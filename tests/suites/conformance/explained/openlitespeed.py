@@ -110,11 +110,9 @@ ROWS = (
         "fixed answers that are files",
         "",
         altered_responses.serves_files,
-        "OpenLiteSpeed sends fixed responses with status",
+        "OpenLiteSpeed can send a fixed response",
     ),
-    Departs(
-        "fixed answer as a file", "", altered_responses.own_ranges, "OpenLiteSpeed sends fixed responses from files"
-    ),
+    Departs("fixed answer as a file", "", altered_responses.own_ranges, "OpenLiteSpeed sends this fixed response as"),
     Departs(
         "range of an empty file",
         "A range of an empty file is answered with the empty file; nginx answers 416.",
@@ -162,11 +160,21 @@ ROWS = (
         "folder's redirect before access",
         "",
         altered_responses.slash_first,
-        "OpenLiteSpeed redirects to a folder's final /",
+        "OpenLiteSpeed redirects requests for folders to the final / before access control",
     ),
-    Departs("status before access", "", altered_responses.status_first, "OpenLiteSpeed looks for the files before"),
-    Departs("path of a redirect", "", paths.path_as_it_came, "in OpenLiteSpeed, $uri is the original path"),
-    Departs("fallback before access", "", altered_responses.open_fallback, "OpenLiteSpeed applies the fallback before"),
+    Departs(
+        "status before access",
+        "",
+        altered_responses.status_first,
+        "OpenLiteSpeed looks for the files of try_files before",
+    ),
+    Departs("path of a redirect", "", paths.path_as_it_came, "OpenLiteSpeed's $uri is the original path"),
+    Departs(
+        "fallback before access",
+        "",
+        altered_responses.open_fallback,
+        "OpenLiteSpeed applies the fallback of try_files before",
+    ),
     Departs(
         "folder without an index file",
         "A folder that has no index file is answered with 404; nginx answers 403.",
@@ -185,34 +193,44 @@ ROWS = (
         "by other redirects, and kept by nginx.",
         altered_responses.port_of_the_host,
     ),
-    Departs("own text of errors", "", altered_responses.own_text, "OpenLiteSpeed sends its own error pages"),
-    Departs("pages of refusals", "", altered_responses.own_refusals, "OpenLiteSpeed would send some denied responses"),
+    Departs("own text of errors", "", altered_responses.own_text, "OpenLiteSpeed cannot send an error with a text"),
+    Departs(
+        "pages of refusals", "", altered_responses.own_refusals, "OpenLiteSpeed would send some responses with status"
+    ),
     Departs(
         "headers of the server block",
         "",
         altered_responses.headers_of_rules,
-        "OpenLiteSpeed adds these headers only to responses",
+        "OpenLiteSpeed adds headers only to responses",
     ),
     Departs(
-        "headers of fixed answers", "", altered_responses.headers_of_rules, "OpenLiteSpeed sends this response without"
+        "headers of fixed answers",
+        "",
+        altered_responses.headers_of_rules,
+        "OpenLiteSpeed adds no headers if a rewrite rule",
     ),
     Departs(
-        "folder's redirect", "", altered_responses.folders_redirect, "OpenLiteSpeed redirects to the final / before"
+        "folder's redirect",
+        "",
+        altered_responses.folders_redirect,
+        "OpenLiteSpeed redirects requests for folders to the final / before it chooses",
     ),
     Departs(
         "final &",
         "An empty $args after & in a fallback leaves no & behind; on nginx it does.",
         altered_responses.final_ampersand,
     ),
-    Departs("rewrites in a circle", "", altered_responses.circle, "rewrite loops end after ten rounds"),
-    Departs("times of fixed answers", "", altered_responses.no_times, "OpenLiteSpeed sets expiry times only for files"),
-    Departs("public", "", altered_responses.public, "OpenLiteSpeed adds public to the cache time of"),
+    Departs("rewrites in a circle", "", altered_responses.circle, "OpenLiteSpeed ends a rewrite loop after ten rounds"),
+    Departs(
+        "times of fixed answers", "", altered_responses.no_times, "OpenLiteSpeed sends expiry times only with files"
+    ),
+    Departs("public", "", altered_responses.public, "OpenLiteSpeed adds public to the Cache-Control"),
     Departs(
         "times without a date", "", altered_responses.no_date, "OpenLiteSpeed sends fixed responses without Expires"
     ),
-    Departs("past expiry times", "", altered_responses.past, "OpenLiteSpeed sends past expiry times with errors too"),
+    Departs("past expiry times", "", altered_responses.past, "OpenLiteSpeed sends an expiry time in the past"),
     Departs("realm with other responses", "", altered_responses.realm, "OpenLiteSpeed sends the realm"),
-    Departs("headers of errors", "", altered_responses.always, "OpenLiteSpeed sends the header with errors too"),
+    Departs("headers of errors", "", altered_responses.always, "OpenLiteSpeed sends a header without “always”"),
     Departs(
         "paths that are made anew",
         "Where an upstream is asked by another path, quotation marks and letters above ASCII are encoded in it, and a "
@@ -226,19 +244,19 @@ ROWS = (
         upstreams.told_of_the_visitor,
         "OpenLiteSpeed sends a fixed set of X-Forwarded headers",
     ),
-    Departs("rewritten paths for an upstream", "", upstreams.letters, "OpenLiteSpeed decodes a rewritten path before"),
+    Departs("rewritten paths for an upstream", "", upstreams.letters, "OpenLiteSpeed decodes rewritten paths before"),
     Departs(
         "rewritten paths that are refused",
         "",
         altered_responses.unsendable,
-        "OpenLiteSpeed decodes a rewritten path before",
+        "OpenLiteSpeed decodes rewritten paths before",
     ),
     Departs("answers that are kept", "", upstreams.kept, "OpenLiteSpeed caches the responses of all sites"),
     Departs(
         "scripts that are refused",
         "",
         altered_responses.refuses_scripts,
-        "a virtual host runs PHP for the file suffix on",
+        "OpenLiteSpeed runs PHP files on all paths",
     ),
     Departs(
         "scripts by their suffix",
