@@ -115,7 +115,7 @@ def resolved(name: str, port: int = 0) -> list[Tuple[Any, ...]]:
     for entry in found:
         reason = why_refused(str(entry[4][0]))
         if reason:
-            raise Refused("%s leads to %s, %s" % (name, entry[4][0], reason))
+            raise Refused("%s resolves to %s, %s" % (name, entry[4][0], reason))
     return found
 
 

@@ -75,12 +75,12 @@ def answer(asked: Dict[str, Any], found_testbed: Optional[List[str]] = None) -> 
     except (OSError, http.client.HTTPException) as error:
         return {"error": "%s: %s" % (type(error).__name__, error)}
     except zlib.error as error:
-        return {"error": "what it compressed cannot be read (%s)" % error}
+        return {"error": "the compressed response cannot be read (%s)" % error}
     finally:
         alarm.cancel()
         connection.close()
     if body.size > MAX_BODY:
-        return {"error": "its answer is longer than %d bytes" % MAX_BODY}
+        return {"error": "the response is longer than %d bytes" % MAX_BODY}
     kind = response.headers.get("Content-Type", "").split(";")[0].strip().lower()
     return {
         "status": response.status,
@@ -101,7 +101,7 @@ def _permitted_method(asked: Dict[str, Any], found_testbed: Optional[List[str]])
     if found_testbed is None:
         targets.require_own(targets.split_target(place)[0])
     elif place not in found_testbed:
-        raise Refusal("refused", "%s is no listener of the test bed; refused" % place)
+        raise Refusal("refused", "%s is not a listener of the test bed" % place)
     method = asked.get("method", "GET")
     if method not in METHODS:
         raise Refusal("refused", "%r is no method that answers are compared by: %s" % (method, ", ".join(METHODS)))
@@ -152,7 +152,7 @@ def _content(response: http.client.HTTPResponse, encoding: str) -> Iterator[byte
     if unpacking is not None:
         yield unpacking.flush()
         if not unpacking.eof:
-            raise zlib.error("it ends in the middle")
+            raise zlib.error("the response ends in the middle")
 
 
 def _decided(headers: Any) -> Dict[str, str]:

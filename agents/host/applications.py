@@ -82,8 +82,7 @@ def run(args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[st
     if not commands.find("apt-get"):
         raise Refusal(
             "missing",
-            "this host has no apt-get; install %s by hand, in whatever packages your distribution has them"
-            % ", ".join(wanted),
+            "this host has no apt-get; install %s by hand from the packages of your distribution" % ", ".join(wanted),
         )
     if os.geteuid() != 0:
         raise Refusal("refused", "installing packages needs root; let the agent run as root or by sudo")
@@ -91,9 +90,11 @@ def run(args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[st
     if args["action"] == "install":
         asked = args.get("plan")
         if not isinstance(asked, dict) or any(asked.get(part) != found[part] for part in ("packages", "removed")):
-            raise Refusal("drift", "what would be installed is not what was shown; look at it again")
+            raise Refusal("drift", "the packages to install have changed since the plan was shown; make a new plan")
         if found["removed"]:
-            raise Refusal("refused", "packages would be removed: %s; nothing was done" % ", ".join(found["removed"]))
+            raise Refusal(
+                "refused", "apt-get would remove the packages %s; nothing was changed" % ", ".join(found["removed"])
+            )
         emit({"state": "installing", "packages": len(found["packages"])})
         _apt(["install", "--yes", "--no-remove", *missing], _INSTALL_S)
     return found

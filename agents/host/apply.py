@@ -40,6 +40,6 @@ def _repair() -> None:
     if left:
         raise Refusal(
             "failed",
-            "transaction %s, which was cut off, cannot be undone: see its status" % left,
+            "the interrupted transaction %s could not be rolled back; see the status of the transaction" % left,
             transaction=left,
         )

@@ -89,7 +89,7 @@ def read_file(path: str) -> bytes:
     finally:
         os.close(descriptor)
     if len(data) > MAX_READ:
-        raise Refusal("refused", "%s is larger than a configuration file can be" % path, path=path)
+        raise Refusal("refused", "%s is larger than Paddock's limit for configuration files" % path, path=path)
     return data
 
 
@@ -217,12 +217,12 @@ class Plan:
 
 def drift(wanted: Wanted, found: Found) -> Refusal:
     """Return a Refusal for a file that was edited on the host. It names the file and contains none of its content."""
-    what = {"absent": "is gone", "link": "is a symbolic link now"}.get(found.kind, "was changed on the host")
+    what = {"absent": "is gone", "link": "was replaced by a symbolic link"}.get(found.kind, "was changed on the host")
     if wanted.expect == "":
-        what = "is already there"
+        what = "already exists"
     return Refusal(
         "drift",
-        "%s %s since it was last deployed. Look at the difference, then adopt it or overwrite it."
+        "%s %s since the last deployment. Review the difference, then adopt or overwrite the file."
         % (wanted.named, what),
         path=wanted.named,
         expected=wanted.expect,

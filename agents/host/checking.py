@@ -130,7 +130,7 @@ def problems(rows: list[dict[str, Any]], *, anyway: bool) -> list[str]:
         if row["verdict"] != verdict.WORSE:
             continue
         if row["kind"] == "other":
-            found.append("another site answers worse than before: %s" % sentence(row))
+            found.append("another site responds worse than before: %s" % sentence(row))
         elif not anyway:
             found.append(sentence(row))
     return found

@@ -92,7 +92,7 @@ def run(
         try:
             child = start(argv, env, writing, prepare)
         except FileNotFoundError:
-            return Done(argv, 127, "%s is not there" % argv[0])
+            return Done(argv, 127, "the program %s does not exist" % argv[0])
         except OSError as error:
             return Done(argv, 126, "%s cannot be run: %s" % (argv[0], error.strerror))
         finally:
@@ -102,7 +102,7 @@ def run(
             return Done(argv, child.wait(), _words(said))
         child.kill()
         child.wait()
-        return Done(argv, -1, "%s\n%s did not end in %g s" % (_words(said), argv[0], timeout_s))
+        return Done(argv, -1, "%s\n%s did not end within %g s" % (_words(said), argv[0], timeout_s))
     finally:
         os.close(reading)
 

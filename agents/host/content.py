@@ -70,7 +70,7 @@ class _Site:
         except FileNotFoundError:
             return None
         except OSError:
-            raise Refusal("refused", "%s is not a folder, or is a link" % self.path, path=self.path) from None
+            raise Refusal("refused", "%s is a symbolic link or not a folder" % self.path, path=self.path) from None
 
     def stored(self, name: str) -> bytes:
         """Return the content of a file in the store; empty if the file is missing."""
@@ -161,7 +161,7 @@ def _staged(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
         return {"files": len(found["files"])}
     disk = os.fstatvfs(site.store)
     if disk.f_bavail * disk.f_frsize < size * 1.1:
-        raise Refusal("failed", "the disk has no room for %d bytes more" % size, path=site.path)
+        raise Refusal("failed", "the disk has no space for another %d bytes; free some space" % size, path=site.path)
     for entry in (release, release + ".new", release + ".json"):
         safe.remove_tree(entry, site.store)
     try:
@@ -251,7 +251,7 @@ def _switch(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
     current = site.current()
     if current != release:
         if not site.recorded(release) or release not in os.listdir(site.store):
-            raise Refusal("missing", "%s is not prepared on this host" % release)
+            raise Refusal("missing", "the release %s is not prepared on this host" % release)
         if current:
             _finish(site, current, keep)
         if not site.exists():
@@ -325,7 +325,7 @@ def _return(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
         os.rename(site.name, release, src_dir_fd=site.above, dst_dir_fd=site.store)
         return {}
     if former not in os.listdir(site.store):
-        raise Refusal("missing", "the files before %s are no longer on this host" % release)
+        raise Refusal("missing", "the files from before the release %s are no longer on this host" % release)
     for path in keep:
         _carry_back(site, former, path)
     exchange.exchange(former, site.store, site.name, site.above)

@@ -60,7 +60,7 @@ def _write(
         assert source is not None
         _copy(source, name, folder, 0o755 if member.mode & 0o100 else 0o644, owner)
     else:
-        raise Refusal("refused", "the archive has an entry that is neither a file, a folder nor a link")
+        raise Refusal("refused", "the archive has an entry that is neither a file, a folder, nor a symbolic link")
 
 
 def _copy(source: IO[bytes], name: str, folder: int, mode: int, owner: Tuple[int, int] | None) -> None:
@@ -88,9 +88,9 @@ def _parts(name: str, link: str | None = None) -> List[str]:
     for part in target:
         depth += -1 if part == ".." else part not in ("", ".")
         if depth < 0 or (part == ".." and link is None):
-            raise Refusal("refused", "the archive has an entry that leads outside: %r" % name[:200])
+            raise Refusal("refused", "the archive has an entry that points outside the folder: %r" % name[:200])
     if name.startswith("/") or (link or "").startswith("/") or len(parts) > MAX_DEPTH or "\0" in name:
-        raise Refusal("refused", "the archive has an entry that leads outside: %r" % name[:200])
+        raise Refusal("refused", "the archive has an entry that points outside the folder: %r" % name[:200])
     return parts
 
 

@@ -23,7 +23,7 @@ class Refusal(Exception):
 class Cancelled(Refusal):
     """Exception for a request that the panel cancelled before anything was changed."""
 
-    def __init__(self, message: str = "cancelled before anything was changed") -> None:
+    def __init__(self, message: str = "the deployment was cancelled before anything was changed") -> None:
         super().__init__("cancelled", message)
 
 
@@ -47,7 +47,7 @@ class NoSpace(OSError):
         words += "; %d bytes" % (info.f_bavail * info.f_frsize)
         if info.f_files:  # some file systems have no inode limit
             words += " and %d inodes" % info.f_favail
-        return words + " are free there. Free some space, then deploy again."
+        return words + " are free. Free some space, then deploy again."
 
 
 def named(error: OSError, path: str, needed: int) -> OSError:

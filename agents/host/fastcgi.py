@@ -43,7 +43,7 @@ def _answer(stream: socket.socket) -> bytes:
             return found
         if kind == _STDOUT:
             found += content
-    raise OSError("the response is too long")
+    raise OSError("the response of the pool is too long")
 
 
 def _exactly(stream: socket.socket, size: int) -> bytes:

@@ -64,7 +64,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
     if expected is not None and not (isinstance(expected, list) and all(isinstance(item, str) for item in expected)):
         raise Refusal("invalid", "expected is a list of digests")
     if os.geteuid() != 0:
-        raise Refusal("refused", "PHP-FPM pools need root; let the agent run as root or by sudo")
+        raise Refusal("refused", "PHP-FPM pools need root; let the agent run as root or with sudo")
     with state.HostLock():
         former = pool.content()
         _require_unchanged(pool, former, text, expected)
@@ -101,7 +101,7 @@ class Pool:
             return None
         try:
             if stat.S_ISLNK(os.lstat(self.file, dir_fd=folder).st_mode):
-                raise Refusal("refused", "%s is a symbolic link; remove it" % self.path, path=self.path)
+                raise Refusal("refused", "%s is a symbolic link; remove the link" % self.path, path=self.path)
             descriptor = safe.open_regular(self.file, folder, self.path)
         except FileNotFoundError:
             return None
@@ -282,7 +282,7 @@ def _changed(pool: Pool, text: bytes, former: Optional[bytes]) -> None:
     """
     master = pool.master()
     if text and not master:
-        words = "%s does not run. Start it, then apply the pool again: systemctl start %s"
+        words = "%s is not running. Start php-fpm with systemctl start %s, then apply the pool again"
         raise Refusal("refused", words % (pool.program, _unit(pool)))
     folder = os.open(safe.true_path(pool.folder), safe.FOLDER)
     try:
@@ -325,23 +325,23 @@ def _reload(pool: Pool, content: Optional[bytes]) -> None:
         if processes.exists(master) or pool.master():
             alive = time.monotonic()
         elif time.monotonic() - alive > _ENDED_S:
-            raise Refusal("failed", "%s ended when it reloaded its configuration." % pool.program)
+            raise Refusal("failed", "%s ended during the reload of its configuration." % pool.program)
         problem = _problem(pool, content)
         if not problem:
             return
-    raise Refusal("failed", "%s does not follow its configuration: %s." % (pool.program, problem))
+    raise Refusal("failed", "%s did not load its new configuration: %s." % (pool.program, problem))
 
 
 def _problem(pool: Pool, content: Optional[bytes]) -> str:
     if content is None:
-        return "it still has the pool" if pool.socket in _listening() or not pool.master() else ""
+        return "php-fpm still has the pool" if pool.socket in _listening() or not pool.master() else ""
     wanted = re.search(rb"^ping\.response = (\S+)$", content, re.MULTILINE)
     try:
         answer = fastcgi.get(pool.socket, PING)
     except OSError as error:
         return "the pool does not respond at %s (%s)" % (pool.socket, error.strerror or error)
     # A file that was edited on the host may have no such line; any response is enough then.
-    return "" if wanted is None or answer.strip() == wanted.group(1) else "the pool has its former settings"
+    return "" if wanted is None or answer.strip() == wanted.group(1) else "the pool still has its former settings"
 
 
 def _undone(pool: Pool, former: Optional[bytes]) -> str:
@@ -354,8 +354,8 @@ def _undone(pool: Pool, former: Optional[bytes]) -> str:
             )
         _reload(pool, former)
     except Refusal as error:
-        return "The former file is back, but: %s" % error.message
-    return "The former configuration is back."
+        return "Paddock restored the former file, but: %s" % error.message
+    return "Paddock restored the former configuration."
 
 
 def _unit(pool: Pool) -> str:

@@ -48,7 +48,7 @@ def require_usable(name: str) -> None:
         ) from None
     reason = _reason(entry, _privileged_members())
     if reason:
-        raise Refusal("refused", "a PHP pool cannot run as %s: %s" % (name, reason))
+        raise Refusal("refused", "a PHP-FPM pool cannot run as %s: %s" % (name, reason))
 
 
 def _privileged_members() -> Set[str]:
@@ -61,9 +61,12 @@ def _privileged_members() -> Set[str]:
 def _reason(entry: pwd.struct_passwd, privileged: Set[str]) -> str:
     """Return why a pool must not run as an account; "" if it may."""
     if not FIRST_UID <= entry.pw_uid < NOBODY:
-        return "it is an account of the system; choose one with a user id from %d to %d" % (FIRST_UID, NOBODY - 1)
+        return "the account belongs to the system; choose an account with a user ID from %d to %d" % (
+            FIRST_UID,
+            NOBODY - 1,
+        )
     if entry.pw_name in privileged:
-        return "it belongs to a group with rights of the system"
+        return "the account belongs to a group with permissions of the system"
     if str(entry.pw_uid) in (os.environ.get("SUDO_UID", ""), str(os.geteuid())):
-        return "Paddock signs in with it"
+        return "Paddock signs in with this account"
     return ""

@@ -28,7 +28,7 @@ def provide(name: str, account: str) -> None:
         if info is None:
             os.close(safe.new_folder(name, folder, 0o700, (entry.pw_uid, entry.pw_gid)))
     except OSError as error:
-        words = "the folder for temporary files of the pool, %s/%s/%s, could not be made: %s"
+        words = "the folder for temporary files of the pool, %s/%s/%s, could not be created: %s"
         raise Refusal("failed", words % (ABOVE, FOLDER, name, error.strerror)) from error
     finally:
         os.close(folder)
@@ -48,7 +48,7 @@ def _ours() -> int:
     try:
         above = os.open(safe.true_path(ABOVE), safe.FOLDER)
     except OSError as error:
-        words = "%s cannot be opened (%s). Debian's package php-common creates it"
+        words = "%s cannot be opened (%s). Debian's package php-common creates this folder"
         raise Refusal("refused", words % (ABOVE, error.strerror), path=ABOVE) from error
     try:
         try:

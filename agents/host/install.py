@@ -35,7 +35,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
             upgrade.put(place, draft, args.get("engine"))
     said = commands.run([path, "-v"], timeout_s=10.0)
     if said.exit_code != 0:
-        raise Refusal("failed", "%s does not run on this machine: %s" % (path, said.output))
+        raise Refusal("failed", "%s does not run on this host: %s" % (path, said.output))
     named = args.get("engine")
     known = modules(path) if isinstance(named, dict) and named.get("engine") == "native" else []
     return {"path": path, "installed": installed, "version": said.output, "modules": known}
@@ -144,7 +144,7 @@ class Place:
                 os.fsync(sink.fileno())
         if digest.hexdigest() != wanted:
             self.unlink(draft)
-            raise Refusal("refused", "the uploaded file is not the one that was announced; upload it again")
+            raise Refusal("refused", "the uploaded file differs from the announced file; upload the file again")
         return draft
 
     def take(self, draft: str) -> None:

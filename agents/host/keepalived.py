@@ -164,13 +164,13 @@ def _neighbour(address: str, own: dict[str, str]) -> str:
 
 def _require_program() -> None:
     if os.geteuid() != 0:
-        raise Refusal("refused", "keepalived needs root; let the agent run as root or by sudo")
+        raise Refusal("refused", "keepalived needs root; let the agent run as root or with sudo")
     if not commands.find("keepalived"):
         raise Refusal("missing", "keepalived is not installed. On Debian: apt-get install keepalived")
     if _main_state() == "elsewhere":
         raise Refusal("refused", "keepalived runs with %s instead of %s" % (_used_file(), _path(MAIN)))
     if _main_state() == "other":
-        words = "%s does not include the file of Paddock. Add this line to it: include %s"
+        words = "%s does not include Paddock's file. Add this line to the file: include %s"
         raise Refusal("refused", words % (_path(MAIN), _path(OURS)), path=_path(MAIN))
 
 
@@ -293,4 +293,4 @@ def _await_running() -> None:
         elif time.monotonic() - since > 0.5:
             return
         time.sleep(0.05)
-    raise Refusal("failed", "keepalived does not stay up with this configuration; see its log on the host")
+    raise Refusal("failed", "keepalived ends with this configuration; see the log of keepalived on the host")

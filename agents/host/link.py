@@ -51,7 +51,7 @@ def made(profile: Dict[str, Any], binary: str, by: str = "") -> Link:
     if not why:
         return Netem(profile, binary, argv)
     if by == BY_KERNEL:
-        raise Refusal("missing", "this host cannot shape a link by tc netem: %s" % why)
+        raise Refusal("missing", "this host cannot emulate a network with tc netem: %s" % why)
     return Emulated(profile, binary, argv, why)
 
 
@@ -109,10 +109,12 @@ def ip(arguments: List[str], inside: Optional[List[str]] = None) -> None:
     """Run ip(8) in the host's own network namespace, or in another one if `inside` is `nsenter` with its arguments."""
     program = commands.find("ip")
     if not program:
-        raise Refusal("missing", "ip(8) is not installed on this host (package iproute2); install it, then run again")
+        raise Refusal("missing", "ip(8) is not installed on this host; install the package iproute2, then run again")
     done = commands.run((inside or []) + [program] + arguments)
     if done.exit_code != 0:
-        raise Refusal("failed", "the link could not be made: ip %s: %s" % (" ".join(arguments), done.output))
+        raise Refusal(
+            "failed", "the emulated network link could not be created: ip %s: %s" % (" ".join(arguments), done.output)
+        )
 
 
 class Shaped(Link):
@@ -136,10 +138,12 @@ class Shaped(Link):
         try:
             done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_MEASURE_S, check=False)
         except subprocess.TimeoutExpired:
-            raise Refusal("failed", "the link could not be measured in %g s" % _MEASURE_S) from None
+            raise Refusal(
+                "failed", "the emulated network link could not be measured within %g s" % _MEASURE_S
+            ) from None
         if done.returncode != 0:
             words = done.stderr.decode("utf-8", "replace").strip()
-            raise Refusal("failed", "the link could not be measured: %s" % words)
+            raise Refusal("failed", "the emulated network link could not be measured: %s" % words)
         found: Dict[str, Any] = json.loads(done.stdout)
         return dict(found, by=self.by, why=self._why)
 
@@ -187,7 +191,9 @@ class Emulated(Shaped):
             process.kill()
             words = process.stderr.read().decode("utf-8", "replace").strip()
             process.communicate()
-            raise Refusal("failed", "the link could not be made: %s" % (words or "the emulator ended"))
+            raise Refusal(
+                "failed", "the emulated network link could not be created: %s" % (words or "the network emulator ended")
+            )
         return process
 
     def close(self) -> None:
@@ -202,7 +208,7 @@ class Emulated(Shaped):
 def _require_program(binary: str) -> None:
     paths.check_shape(binary)
     if not os.access(binary, os.X_OK):
-        raise Refusal("missing", "the link emulator %s is not there, or may not be run" % binary)
+        raise Refusal("missing", "the network emulator %s does not exist or is not executable" % binary)
     safe.true_path(binary)
 
 

@@ -72,7 +72,7 @@ def _files(path: str, begin: float) -> list[str]:
     try:
         descriptor = paths.open_folder(folder)
     except FileNotFoundError:
-        raise Refusal("missing", "%s does not exist (yet)" % path, path=path) from None
+        raise Refusal("missing", "the log %s does not exist" % path, path=path) from None
     try:
         found = []
         for other in os.listdir(descriptor):
@@ -83,7 +83,7 @@ def _files(path: str, begin: float) -> list[str]:
     finally:
         os.close(descriptor)
     if not any(is_current for is_current, _changed, _name in found):
-        raise Refusal("missing", "%s does not exist (yet)" % path, path=path)
+        raise Refusal("missing", "the log %s does not exist" % path, path=path)
     return [other for _is_current, _changed, other in sorted(found, reverse=True)[:MAX_FILES]]
 
 

@@ -106,7 +106,7 @@ class Channel:
         line = wire.encode({"v": wire.VERSION, "id": ident, "type": kind, "data": data})
         if len(line) > wire.MAX_ANSWER_BYTES:
             if kind != "event":
-                words = "the answer is %d bytes long, more than the panel takes; ask for less at once" % len(line)
+                words = "the response is %d bytes long, more than the panel accepts; request less at once" % len(line)
                 self._fail(ident, Refusal("failed", words))
             return
         with self._writing:
@@ -127,7 +127,7 @@ def unexpected(operation: str, error: Exception) -> Refusal:
         code = trace.tb_frame.f_code
         places.append("%s:%d" % (os.path.basename(code.co_filename), trace.tb_lineno))
         trace = trace.tb_next
-    message = "%s failed inside the agent (%s at %s). This is a defect in the agent: report it."
+    message = "the operation %s failed inside the agent (%s at %s). This is a bug in the agent; report the bug."
     return Refusal("internal", message % (operation, type(error).__name__, " > ".join(places[-4:])))
 
 

@@ -119,7 +119,7 @@ def forward(keeper: netns.Keeper) -> None:
 
     inside(work)
     if failed:
-        raise Refusal("failed", "a namespace may not be made to route: %s" % failed[0])
+        raise Refusal("failed", "a network namespace cannot be set to route: %s" % failed[0])
 
 
 def inside(work: Callable[[], None]) -> None:
@@ -148,7 +148,7 @@ def batch(keeper: netns.Keeper, program: str, lines: List[str]) -> None:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise Refusal("failed", "the link could not be made: %s" % error) from None
+        raise Refusal("failed", "the emulated network link could not be created: %s" % error) from None
     if done.returncode != 0:
         words = " ".join(done.stdout.decode("utf-8", "replace").split())
-        raise Refusal("failed", "the link could not be made: %s: %s" % (program, words))
+        raise Refusal("failed", "the emulated network link could not be created: %s: %s" % (program, words))

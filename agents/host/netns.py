@@ -43,7 +43,7 @@ class Keeper:
         if unshare is None or os.geteuid() != 0:
             raise Refusal(
                 "refused",
-                "network profiles need root and unshare(1) on the host; let the agent run as root or by sudo, or "
+                "network profiles need root and unshare(1) on the host; let the agent run as root or with sudo, or "
                 "choose no network profile",
             )
         argv = die_with_us([unshare, "--net", "--", "sleep", "infinity"])
@@ -58,13 +58,13 @@ class Keeper:
             if self.process.poll() is not None:
                 assert self.process.stderr is not None
                 words = self.process.stderr.read().decode("utf-8", "replace").strip()
-                raise Refusal("failed", "no network namespace could be made: %s" % words)
+                raise Refusal("failed", "no network namespace could be created: %s" % words)
             name = self.name()
             if name and name != outside:
                 return
             time.sleep(0.005)
         self.close()
-        raise Refusal("failed", "no network namespace could be made in %g s" % _START_S)
+        raise Refusal("failed", "no network namespace could be created within %g s" % _START_S)
 
     @property
     def path(self) -> str:

@@ -21,9 +21,9 @@ def check_shape(path: object) -> str:
     if not isinstance(path, str) or not path.startswith("/") or len(path) > MAX_PATH:
         raise Refusal("invalid", "%r is not an absolute path of at most %d characters" % (path, MAX_PATH))
     if not path.isprintable() and any(ord(character) < 32 or ord(character) == 127 for character in path):
-        raise Refusal("invalid", "the path %r holds control characters" % path)
+        raise Refusal("invalid", "the path %r contains control characters" % path)
     if os.path.normpath(path) != path or path.startswith("//"):
-        raise Refusal("invalid", "the path %s is not written plainly (no '..', '.', '//' or '/' at its end)" % path)
+        raise Refusal("invalid", "the path %s contains '..', '.', '//', or a final '/'" % path)
     return path
 
 
@@ -51,8 +51,10 @@ def resolve(path: object, roots: list[str]) -> str:
     folder, name = os.path.split(plain)
     true = os.path.join(true_folder(folder), name)
     if not any(is_below(true, root) for root in roots):
-        where = "" if true == plain else ", which leads to %s," % true
-        raise Refusal("refused", "%s%s lies outside the folders allowed on this host" % (plain, where), path=plain)
+        where = "" if true == plain else ", which points to %s," % true
+        raise Refusal(
+            "refused", "%s%s is outside the folders that Paddock may use on this host" % (plain, where), path=plain
+        )
     return true
 
 
@@ -92,7 +94,7 @@ def _walked(path: str) -> str:
                     os.close(inner)
                 links += 1
                 if links > safe.MAX_LINKS:
-                    raise Refusal("refused", "%s leads through too many symbolic links" % path, path=path)
+                    raise Refusal("refused", "%s contains too many symbolic links" % path, path=path)
                 parts += target.split("/")[::-1]
                 if not target.startswith("/"):
                     continue
@@ -111,8 +113,11 @@ def _followed(link: int, folder: int, path: str, name: str) -> str:
     if found:
         raise Refusal(
             "refused",
-            "%s/%s is a symbolic link in a folder that other accounts can change; it is not followed. Name the folder "
-            "that it leads to." % (path, name),
+            (
+                "%s/%s is a symbolic link in a folder that other accounts can change, so the agent does not follow the "
+                "link. Enter the folder that the link points to."
+            )
+            % (path, name),
             path=path,
         )
     return os.readlink("", dir_fd=link)

@@ -113,9 +113,7 @@ def join(made: link.Link, peer: Peer) -> Dict[str, Any]:
     made.lead(SERVERS, MTU)
     heard = _within(made.near, lambda: _heard(peer))
     if heard != peer.word:
-        raise Refusal(
-            "refused", "who answers at %s is not the test bed that this load is meant for; refused" % peer.address
-        )
+        raise Refusal("refused", "the host that responds at %s does not run the test bed for this load" % peer.address)
     times = sorted(_within(made.near, lambda: [_round_trip_us() for _ in range(_PINGS)]))
     return {"whole_rtt_us": {"min": times[0], "p50": times[len(times) // 2]}}
 
@@ -124,7 +122,7 @@ def check_listeners(listeners: List[str]) -> None:
     """Raise Refusal unless all listeners are at the tunnel's servers, so that the load goes only through the tunnel."""
     for listener in listeners:
         if listener.rpartition(":")[0] != SERVERS:
-            raise Refusal("refused", "%s is not where the servers of the other host's test bed are; refused" % listener)
+            raise Refusal("refused", "%s is not the address of the web servers of the other host's test bed" % listener)
 
 
 def _heard(peer: Peer) -> str:
@@ -137,8 +135,11 @@ def _heard(peer: Peer) -> str:
             if time.monotonic() > deadline:
                 raise Refusal(
                     "failed",
-                    "the servers' host does not answer at %s, UDP port %d (%s). Packets must pass between both hosts "
-                    "at that port, both ways; is it a firewall?" % (peer.address, peer.port, error),
+                    (
+                        "the host of the web servers does not respond at %s, UDP port %d (%s). Allow packets between "
+                        "both hosts at this port in both directions; check the firewalls"
+                    )
+                    % (peer.address, peer.port, error),
                 ) from None
             time.sleep(0.1)
 

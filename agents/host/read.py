@@ -59,7 +59,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
             if len(files) >= MAX_FILES:
                 raise Refusal("refused", "%s names more than %d files" % (pattern, MAX_FILES))
         for path in _closed(pattern):
-            skipped.append({"path": path, "why": "%s may not be looked into by this account" % path})
+            skipped.append({"path": path, "why": "the agent's account may not read the folder %s" % path})
     return {"files": files, "skipped": skipped}
 
 
@@ -110,7 +110,7 @@ def _below(folder: str, depth: int) -> Iterator[str]:
 def _read(path: str, roots: list[str], left: int) -> dict[str, Any]:
     real = os.path.realpath(path)
     if not any(paths.is_below(real, root) for root in roots):
-        raise Refusal("refused", "%s leads to %s, outside the folders that may be read" % (path, real), path=path)
+        raise Refusal("refused", "%s points to %s, outside the folders that Paddock may read" % (path, real), path=path)
     link = os.readlink(path) if os.path.islink(path) else ""
     descriptor = paths.open_file(real)
     try:
@@ -118,7 +118,7 @@ def _read(path: str, roots: list[str], left: int) -> dict[str, Any]:
             safe.require_readable_by(safe.leaders(path), descriptor, path)
         info = os.fstat(descriptor)
         if info.st_size > min(MAX_FILE, left):
-            raise Refusal("refused", "%s is larger than a configuration file can be" % path, path=path)
+            raise Refusal("refused", "%s is larger than Paddock's limit for configuration files" % path, path=path)
         data = b""
         while len(data) <= info.st_size:
             part = os.read(descriptor, info.st_size + 1 - len(data))

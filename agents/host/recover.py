@@ -48,9 +48,9 @@ def _undone(
     last = steps.done[-1]["name"] if steps.done else "journal"
     with steps.streamed():
         problem = Undo(journal, begun, steps).run(switched=True)
-    error = "The agent was killed after the step %r; the previous configuration was restored." % last
+    error = "The agent was killed after the step %r. Paddock restored the previous configuration." % last
     if problem:
-        error += "\n\nThe previous state could not be restored in full:\n%s" % problem
+        error += "\n\nPaddock could not completely restore the previous state:\n%s" % problem
     result = steps.result("failed" if problem else "rolled_back", error)
     journal.end(result)
     journal.close()

@@ -63,6 +63,6 @@ def _refused(known: Dict[str, List[str]]) -> Dict[str, str]:
         for place in places:
             reason = addresses.why_refused(place)
             if reason:
-                refused[name] = "%s leads to %s, %s" % (name, place, reason)
+                refused[name] = "%s resolves to %s, %s" % (name, place, reason)
                 break
     return refused

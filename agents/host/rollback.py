@@ -22,7 +22,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
     begun = next((record for record in journal.records() if record["record"] == "begin"), None)
     outcome = journal.outcome()
     if begun is None or outcome is None or outcome["outcome"] != "applied":
-        raise Refusal("missing", "this host applied no transaction %s, or has forgotten it" % ident, transaction=ident)
+        raise Refusal("missing", "this host has no record of the transaction %s" % ident, transaction=ident)
     answers = begun["answers"]
     request = {
         "transaction": ident + ".rollback",

@@ -97,11 +97,13 @@ def refusal(writer: Writer, path: str) -> Refusal:
     kind, number, place = writer
     words = "%s can be changed by %s" % (place, _named(kind, number))
     if place != path:
-        words = "%s lies in %s" % (path, words.replace(" can be", ", which can be", 1))
+        words = "%s is in %s" % (path, words.replace(" can be", ", which can be", 1))
     return Refusal(
         "refused",
-        "%s, so the agent neither runs nor trusts what lies there. On the host, give it to the account that the agent "
-        "runs as and take the others' right to write: chown %s %s && chmod go-w %s"
+        (
+            "%s, so the agent does not use it. On the host, let only the agent's account write to it: chown %s %s && "
+            "chmod go-w %s"
+        )
         % (words, _named("user", os.geteuid(), ""), place, place),
         path=path,
     )
@@ -142,7 +144,7 @@ def true_path(path: str, also: Iterable[int] = _NOBODY, *, for_files: bool = Fal
         if stat.S_ISLNK(info.st_mode):
             links += 1
             if links > MAX_LINKS:
-                raise Refusal("refused", "%s leads through too many symbolic links" % path, path=path)
+                raise Refusal("refused", "%s contains too many symbolic links" % path, path=path)
             target = os.readlink(here)
             parts += target.split("/")[::-1]
             if target.startswith("/"):
@@ -208,8 +210,11 @@ def require_readable_by(found: list[Writer], descriptor: int, path: str) -> None
         if not _may_read(writer, info):
             raise Refusal(
                 "refused",
-                "%s is not read: %s can put links to others' files there, and may not read this one. Let it read the "
-                "file, or take its right to write the folder." % (path, _named(writer[0], writer[1])),
+                (
+                    "the agent does not read %s: %s can write to the folder, but may not read the file, which could be "
+                    "a link to another file. Allow reading the file, or forbid writing to the folder."
+                )
+                % (path, _named(writer[0], writer[1])),
                 path=path,
             )
 
@@ -235,7 +240,7 @@ def leaders(path: str) -> list[Writer]:
                 os.close(inner)
                 links += 1
                 if links > MAX_LINKS:
-                    raise Refusal("refused", "%s leads through too many symbolic links" % path, path=path)
+                    raise Refusal("refused", "%s contains too many symbolic links" % path, path=path)
                 parts += target.split("/")[::-1]
                 if not target.startswith("/"):
                     continue
@@ -288,7 +293,9 @@ def new_folder(name: str, folder: int, mode: int, owner: tuple[int, int] | None 
     descriptor = os.open(name, FOLDER, dir_fd=folder)
     if os.fstat(descriptor).st_uid != os.geteuid():
         os.close(descriptor)
-        raise Refusal("refused", "the folder %s was exchanged for another account's while it was made" % name)
+        raise Refusal(
+            "refused", ("the folder %s was replaced by a folder of another account while the agent created it") % name
+        )
     if owner is not None:
         os.fchown(descriptor, *owner)
     os.fchmod(descriptor, mode)

@@ -44,12 +44,12 @@ def _act(engine: Engine, action: str) -> tuple[list[str], str]:
     if action == "stop":
         return engine.stop(), ""
     if action == "start" and engine.pid():
-        return [], "it runs already"
+        return [], "the web server is already running"
     done = engine.test()
     if done.exit_code and engine.starts_with_errors:
         done = engine.new_errors(done, done)  # nothing has changed, so all errors existed before
     if done.exit_code != 0:
-        raise EngineError("its configuration is refused, nothing was done", done)
+        raise EngineError("the web server rejects its configuration; nothing was changed", done)
     if action == "start":
         started = engine.start()
         return started.argv, "\n".join(filter(None, (done.output, started.output)))

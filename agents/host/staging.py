@@ -89,7 +89,7 @@ class Stage:
         if changes.Found(wanted.path, folder).mark != change.found.mark:
             raise Refusal(
                 "drift",
-                "%s was changed on the host while it was being deployed; nothing of the change is live" % wanted.named,
+                "%s was changed on the host during the deployment; the new configuration is not live" % wanted.named,
                 path=wanted.named,
             )
         if wanted.action == "remove":
@@ -135,7 +135,7 @@ def _linked(draft: str, name: str, folder: int) -> bool:
     try:
         os.link(draft, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
-        raise Refusal("drift", "%s appeared on the host while it was being deployed" % name, path=name) from None
+        raise Refusal("drift", "%s was created on the host during the deployment" % name, path=name) from None
     except OSError:
         return False
     return True

@@ -90,7 +90,7 @@ class HostLock:
                 return
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise Refusal("busy", "another transaction is running on this host; try again soon") from None
+                    raise Refusal("busy", "another deployment is running on this host; try again soon") from None
                 time.sleep(0.02)
 
 

@@ -29,7 +29,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
     try:
         descriptor = paths.open_file(path)
     except FileNotFoundError:
-        raise Refusal("missing", "%s does not exist (yet)" % path, path=path) from None
+        raise Refusal("missing", "the log %s does not exist" % path, path=path) from None
     follow = bool(args.get("follow"))
     try:
         lines = last_lines(descriptor, wanted)

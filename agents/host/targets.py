@@ -78,12 +78,12 @@ def check(request: Request, testbed: list[str] | None = None, *, isolated: bool 
     if not argv or argv[0] not in (PROGRAMS if brought else LOAD_TOOLS):
         raise Refusal("refused", "%r is not a load tool; it must be one of %s" % (argv[:1], ", ".join(LOAD_TOOLS)))
     if not request.allowed or request.target not in request.allowed:
-        raise Refusal("refused", "%s is not a listener of a managed site on this host; refused" % request.target)
+        raise Refusal("refused", "%s is not a listener of a site that Paddock manages on this host" % request.target)
     address, port = split_target(request.target)
     if testbed is None:
         require_own(address)
     elif request.target not in testbed:
-        raise Refusal("refused", "%s is no listener of the test bed %s; refused" % (request.target, request.testbed))
+        raise Refusal("refused", "%s is not a listener of the test bed %s" % (request.target, request.testbed))
     _check_arguments(request, isolated=isolated)
     _check_urls(request, address, port)
     return address, port
@@ -101,7 +101,7 @@ def split_target(target: str) -> tuple[str, int]:
     except ValueError:
         raise Refusal("refused", "%r is not an address and a port, such as 127.0.0.1:80" % target) from None
     if not 0 < number < 65536:
-        raise Refusal("refused", "%r names a port that does not exist" % target)
+        raise Refusal("refused", "%r has a port that is not from 1 to 65535" % target)
     return str(address), number
 
 
@@ -116,7 +116,7 @@ def require_own(address: str) -> None:
         try:
             probe.bind((address, 0))
         except OSError:
-            raise Refusal("refused", "%s is not an address of this host; refused" % address) from None
+            raise Refusal("refused", "%s is not an address of this host" % address) from None
 
 
 def _check_arguments(request: Request, *, isolated: bool) -> None:
@@ -223,6 +223,9 @@ def _require_same(host: str, address: str) -> None:
         where = ", ".join(sorted(found)) or "nothing"
         raise Refusal(
             "refused",
-            "the name %s leads to %s on this host, not to %s alone. This tool takes the TLS name from its URL: "
-            "add '%s %s' to /etc/hosts there, or choose h2load or wrk" % (host, where, address, address, host),
+            (
+                "the name %s resolves to %s on this host, not only to %s. This load tool takes the TLS name from the "
+                "URL: add '%s %s' to /etc/hosts on the host, or choose h2load or wrk"
+            )
+            % (host, where, address, address, host),
         )

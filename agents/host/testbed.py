@@ -56,7 +56,7 @@ def find(ident: str) -> Testbed:
     """Return the running test bed with the id `ident`; raise Refusal if there is none."""
     testbed = _live.get(ident)
     if testbed is None:
-        raise Refusal("missing", "the test bed %s does not run on this host (any more); run again" % ident)
+        raise Refusal("missing", "the test bed %s is not running on this host; start the benchmark again" % ident)
     return testbed
 
 
@@ -177,7 +177,7 @@ def _start(ident: str, args: Dict[str, Any], emit: Emit, cancelled: threading.Ev
     testbed_files.sweep()
     with _lock:
         if _live:
-            raise Refusal("busy", "another comparison is set up on this host; try again when it has ended")
+            raise Refusal("busy", "another test bed is running on this host; try again when it has ended")
         testbed = _live[ident] = Testbed(ident, args)
     logs: Dict[str, str] = {}
     try:
@@ -186,7 +186,7 @@ def _start(ident: str, args: Dict[str, Any], emit: Emit, cancelled: threading.Ev
             dead = testbed.dead()
             if dead:
                 words = "\n".join(server.words() for server in testbed.servers if server.name in dead)
-                raise Refusal("failed", "%s ended in the middle of the run:\n%s" % (", ".join(dead), words))
+                raise Refusal("failed", "%s ended during the run:\n%s" % (", ".join(dead), words))
         logs = {server.name: server.words() for server in testbed.servers}
     finally:
         try:

@@ -81,8 +81,11 @@ class Folder:
         if wanted > MAX_FILL or wanted + _SPARE > free:
             raise Refusal(
                 "failed",
-                "the files to be served need %d MiB, and the disk with %s has %d MiB free (256 MiB are left alone); "
-                "free some space, then run again" % (wanted >> 20, self.path, free >> 20),
+                (
+                    "the files of the test bed need %d MiB, and the disk with %s has %d MiB free (without a reserve of "
+                    "256 MiB); free some space, then run again"
+                )
+                % (wanted >> 20, self.path, free >> 20),
             )
         block = pattern()
         for item in fill:
@@ -125,7 +128,7 @@ class Folder:
                 os.close(descriptor)
                 descriptor = inner
                 if os.fstat(descriptor).st_uid != os.geteuid():
-                    raise Refusal("refused", "%s lies in a folder of another account's in the test bed" % path)
+                    raise Refusal("refused", "%s is in a folder of the test bed that belongs to another account" % path)
             yield descriptor, last
         finally:
             os.close(descriptor)
@@ -166,7 +169,11 @@ def account() -> pwd.struct_passwd:
     known = {entry.pw_name: entry for entry in pwd.getpwall()}
     found = next((known[name] for name in ACCOUNTS if name in known), None)
     if found is None:
-        raise Refusal("missing", "this host has none of the accounts %s for servers to run as" % ", ".join(ACCOUNTS))
+        raise Refusal(
+            "missing",
+            ("this host has none of the accounts %s, which the web servers of a test bed can run as")
+            % ", ".join(ACCOUNTS),
+        )
     return found
 
 

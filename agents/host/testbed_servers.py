@@ -103,11 +103,13 @@ class Server:
         deadline = time.monotonic() + START_S
         while not self._accepts(keeper):
             if self.process.poll() is not None:
-                raise Refusal("failed", "%s did not start:\n%s" % (self.name, self.words() or "it said nothing"))
+                raise Refusal(
+                    "failed", "%s did not start:\n%s" % (self.name, self.words() or "the program printed no message")
+                )
             if cancelled.wait(0.02):
-                raise Refusal("cancelled", "cancelled while %s was starting" % self.name)
+                raise Refusal("cancelled", "the run was cancelled while %s was starting" % self.name)
             if time.monotonic() > deadline:
-                words = self.words() or "it said nothing"
+                words = self.words() or "the program printed no message"
                 raise Refusal(
                     "failed", "%s does not listen at %s after %g s:\n%s" % (self.name, self.place, START_S, words)
                 )
@@ -335,7 +337,7 @@ def made(item: Dict[str, Any], folder: str) -> Server:
     if not re.match(r"(?:%s)\Z" % PROGRAMS[kind], os.path.basename(binary)):
         raise Refusal("refused", "%s is no program of the kind %s" % (binary, kind))
     if not os.access(binary, os.X_OK):
-        raise Refusal("missing", "%s is not there, or may not be run" % binary)
+        raise Refusal("missing", "the program %s does not exist or is not executable" % binary)
     safe.true_path(binary)
     home = os.path.join(folder, name)
     place = _listen(str(item.get("listen")), home)

@@ -42,10 +42,10 @@ def _reading(path: str, names: list[str] | None) -> dict[str, Any]:
     try:
         status: dict[str, Any] = json.loads(_body(path))
     except (ValueError, RecursionError):
-        raise Refusal("failed", "what answers at %s is no status of gallop" % path, path=path) from None
+        raise Refusal("failed", "the response at %s is not gallop's status" % path, path=path) from None
     zones = status.get("zones") if isinstance(status, dict) else None
     if not isinstance(zones, dict):
-        raise Refusal("failed", "what answers at %s is no status of gallop" % path, path=path)
+        raise Refusal("failed", "the response at %s is not gallop's status" % path, path=path)
     if names is None:
         wanted = sorted(zones, key=lambda name: (-zones[name]["requests"], name))[:MAX_ZONES]
     else:
@@ -60,7 +60,7 @@ def _body(path: str) -> bytes:
     head, _, body = answer.partition(b"\r\n\r\n")
     if not head.startswith(b"HTTP/1.1 200 ") or len(answer) > MAX_BYTES:
         said = head.split(b"\r\n", 1)[0].decode("utf-8", "replace")[:80] or "nothing"
-        raise Refusal("failed", "%s answers %s" % (path, said), path=path)
+        raise Refusal("failed", "%s responds with status %s" % (path, said), path=path)
     return body
 
 
@@ -86,6 +86,8 @@ def _connected(path: str) -> socket.socket:
     try:
         return unix.connected(path, TIMEOUT_S)
     except FileNotFoundError:
-        raise Refusal("missing", "%s is not there: is the server running?" % path, path=path) from None
+        raise Refusal(
+            "missing", "the socket %s does not exist; check that gallop is running" % path, path=path
+        ) from None
     except OSError as error:
         raise Refusal("failed", "%s: %s" % (path, error.strerror or error), path=path) from None

@@ -146,7 +146,7 @@ class Transaction:
             safe.discard(root)
         if done is None:
             step.status = "skipped"
-            step.output = "%s can be tested on this host only %s" % (engine.name, IN_PLACE)
+            step.output = "Paddock can test %s on this host only %s" % (engine.name, IN_PLACE)
             self._untested.append((engine, engine.test() if engine.starts_with_errors else None))
             return
         if done.exit_code and engine.starts_with_errors:
@@ -205,7 +205,7 @@ class Transaction:
                 if pid:
                     with self._steps.step("stop") as step:
                         step.argv = engine.stop()
-                        step.output = "no site is left on this server, and it cannot run without a port"
+                        step.output = "the web server has no site, and cannot run without a port"
             elif pid:
                 with self._steps.step("reload") as step:
                     before, step.argv = engine.reload(pid)
@@ -254,7 +254,7 @@ class Transaction:
     def _undo(self, error: str) -> dict[str, Any]:
         problem = Undo(self._journal, self._begun, self._steps).run(self._switched)
         if problem:
-            error = "%s\n\nThe previous state could not be restored:\n%s" % (error, problem)
+            error = "%s\n\nPaddock could not restore the previous state:\n%s" % (error, problem)
         result = dict(self._steps.result("failed" if problem else "rolled_back", error), checks=self._checks)
         self._journal.end(result)
         self._journal.forget_old()
@@ -265,7 +265,10 @@ class Transaction:
 def _judge(step: Step, done: commands.Done, how: str) -> None:
     step.argv, step.exit_code, step.output = done.argv, done.exit_code, done.output
     if done.exit_code != 0:
-        raise Failed(done.output or "the test ended with status %d and said nothing" % done.exit_code)
+        raise Failed(
+            done.output
+            or "the test of the configuration ended with exit code %d and printed no message" % done.exit_code
+        )
     step.output = "tested %s\n%s" % (how, done.output) if done.output else "tested %s" % how
 
 
@@ -276,8 +279,8 @@ def _answered(rows: list[dict[str, Any]], others: int) -> str:
     trouble = checking.worst(rows)
     lines = [checking.sentence(row) for row in [*trouble, *(row for row in rows if row not in trouble)]]
     more = len(lines) - MAX_ANSWERS_TOLD
-    lines = lines[:MAX_ANSWERS_TOLD] + ["and %d more answer" % more] * (more > 0)
-    return "\n".join(lines + ["%d of the server's other addresses answer as before" % others] * (others > 0))
+    lines = lines[:MAX_ANSWERS_TOLD] + ["%d more sites respond" % more] * (more > 0)
+    return "\n".join(lines + ["%d of the web server's other addresses respond as before" % others] * (others > 0))
 
 
 def _summary(plan: Plan) -> str:

@@ -163,7 +163,7 @@ def _remove_folder(descriptor: int, path: str, name: str) -> str:
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
-        return "%s is no longer empty and stays" % path  # for example a server's log
+        return "%s is no longer empty, so Paddock keeps the folder" % path  # for example a server's log
     return ""
 
 
@@ -180,7 +180,7 @@ def _remove_new(descriptor: int, name: str, entry: dict[str, Any]) -> str:
         found.kind == "link" and found.target == entry["target"] != ""
     )
     if not ours:
-        return "%s was written by somebody else meanwhile and stays" % entry["path"]
+        return "%s was changed by another program during the deployment, so Paddock keeps the file" % entry["path"]
     os.unlink(name, dir_fd=descriptor)
     return ""
 
@@ -201,4 +201,4 @@ def _keep_edit(entry: dict[str, Any], journal: Journal, descriptor: int) -> str:
         folder, name = os.path.split(entry["path"])
         os.rename(name, ".%s.edited" % name, src_dir_fd=descriptor, dst_dir_fd=descriptor)  # needs no space
         place = "%s/.%s.edited" % (folder, name)
-    return "%s had been edited meanwhile; the edit is kept in %s" % (entry["path"], place)
+    return "%s was edited during the deployment; the edit is kept in %s" % (entry["path"], place)

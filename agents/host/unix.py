@@ -23,7 +23,7 @@ def connected(path: str, timeout_s: float) -> socket.socket:
     stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
         if not stat.S_ISSOCK(os.fstat(held).st_mode):
-            raise Refusal("refused", "%s is not a socket" % path, path=path)
+            raise Refusal("refused", "%s is not a Unix socket" % path, path=path)
         stream.settimeout(timeout_s)
         stream.connect("/proc/self/fd/%d" % held)
     except BaseException:

@@ -43,7 +43,9 @@ def _test(engine: Engine, draft: str) -> None:
     argv = engine.test_argv(engine.main_config, engine.prefix)
     said = commands.run([draft, *argv[1:]], engine.env())
     if said.exit_code != 0:
-        raise Refusal("failed", "the new program refuses the configuration; the former one goes on\n%s" % said.output)
+        raise Refusal(
+            "failed", "the new program rejects the configuration; the former program keeps running\n%s" % said.output
+        )
 
 
 def _exchange(engine: Engine, place: Place, draft: str, former: str) -> None:
@@ -64,7 +66,7 @@ def _start_former(engine: Engine) -> str:
         if not engine.pid():
             engine.start()
     except (EngineError, OSError) as error:
-        message = "the former program is in its place again and does not start either, so the server is down: %s %s"
+        message = "Paddock restored the former program, but it does not start either, so the web server is down: %s %s"
         return message % (error, _output(error))
     return "the former program runs again"
 

@@ -99,12 +99,12 @@ def _other_harm(check: dict[str, Any], before: Seen, after: Seen) -> str:
     """Return harm that the status does not show, in words: certificate, HTTP/2, or a redirect away from the site."""
     certificate, wanted = after.get("certificate", ""), check["certificate"]
     if wanted and certificate and certificate not in (wanted, before.get("certificate")):
-        return "presents a certificate that is neither the deployed one nor the one of before"
+        return "presents neither the deployed certificate nor the previous certificate"
     if check["http2"] and before.get("alpn") == "h2" and after.get("alpn") != "h2":
-        return "does not speak HTTP/2 any more"
+        return "no longer supports HTTP/2"
     away = after.get("to", "")
     if away and not check["intended"] and _leaves(check, away) and not _leaves(check, before.get("to", "")):
-        return "leads to %s, away from the site" % away
+        return "redirects to %s, away from the site" % away
     return ""
 
 
@@ -120,7 +120,7 @@ def _leaves(check: dict[str, Any], target: str) -> bool:
 def _differences(before: Seen, after: Seen) -> list[str]:
     found = []
     if after.get("to", "") != before.get("to", "") and after.get("to"):
-        found.append("it leads to %s" % after["to"])
+        found.append("it redirects to %s" % after["to"])
     if before.get("certificate") and after.get("certificate") != before["certificate"]:
         found.append("another certificate")
     for name in ("protocol", "alpn"):
@@ -132,21 +132,21 @@ def _differences(before: Seen, after: Seen) -> list[str]:
 def _compared(check: dict[str, Any], before: Seen, after: Seen) -> str:
     now, then = _answer(check, after), _answer(check, before)
     if now == then:
-        return "answers %s, as before" % now if after["status"] else "does not answer (%s), as before" % now
+        return "responds with %s, as before" % now if after["status"] else "does not respond (%s), as before" % now
     if not after["status"]:
-        return "does not answer now (%s) and %s before" % (now, _past(before, then))
-    return "answers %s now and %s before" % (now, _past(before, then))
+        return "does not respond now (%s) and %s before" % (now, _past(before, then))
+    return "responds with %s now and %s before" % (now, _past(before, then))
 
 
 def _past(before: Seen, then: str) -> str:
-    return "answered %s" % then if before["status"] else "did not answer (%s)" % then
+    return "responded with %s" % then if before["status"] else "did not respond (%s)" % then
 
 
 def _answers(check: dict[str, Any], seen: Seen) -> str:
     said = _answer(check, seen)
     if not seen["status"]:
-        return "does not answer (%s)" % said
-    return "answers %s" % said
+        return "does not respond (%s)" % said
+    return "responds with %s" % said
 
 
 def _answer(check: dict[str, Any], seen: Seen) -> str:

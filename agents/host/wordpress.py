@@ -33,7 +33,7 @@ class WordPress:
         if lacking:
             raise Refusal(
                 "missing",
-                "this host lacks %s for a test bed with WordPress; the panel installs it on request"
+                "a test bed with WordPress needs %s on this host; install the packages on the host's page"
                 % ", ".join(lacking),
             )
         self._folder = folder
@@ -104,7 +104,7 @@ class WordPress:
     def fill(self, cancelled: threading.Event) -> None:
         """Install WordPress in its database by a script, without its form, and create the pages."""
         if cancelled.is_set():
-            raise Refusal("cancelled", "cancelled while WordPress was installed")
+            raise Refusal("cancelled", "the run was cancelled during the installation of WordPress")
         script = os.path.join(self._path, "install.php")
         # A test bed must not send mail.
         php = [commands.find("php"), "-d", "sendmail_path=/bin/true", "-d", "memory_limit=256M"]

@@ -40,6 +40,9 @@ def refuse_root(files: list[Wanted], engines: list[dict[str, str]]) -> None:
         if not names_root(control["engine"], processes.read(wanted.path)):
             raise Refusal(
                 "refused",
-                "%s would make the server's workers run as root, which can read every file of this machine. Name an "
-                "account without rights, such as nobody or www-data." % wanted.named,
+                (
+                    "with %s, the web server's workers would run as root and could read every file of the host. Enter "
+                    "an account without permissions, such as nobody or www-data."
+                )
+                % wanted.named,
             )

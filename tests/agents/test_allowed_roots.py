@@ -79,7 +79,7 @@ def test_symbolic_link_folder_is_not_followed(agent: AgentProcess, tree: Path, a
     (tree / "root" / "evil").symlink_to(tree / "victim")
     before = everything(tree)
     change = FileChange(f"{tree}/root/evil/passwd", action, "owned", target=f"{tree}/root/x")
-    with pytest.raises(AgentError, match="outside the folders allowed") as refused:
+    with pytest.raises(AgentError, match="outside the folders that Paddock may use") as refused:
         agent.call("apply", request(tree, change))
     assert refused.value.code == "refused"
     assert everything(tree) == before

@@ -36,8 +36,8 @@ def test_apply_returns_when_change_is_live(agent: AgentProcess, sites: Sites) ->
 def test_apply_reports_probe_response_of_each_site(agent: AgentProcess, sites: Sites) -> None:
     steps = agent.call("apply", sites.request(sites.shop(sites.text("shop", "new"))))["steps"]
     asked, _, others = steps[-1]["output"].partition("\n")
-    assert re.fullmatch(r"http://shop\S* at \S+ answers \d{3}, as before", asked)
-    assert others == "1 of the server's other addresses answer as before"
+    assert re.fullmatch(r"http://shop\S* at \S+ responds with \d{3}, as before", asked)
+    assert others == "1 of the web server's other addresses respond as before"
 
 
 def test_apply_rolls_back_when_a_page_that_was_there_is_not_found(agent: AgentProcess, sites: Sites) -> None:
@@ -47,7 +47,7 @@ def test_apply_rolls_back_when_a_page_that_was_there_is_not_found(agent: AgentPr
         assert result["outcome"] == "applied", result
         return
     assert result["outcome"] == "rolled_back", result
-    assert "answers 404 now and answered 203 before (is the document root right" in result["error"]
+    assert "responds with 404 now and responded with 203 before (is the document root right" in result["error"]
     assert sites.body("shop") == "old"
     (row,) = [row for row in result["checks"] if row["kind"] == "health"]
     assert (row["verdict"], row["before"]["status"], row["after"]["status"]) == ("worse", 203, 404)
@@ -62,7 +62,7 @@ def test_apply_keeps_a_change_when_the_same_trouble_was_there_before(agent: Agen
     result = agent.call("apply", sites.request(sites.shop(sites.text("shop", "down too", 502))))
     assert result["outcome"] == "applied", result
     (row,) = [row for row in result["checks"] if row["kind"] == "health"]
-    assert (row["verdict"], row["words"]) == ("same", "answers 502, as before")
+    assert (row["verdict"], row["words"]) == ("same", "responds with 502, as before")
 
 
 def test_apply_keeps_a_new_site_whose_application_is_down(agent: AgentProcess, sites: Sites) -> None:
@@ -70,7 +70,7 @@ def test_apply_keeps_a_new_site_whose_application_is_down(agent: AgentProcess, s
     result = agent.call("apply", sites.request(new, probes=[replace(sites.probe("new"), fresh=True)]))
     assert result["outcome"] == "applied", result
     (row,) = [row for row in result["checks"] if row["kind"] == "health"]
-    assert (row["verdict"], row["words"]) == ("waits", "answers 502 (does the application behind it run?)")
+    assert (row["verdict"], row["words"]) == ("waits", "responds with 502 (does the application behind it run?)")
 
 
 def test_apply_rolls_back_a_move_whose_site_is_not_found_and_was_never_seen(agent: AgentProcess, sites: Sites) -> None:
@@ -115,7 +115,7 @@ def test_rejected_configuration_is_never_switched(agent: AgentProcess, strict_si
 def test_failing_site_is_rolled_back(agent: AgentProcess, sites: Sites) -> None:
     result = agent.call("apply", sites.request(sites.shop(sites.text("shop", "sorry", 502))))
     assert result["outcome"] == "rolled_back", result
-    assert "answers 502 now and answered" in result["error"]
+    assert "responds with 502 now and responded" in result["error"]
     assert "(does the application behind it run?)" in result["error"]
     assert names(result["steps"])[-4:] == ["probe", "undo", "reload", "prove"]
     assert (sites.body("shop"), sites.body("blog")) == ("old", "blog")
@@ -127,7 +127,7 @@ def test_change_that_breaks_another_site_is_rolled_back(agent: AgentProcess, str
     hijack = FileChange(str(sites.path("00-a.conf")), "put", sites.text("blog", "mine", 403))
     result = agent.call("apply", sites.request(sites.shop(sites.text("shop", "mine")), hijack))
     assert result["outcome"] == "rolled_back", result
-    assert "another site answers worse than before" in result["error"]
+    assert "another site responds worse than before" in result["error"]
     assert "blog.test" in result["error"]
     assert (sites.body("shop"), sites.body("blog")) == ("old", "blog")
     assert not sites.path("00-a.conf").exists()

@@ -201,13 +201,13 @@ def test_load_is_rejected_for_other_targets(agent: AgentProcess, argv: list[str]
 @pytest.mark.parametrize(
     ("target", "allowed", "words"),
     [
-        ("127.0.0.1:80", [], "not a listener of a managed site"),
-        ("127.0.0.1:80", ["127.0.0.1:81"], "not a listener of a managed site"),
+        ("127.0.0.1:80", [], "not a listener of a site that Paddock manages"),
+        ("127.0.0.1:80", ["127.0.0.1:81"], "not a listener of a site that Paddock manages"),
         ("192.0.2.1:80", ["192.0.2.1:80"], "not an address of this host"),
         ("169.254.169.254:80", ["169.254.169.254:80"], "the metadata service of most clouds"),
         ("localhost:80", ["localhost:80"], "not an address and a port"),
         ("0.0.0.0:80", ["0.0.0.0:80"], "no address a site"),
-        ("127.0.0.1:99999", ["127.0.0.1:99999"], "port that does not exist"),
+        ("127.0.0.1:99999", ["127.0.0.1:99999"], "port that is not from 1 to 65535"),
     ],
 )
 def test_load_is_rejected_for_addresses_of_other_hosts(
@@ -285,7 +285,7 @@ def test_response_digests_ignore_compression(agent: AgentProcess) -> None:
     for answer in alike:
         assert (answer["sha256"], answer["bytes"]) == (hashlib.sha256(page).hexdigest(), len(page))
         assert (answer["encoding"], answer["start"][:13]) == ("gzip", "the same page")
-    assert cut == {"error": "what it compressed cannot be read (it ends in the middle)"}
+    assert cut == {"error": "the compressed response cannot be read (the response ends in the middle)"}
 
 
 def test_responses_operation_rejects_other_hosts(agent: AgentProcess) -> None:
@@ -351,7 +351,7 @@ def test_gallop_load_runs_only_with_announced_digest_and_allowed_methods(
     urls = {"urls": "http://a.example:80/\nHEAD http://a.example:80/\n"}
     result = agent.call("bench", request(target, argv, program=brought, input_files=urls))
     assert json.loads(result["stdout"])["statuses"]["2xx"] == 20, result["stderr"]
-    with pytest.raises(AgentError, match="not the one that was announced"):
+    with pytest.raises(AgentError, match="differs from the announced file"):
         agent.call("bench", request(target, argv, program={**brought, "sha256": "0" * 64}, input_files=urls))
     with pytest.raises(AgentError, match="is not a load tool"):
         agent.call("bench", request(target, argv, input_files=urls))

@@ -154,7 +154,7 @@ include paddock.conf
         result = agent.call("apply", flawed.request(*flawed.changed("new")))
         assert result["outcome"] == "applied", result
         (tested,) = [step["output"] for step in result["steps"] if step["name"] == "test"]
-        assert "openlitespeed runs with errors that were there before this change" in tested
+        assert "The configuration of openlitespeed already had these errors before the change" in tested
         assert tested.count("Not support [nosuchkey 1]") == 2
         assert "Not support [unknowntothis 7]" in tested
         assert eventually(lambda: flawed.bodies() == ("new", "blog"))
@@ -166,7 +166,7 @@ include paddock.conf
         more = FileChange(str(broken), "put", "# moves the others down\n" + broken.read_text() + "noSuchKey 1\n")
         result = agent.call("apply", flawed.request(more))
         assert result["outcome"] == "rolled_back", result
-        new, _, old = result["error"].partition("openlitespeed runs with errors that were there before")
+        new, _, old = result["error"].partition("The configuration of openlitespeed already had these errors")
         assert (new.count("[nosuchkey 1]"), old.count("[nosuchkey 1]")) == (1, 2)
 
     def test_openlitespeed_errors_are_compared_with_earlier_run_without_namespaces(
@@ -186,7 +186,7 @@ include paddock.conf
         main.write_text(main.read_text().replace("include paddock.conf\n", ""))
         result = agent.call("apply", hosts.request(*hosts.changed("new")))
         assert result["outcome"] == "rolled_back", result
-        assert "add the line “include paddock.conf” at its end" in result["error"]
+        assert "Add the line “include paddock.conf” at the end of the file" in result["error"]
         assert hosts.bodies() == ("old", "blog"), "it was not told to read that"
 
     def test_running_openlitespeed_is_detected(agent: AgentProcess, hosts: Hosts) -> None:

@@ -75,7 +75,7 @@ def test_install_accepts_only_announced_digest(agent: AgentProcess, tmp_path: Pa
         "sha256": hashlib.sha256(source.read_bytes()).hexdigest(),
         "path": f"{tmp_path}/bin/tool",
     }
-    with pytest.raises(AgentError, match="not the one that was announced"):
+    with pytest.raises(AgentError, match="differs from the announced file"):
         agent.call("install", {**args, "sha256": "0" * 64})
     assert not list((tmp_path / "bin").iterdir())
     done = agent.call("install", args)
@@ -152,7 +152,7 @@ def test_tls_site_is_probed_by_its_name(agent: AgentProcess, nginx_sites: Sites)
     # Only the site of this name gets worse; the server of all other names gets better.
     result = agent.call("apply", sites.request(sites.shop(text(204, 503)), probes=[probe]))
     assert result["outcome"] == "rolled_back"
-    words = f"https://shop.test:{port}/ at 127.0.0.1 answers 503 instead of 204 now and answered 204 before"
+    words = f"https://shop.test:{port}/ at 127.0.0.1 responds with 503 instead of 204 now and responded with 204 before"
     assert words in result["error"]
     other = Probe("127.0.0.1", port, "other.test", tls=True)
     result = agent.call("apply", sites.request(sites.shop(text(204, 503)), probes=[other]))
@@ -179,7 +179,7 @@ def test_unreadable_folders_are_reported(server_root: Path) -> None:
             os.seteuid(0)
         closed.chmod(0o700)
     assert [file["path"] for file in answer["files"]] == [f"{open_one}/in/.htaccess"]
-    why = f"{closed} may not be looked into by this account"
+    why = f"the agent's account may not read the folder {closed}"
     assert answer["skipped"] == [{"path": str(closed), "why": why}]
 
 

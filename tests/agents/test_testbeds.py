@@ -151,7 +151,7 @@ def test_load_uses_shaped_link_only(agents: AgentProcess) -> None:
     load = ab(listener)
     result = call(agents, "bench", {**load, "testbed": "testbed-of-a-test"})
     assert (result["exit_code"], "Complete requests:      50" in result["stdout"]) == (0, True), result
-    with pytest.raises(AgentError, match="no listener of the test bed"):
+    with pytest.raises(AgentError, match="not a listener of the test bed"):
         call(agents, "bench", {**ab(f"{link.FAR}:8081"), "testbed": "testbed-of-a-test"})
     with pytest.raises(AgentError, match="not an address of this host"):
         call(agents, "bench", load)
@@ -264,9 +264,9 @@ def test_killed_agent_leaves_no_process_and_next_agent_cleans_up(
         ({"fill": [{"path": "www/large", "bytes": 1 << 50}]}, "free some space"),
         ({"fill": [{"path": "../large", "bytes": 1}]}, "not a plain path"),
         ({"network": {"rtt_us": -1}}, "rtt_us is -1"),
-        ({"network": {"rtt_us": 1}}, "is not there"),
+        ({"network": {"rtt_us": 1}}, "does not exist or is not executable"),
         ({"programs": {"sh": {"source": "/bin/sh", "sha256": ""}}}, "no program of a test bed"),
-        ({"programs": {"paddock-netem": {"source": __file__, "sha256": "0"}}}, "not the one that was announced"),
+        ({"programs": {"paddock-netem": {"source": __file__, "sha256": "0"}}}, "differs from the announced file"),
     ],
 )
 def test_failed_testbed_setup_is_reported_and_removed(
@@ -372,7 +372,7 @@ def test_crashed_server_ends_testbed_with_its_message(agents: AgentProcess, temp
     os.kill(told["servers"]["web"]["pid"], signal.SIGKILL)
     message = agents.receive_result()
     assert message["type"] == "error"
-    assert "web ended in the middle of the run" in message["data"]["message"]
+    assert "web ended during the run" in message["data"]["message"]
     assert list(temporary.iterdir()) == []
 
 

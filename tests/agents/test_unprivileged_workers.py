@@ -32,7 +32,7 @@ def request(folder: Path, engine: str, text: str) -> dict[str, Any]:
 def test_main_file_with_root_workers_is_rejected(agent: AgentProcess, tmp_path: Path, engine: str, text: str) -> None:
     with pytest.raises(AgentError) as refused:
         agent.call("apply", request(tmp_path, engine, text))
-    assert "workers run as root" in str(refused.value) and "nobody" in str(refused.value)
+    assert "workers would run as root" in str(refused.value) and "nobody" in str(refused.value)
     assert not (tmp_path / "main.conf").exists()
 
 
@@ -41,4 +41,4 @@ def test_existing_main_file_with_root_workers_can_be_edited_elsewhere(agent: Age
     text = "user root;\nevents {}\n"
     (tmp_path / "main.conf").write_text(text)
     result = agent.call("apply", request(tmp_path, "nginx", f"{text}# more\n"))
-    assert "workers run as root" not in str(result)
+    assert "workers would run as root" not in str(result)

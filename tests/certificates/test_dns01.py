@@ -180,7 +180,7 @@ def test_program_writes_records_when_the_operator_allows_it(
         f'update $verb $3. 5 TXT "$4"\nsend\nEND\n'
     )
     program.chmod(0o777)
-    assert "may be changed by others" in _tested(world, hook).replace("other accounts", "others")
+    assert "may change it" in _tested(world, hook)
     program.chmod(0o755)
     assert _tested(world, hook) == ""
     assert bind.are_empty()

@@ -129,7 +129,10 @@ def test_page_of_a_waiting_order_says_until_when_and_why(people: Cast) -> None:
         people, retry_at=until, progress="The certificate authority accepts no orders of this account at the moment."
     )
     page = text(people.viewer, "job", row.uuid)
-    assert "Waiting until 2099-01-02 03:04:05 UTC for the next attempt. The certificate authority limits" in page
+    assert (
+        "Waiting until 2099-01-02 03:04:05 UTC for the next attempt. The certificate authority accepts no orders"
+        in page
+    )
 
 
 def test_job_with_a_page_of_its_own_leads_there(people: Cast) -> None:

@@ -199,13 +199,13 @@ def test_paused_host_starts_no_jobs(people: Cast, second: Host, three: list[Site
     client.post("/hosts/+bulk/", {"host": ["web-1", "web-2"], "action": "pause"})
     client.post("/hosts/web-2/ask/resume/")
     assert list(Host.objects.filter(is_paused=True).values_list("name", flat=True)) == ["web-1"]
-    with pytest.raises(Conflict, match="Paused: web-1"):
+    with pytest.raises(Conflict, match="These hosts are paused: web-1"):
         services.deployment_confirm(actor=people.owner, deployment=plan)
-    with pytest.raises(Conflict, match="Paused: web-1"):
+    with pytest.raises(Conflict, match="These hosts are paused: web-1"):
         comparison_create(actor=people.owner, site=three[0], web_servers=[people.apache], load={"arguments": {}})
-    with pytest.raises(Conflict, match="Paused: web-1"):
+    with pytest.raises(Conflict, match="These hosts are paused: web-1"):
         run_create_once(actor=people.owner, scenario=Scenario(**LOAD), sites=[three[0]])
-    with pytest.raises(Conflict, match="Paused: web-1"):
+    with pytest.raises(Conflict, match="These hosts are paused: web-1"):
         suite_start(actor=people.admin, suite="http3-2019", preset="short", host=people.host)
     assert "paused" in text_of(client, "/hosts/web-1/")
     assert "No deployments or benchmarks start on this host" in text_of(client, "/")

@@ -91,7 +91,7 @@ def test_site_that_does_not_respond_is_rolled_back(machine: Machine, served: Ser
     )
     deployment = machine.run(machine.plan(site))
     assert deployment.status == DeploymentStatus.ROLLED_BACK
-    assert f"answers {served.away}" in deployment.error
+    assert f"responds with {served.away}" in deployment.error
     assert machine.answers("shop", "this is shop")
 
 

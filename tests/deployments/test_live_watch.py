@@ -62,7 +62,7 @@ def test_live_site_is_seen_by_its_host_every_time(machine: Machine, site: Site) 
     state = watch(machine)
     assert state.health == Health.ANSWERING
     assert state.health_at is not None and state.health_at >= before
-    assert "answers 200" in state.health_words
+    assert "responds with 200" in state.health_words
     since = state.health_since
     assert watch(machine).health_since == since, "nothing changed"
 
@@ -75,7 +75,7 @@ def test_site_fails_on_every_page_when_its_web_server_stops(
     assert "Deployed, failing" not in page(client, "/sites/shop/")
     nginx.stop()
     state = watch(machine)
-    assert state.health == Health.FAILING and "does not answer" in state.health_words
+    assert state.health == Health.FAILING and "does not respond" in state.health_words
     for path in ("/sites/", "/sites/shop/"):
         assert "Deployed, failing" in page(client, path), path
     told = client.get("/api/v1/sites/shop/").json()

@@ -91,7 +91,7 @@ def test_port_returns_to_old_web_server_when_new_one_fails(
     (deployment,) = services.site_move(actor=machine.people.owner, site=site, web_server=there)
     machine.run(deployment)
     assert deployment.status == DeploymentStatus.ROLLED_BACK, deployment.error
-    assert "answers 503 now and answered 200 before" in deployment.error
+    assert "responds with 503 now and responded with 200 before" in deployment.error
     assert machine.answers("shop", "this is shop")
     assert "nginx" in served_by(machine)
 

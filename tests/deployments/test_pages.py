@@ -45,7 +45,7 @@ def test_stale_plan_page_says_so_and_stays_open(people: Cast) -> None:
     deployment = planned(people, site)
     websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
     page = signed_in(people.owner).post(url("confirm", deployment.uuid), follow=True).content.decode()
-    assert "This plan is outdated: shop has changed since it was made." in page
+    assert "This plan is outdated: the draft of shop was changed after the plan was created." in page
 
 
 def test_deployment_actions_on_get_change_nothing(people: Cast) -> None:

@@ -160,7 +160,7 @@ def test_plan_is_stale_when_site_changed(people: Cast) -> None:
     site = shop(people)
     deployment = planned(people, site)
     websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
-    with pytest.raises(Conflict, match="outdated: shop has changed"):
+    with pytest.raises(Conflict, match="outdated: the draft of shop was changed"):
         services.deployment_confirm(actor=people.owner, deployment=deployment)
     deployment.refresh_from_db()
     assert deployment.status == DeploymentStatus.PLANNED

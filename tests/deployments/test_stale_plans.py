@@ -106,7 +106,7 @@ def test_plan_is_stale_after_a_change_of_what_its_files_follow_from(
     deployment = planned(people, site)
     before = (Revision.objects.count(), Blob.objects.count())
     change(people.admin, Site.objects.get(pk=site.pk))
-    with pytest.raises(Conflict, match="outdated: shop has changed since it was made"):
+    with pytest.raises(Conflict, match="outdated: the draft of shop was changed after the plan was created"):
         confirmed(people, deployment)
     deployment.refresh_from_db()
     assert (deployment.status, deployment.confirmed_at) == (DeploymentStatus.PLANNED, None)
@@ -121,7 +121,7 @@ def test_plan_is_stale_after_a_drift_is_adopted_or_released(people: Cast, site: 
         confirmed(people, deployment)
     deployment = planned(people, site)
     pin_release(actor=people.admin, pin=pin)
-    with pytest.raises(Conflict, match="outdated: shop has changed"):
+    with pytest.raises(Conflict, match="outdated: the draft of shop was changed"):
         confirmed(people, deployment)
 
 
@@ -130,7 +130,7 @@ def test_plan_is_stale_after_an_allowance_is_withdrawn(people: Cast, site: Site)
     assert row is not None
     deployment = planned(people, site)
     websites.allowance_delete(actor=people.admin, allowance=row)
-    with pytest.raises(Conflict, match="outdated: shop has changed"):
+    with pytest.raises(Conflict, match="outdated: the draft of shop was changed"):
         confirmed(people, deployment)
 
 
@@ -139,7 +139,7 @@ def test_move_is_stale_after_a_change_of_the_site(people: Cast, site: Site) -> N
     live(people, site)
     (deployment,) = services.site_move(actor=people.admin, site=site, web_server=people.apache)
     websites.location_update(actor=people.admin, location=location(site, "proxy"), read_timeout_s=77)
-    with pytest.raises(Conflict, match="outdated: shop has changed"):
+    with pytest.raises(Conflict, match="outdated: the draft of shop was changed"):
         confirmed(people, deployment)
 
 

@@ -87,7 +87,7 @@ def test_traffic_page_reports_stopped_or_silent_web_server(machine: Machine) -> 
     web_server = WebServer.objects.get(engine="native")
     stop(int(Path(web_server.paths["pid_file"]).read_text()))
     page = signed_in(machine.people.owner).get("/sites/shop/traffic/").content.decode()
-    assert "is the server running?" in page
+    assert "check that gallop is running" in page
     WebServer.objects.filter(pk=web_server.pk).update(engine="nginx")
     page = signed_in(machine.people.owner).get("/sites/shop/traffic/").content.decode()
     assert "reports no traffic figures" in page and 'hx-trigger="every' not in page

@@ -89,7 +89,7 @@ def test_deployment_rolls_back_when_the_root_is_mistyped(machine: Machine, web_s
     edit(machine, site, root=str(machine.root / "www" / "shpo"))
     deployment = run(machine, site)
     assert deployment.status == DeploymentStatus.ROLLED_BACK
-    assert re.search("answers 40[34] now and answered 200 before", deployment.error)
+    assert re.search("responds with 40[34] now and responded with 200 before", deployment.error)
     assert machine.get("shop").text == "this is shop"
     assert health(deployment)["verdict"] == "worse"
     state = SiteState.objects.get()
@@ -103,7 +103,7 @@ def test_deployment_keeps_worse_responses_when_told_to_deploy_anyway(machine: Ma
     deployment = run(machine, site, anyway=True)
     assert (deployment.status, deployment.status_words) == (DeploymentStatus.SUCCEEDED, "Deployed")
     assert deployment.anyway
-    assert re.search("answers 40[34] now and answered 200 before", deployment.observation)
+    assert re.search("responds with 40[34] now and responded with 200 before", deployment.observation)
     assert SiteState.objects.get().health == Health.FAILING
 
 
@@ -114,10 +114,10 @@ def test_new_site_without_its_application_is_deployed_and_said_not_to_answer(
     deployment = run(machine, site)
     assert (deployment.status, deployment.status_words) == (DeploymentStatus.SUCCEEDED, "Deployed")
     assert health(deployment)["verdict"] == "waits"
-    assert "answers 50" in deployment.observation
+    assert "responds with 50" in deployment.observation
     state = SiteState.objects.get()
     assert (state.status, state.health) == (SiteStatus.LIVE, Health.FAILING)
-    assert "answers 50" in state.health_words
+    assert "responds with 50" in state.health_words
     assert state.health_at is not None and state.health_since is not None
 
 
@@ -288,7 +288,7 @@ def test_move_to_a_host_without_the_files_leaves_the_working_site_alone(
         up, down = services.site_move(actor=remote.people.owner, site=site, web_server=there)
         remote.run(up)
         assert up.status == DeploymentStatus.ROLLED_BACK, up.checks
-        assert "answers 404 now and answered 200 before" in up.error
+        assert "responds with 404 now and responded with 200 before" in up.error
         down.refresh_from_db()
         assert down.status == DeploymentStatus.CANCELLED
     assert ask(remote.port, host="shop.example").text == "this is shop"

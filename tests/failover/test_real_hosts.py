@@ -166,7 +166,7 @@ def test_main_file_of_the_host_stays_and_must_include_the_file_of_paddock(pair: 
     main.write_text("global_defs {\n    script_user nobody\n}\n")
     refused = pair.applied()
     assert refused.status == JobStatus.FAILED and "web-2" in refused.error
-    assert "Add the line: include /etc/keepalived/paddock.conf" in refused.error
+    assert "Add this line to the file: include /etc/keepalived/paddock.conf" in refused.error
     assert pair.holders() == [] and list(pair.machines[0].configuration.iterdir()) == []
     own = main.read_text() + "include /etc/keepalived/paddock.conf\n"
     main.write_text(own)

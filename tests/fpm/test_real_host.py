@@ -232,7 +232,7 @@ def test_file_edited_on_the_host_is_reported_and_replaced_only_on_purpose(world:
 def test_pool_that_php_fpm_cannot_start_is_undone(world: World) -> None:
     (world.socket / "in-the-way").mkdir(parents=True)
     job = world.created()
-    assert job.status == JobStatus.FAILED and "The former configuration is back." in job.error
+    assert job.status == JobStatus.FAILED and "Paddock restored the former configuration." in job.error
     assert not world.file.exists() and world.host.runs()
     assert state_of(world.pool()).label == "Not on the host"
     page = signed_in(world.people.admin).get("/sites/shop/fpm-pool/").content.decode()
@@ -257,7 +257,7 @@ def test_pool_that_is_undone_has_its_folder_for_temporary_files(world: World) ->
     world.socket.unlink()
     (world.socket / "in-the-way").mkdir(parents=True)
     job = world.done(services.fpm_pool_update(actor=world.people.admin, pool=world.pool(), account="blog"))
-    assert job.status == JobStatus.FAILED and "The former file is back" in job.error
+    assert job.status == JobStatus.FAILED and "Paddock restored the former file" in job.error
     assert (world.host.root / "lib" / "paddock" / "paddock-shop").stat().st_uid == 5001
 
 
@@ -292,9 +292,9 @@ def test_last_pool_of_php_fpm_is_not_removed(world: World) -> None:
 @pytest.mark.parametrize(
     ("account", "words"),
     [
-        ("root", "account of the system"),
-        ("www-data", "account of the system"),
-        ("boss", "group with rights of the system"),
+        ("root", "account belongs to the system"),
+        ("www-data", "account belongs to the system"),
+        ("boss", "group with permissions of the system"),
         ("nobody-here", "the host has no account nobody-here"),
     ],
 )

@@ -113,7 +113,7 @@ def test_gallop_binary_that_does_not_run_on_host_is_reported(
     settings.GALLOP_BINARY = broken
     job = web_server(here, admin)
     assert job.status == JobStatus.FAILED
-    assert "does not run on this machine" in job.error
+    assert "does not run on this host" in job.error
     assert not WebServer.objects.exists()
 
 
@@ -139,7 +139,7 @@ def test_newer_gallop_replaces_running_one(here: Host, admin: User, settings: An
         ('case " $* " in *" -t "*) echo "[emerg] no such directive" >&2; exit 1;; esac', "no such directive"),
         ('case " $* " in *" -t "*) exit 0;; *" -v "*) exit 0;; esac; echo "cannot start" >&2; exit 1', "cannot start"),
     ],
-    ids=["refuses the configuration", "does not start"],
+    ids=["rejects the configuration", "does not start"],
 )
 def test_failing_newer_gallop_leaves_former_one_running(
     script: str, words: str, here: Host, admin: User, settings: Any, tmp_path: Path
@@ -176,7 +176,7 @@ def test_gallop_that_cannot_be_restored_is_reported_without_leftovers(
     settings.GALLOP_BINARY = worse
     job = web_server(here, admin)
     assert job.status == JobStatus.FAILED
-    assert "does not start either, so the server is down" in job.error and "broken" in job.error
+    assert "does not start either, so the web server is down" in job.error and "broken" in job.error
     assert binary.read_bytes() == before
     assert [path.name for path in binary.parent.iterdir()] == ["gallop"]
     main.write_text(text)

@@ -192,7 +192,7 @@ def test_many_hosts_get_new_keys_by_page_and_api(there: KeyHost) -> None:
 
 def test_host_without_a_key_is_refused(there: KeyHost) -> None:
     Host.objects.filter(pk=there.host.pk).update(connection=Connection.LOCAL)
-    assert "does not sign in to web-1 with an SSH key" in there.rotate().error
+    assert "does not sign in to web-1 with a stored SSH key" in there.rotate().error
 
 
 @pytest.mark.parametrize(

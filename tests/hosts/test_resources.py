@@ -137,7 +137,7 @@ def test_wrong_clock_and_high_load_are_problems(host: Host) -> None:
     assert record(host, wrong) == [Problem("load"), Problem("clock")]
     words = [trouble.words for trouble in selectors.host_troubles(host)]
     assert words == [
-        "The load over 15 minutes is 9.0 on 2 CPUs",
+        "The load average over 15 minutes is 9.0 on 2 CPUs",
         "The clock is 95 seconds behind the panel's",
     ]
 
@@ -153,7 +153,7 @@ def test_problems_are_on_the_page_in_the_api_and_in_mails_until_they_end(host: H
     record(host, replace(filled(0.95), reboot_needed=True, reboot_packages=("linux-image",)))
     for address in ("/hosts/web-1/", "/hosts/web-1/resources/"):
         page = signed_in(viewer).get(address).content.decode()
-        assert "Disk almost full" in page and "/var is 95 % full: 5.0 GiB are left" in page, address
+        assert "Disk almost full" in page and "The file system /var is 95 % full; 5.0 GiB are free" in page, address
         assert "linux-image" in page
     found: Any = caller_of(admin).get("hosts/web-1/resources/")
     found = found.json()

@@ -126,7 +126,7 @@ def test_form_requires_password_when_address_changes(trusted: Host, browser: Cli
     assert "Enter this value again" in str(page.context["form"].errors["password"])
     assert secrets_of(trusted) == ("", PASSWORD, SUDO)
     page = browser.post("/hosts/web-1/edit/", form_of(trusted, port=2222, password="new"), follow=True)
-    assert "Paddock cleared the stored private key and passwords" in page.content.decode()
+    assert "Paddock cleared the stored secrets" in page.content.decode()
     assert secrets_of(trusted) == ("", "new", "")
 
 

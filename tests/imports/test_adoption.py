@@ -197,7 +197,10 @@ def test_adopted_site_that_responds_differently_is_rolled_back(scene: Scene) -> 
     before = scene.answers()
     done = scene.machine.run(scene.machine.plan(site))
     assert done.status == DeploymentStatus.ROLLED_BACK
-    assert f"http://shop.example:{scene.machine.port}/about at 127.0.0.1 answers 410 now and answered 301" in done.error
+    assert (
+        f"http://shop.example:{scene.machine.port}/about at 127.0.0.1 responds with 410 now and responded with 301"
+        in done.error
+    )
     assert (scene.root / "sites-enabled" / "shop.conf").is_symlink()
     assert eventually(lambda: scene.answers() == before)
     assert not any(row.done for row in ReplacedFile.objects.all())

@@ -108,7 +108,10 @@ def test_unreachable_htaccess_files_are_reported() -> None:
 
 
 def test_unreadable_htaccess_files_are_reported() -> None:
-    closed = [Fault("/srv/www/shop/a", 0, "may not be looked into"), Fault("/srv/www/shop/b/.htaccess", 0, "")]
+    closed = [
+        Fault("/srv/www/shop/a", 0, "the agent's account may not read the folder"),
+        Fault("/srv/www/shop/b/.htaccess", 0, ""),
+    ]
     (lost,) = live(OVERRIDE, {"/srv/www/shop/.htaccess": WORDPRESS}, faults=closed).refused
     assert "Paddock does not know their content in /srv/www/shop" in lost.note
     elsewhere = [Fault("/srv/www/blog/.htaccess", 0, "")]
@@ -222,7 +225,7 @@ def test_websocket_rule_beside_full_proxy_is_mapped() -> None:
     assert site.definition["upstreams"][0]["servers"] == [{"address": "127.0.0.1:3000", "fail_timeout_s": 5}]
     assert set(outcomes(site, "Rewrite")) == {"mapped"}
     (passed,) = [item for item in site.items if item.text.startswith("ProxyPass ")]
-    assert passed.note == "max=3: not imported"
+    assert passed.note == "Paddock does not import max=3"
     assert set(outcomes(apache(rules.replace("ws://127.0.0.1:3000", "ws://127.0.0.1:9")), "Rewrite")) == {
         "snippet",
         "refused",

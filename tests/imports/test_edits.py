@@ -52,7 +52,7 @@ ADOPTED = {
     "error page": (INDEX, f"{INDEX}\n    error_page 404 /404.html;"),
 }
 REFUSED = {
-    "one of two timeouts": (APP, f"{APP}\n        proxy_read_timeout 5s;", "would also give “proxy_send_timeout 5s”"),
+    "one of two timeouts": (APP, f"{APP}\n        proxy_read_timeout 5s;", "would also create “proxy_send_timeout 5s”"),
     "a name of one of two server blocks": ("server_name shop", "server_name www.shop.example shop", "server_name"),
     "directive that sites may not have": (INDEX, f"{INDEX}\n    load_module x.so;", "load_module"),
     "new server block": (

@@ -77,7 +77,7 @@ def test_hosts_keep_their_files_when_one_is_cut_off_and_the_disk_of_another_is_f
         patch.setattr(_HostWork, "stage", cut_off)
         done = fleet.publish("two")
     assert done.status == JobStatus.FAILED and done.error.startswith("Nothing was published. node-3: ")
-    assert "node-4: " in done.error and "the disk has no room" in done.error
+    assert "node-4: " in done.error and "the disk has no space" in done.error
     states = [target["state"] for target in done.targets]
     assert states == ["prepared", "prepared", "failed", "failed", "prepared"]
     assert served(done) == [OLD, OLD, UNKNOWN, OLD, OLD]

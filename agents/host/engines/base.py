@@ -148,10 +148,10 @@ class Engine:
                 if self.pid() and self.has_workers():
                     return commands.Done(argv, 0, _words(said))
                 if code:
-                    raise EngineError("the server did not start", commands.Done(argv, code, _words(said)))
+                    raise EngineError("the web server did not start", commands.Done(argv, code, _words(said)))
                 time.sleep(0.01)
             done = commands.Done(argv, child.poll() or -1, _words(said))
-        raise EngineError("the server did not start in %g s" % START_TIMEOUT_S, done)
+        raise EngineError("the web server did not start within %g s" % START_TIMEOUT_S, done)
 
     def _wait_for_former(self) -> None:
         """Wait until a former main process that has ended is gone from the process table.
@@ -176,7 +176,7 @@ class Engine:
         if self.unit:
             done = commands.run(["systemctl", "reload", self.unit])
             if done.exit_code:
-                raise EngineError("the server was not reloaded", done)
+                raise EngineError("systemctl could not reload the web server", done)
             return before, done.argv
         return before, self._signal(self.reload_signal, before.pid)
 
@@ -198,15 +198,15 @@ class Engine:
                 self._look_for_failure(before)
                 looked = now
             if now - began > LIVE_TIMEOUT_S:
-                message = "the server still has its old workers %g s after it was told to reload" % LIVE_TIMEOUT_S
+                message = "the web server still has its old workers %g s after the reload" % LIVE_TIMEOUT_S
                 raise EngineError(message, commands.Done([], 1, self._failure(before)))
 
     def _look_for_failure(self, before: Generation) -> None:
         failure = self._failure(before)
         if failure and self._came_to_rest(before, failure):
-            raise EngineError("the server kept its old configuration", commands.Done([], 1, failure))
+            raise EngineError("the web server kept its old configuration", commands.Done([], 1, failure))
         if not self.pid():
-            raise EngineError("the server ended when it was reloaded", commands.Done([], 1, failure))
+            raise EngineError("the web server ended during the reload", commands.Done([], 1, failure))
 
     def _came_to_rest(self, before: Generation, failure: str) -> bool:
         """Return whether the main process has been idle and silent for REST_S seconds and has no new workers.
@@ -228,7 +228,7 @@ class Engine:
         if self.unit:
             done = commands.run(["systemctl", "stop", self.unit])
             if done.exit_code:
-                raise EngineError("the server was not stopped", done)
+                raise EngineError("systemctl could not stop the web server", done)
             return done.argv
         argv = self._signal(self.stop_signal, pid)
         started = time.monotonic()
@@ -237,7 +237,7 @@ class Engine:
             if waited > GRACE_S and argv[1] != "-TERM":
                 argv = self._signal("TERM", pid)
             if waited > STOP_TIMEOUT_S:
-                raise EngineError("the server did not end in %g s" % STOP_TIMEOUT_S)
+                raise EngineError("the web server did not end within %g s" % STOP_TIMEOUT_S)
             time.sleep(0.01)
         return argv
 
@@ -249,14 +249,19 @@ class Engine:
     def _signal(self, name: str, pid: int) -> list[str]:
         argv = ["kill", "-" + name, str(pid)]
         if not pid:
-            raise EngineError("the server does not run: %s names no process of its" % self.pid_file)
+            raise EngineError(
+                "the web server is not running: %s does not contain the number of its process" % self.pid_file
+            )
         try:
             os.kill(pid, signal.Signals["SIG" + name])
         except PermissionError:
-            message = "this login may not signal the server (process %d); let the agent run as root or by sudo"
+            message = (
+                "the agent's account may not send signals to the web server (process %d); let the agent run "
+                "as root or with sudo"
+            )
             raise EngineError(message % pid) from None
         except ProcessLookupError:
-            raise EngineError("the server ended just now (process %d)" % pid) from None
+            raise EngineError("the web server ended a moment ago (process %d)" % pid) from None
         return argv
 
     def _failure(self, before: Generation) -> str:
@@ -282,7 +287,7 @@ def _started(argv: list[str], env: dict[str, str], output: int) -> subprocess.Po
     except Refusal as error:
         raise EngineError(error.message) from None
     except OSError as error:
-        raise EngineError("%s cannot be run: %s" % (argv[0], error.strerror or "it is not there")) from None
+        raise EngineError("%s cannot be run: %s" % (argv[0], error.strerror or "the program does not exist")) from None
 
 
 def _scratch() -> IO[bytes]:

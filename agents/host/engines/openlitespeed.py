@@ -42,7 +42,10 @@ class Server(Engine):
             done = super().test(main_config, prefix, prepare)
         errors = [line for line in done.output.splitlines() if _is_error(line)]
         if done.exit_code not in (0, 1, 2):
-            errors = ["the test broke off (%d)" % done.exit_code, *(errors or [done.output])]
+            errors = [
+                "OpenLiteSpeed's test of the configuration ended early (exit code %d)" % done.exit_code,
+                *(errors or [done.output]),
+            ]
         errors += self._left_out() + self._without_successor()
         return commands.Done(done.argv, 2 if errors else 0, "\n".join(errors))
 
@@ -60,7 +63,7 @@ class Server(Engine):
                 old.remove(_lasting(line))
             (standing if known else new).append(line)
         if standing:
-            standing = ["%s runs with errors that were there before this change:" % self.name, *standing]
+            standing = ["The configuration of %s already had these errors before the change:" % self.name, *standing]
         return commands.Done(done.argv, 2 if new else 0, "\n".join(new + standing))
 
     def _left_out(self) -> list[str]:
@@ -73,7 +76,10 @@ class Server(Engine):
         lines = [line.split(None, 1) for line in text.splitlines() if line.strip().lower().startswith("include")]
         if any(words[-1].strip().endswith(SITES) or "*" in words[-1] for words in lines):
             return []
-        return ["%s does not read the panel's sites: add the line “include %s” at its end" % (self.main_config, SITES)]
+        return [
+            "%s does not include Paddock's sites. Add the line “include %s” at the end of the file"
+            % (self.main_config, SITES)
+        ]
 
     def _without_successor(self) -> list[str]:
         """Return an error if the program `litespeed` is missing, which the server starts as its successor
@@ -82,7 +88,10 @@ class Server(Engine):
         successor = os.path.join(self.prefix, "bin", "litespeed")
         if os.access(successor, os.X_OK):
             return []
-        words = "%s is missing, and OpenLiteSpeed starts it at every reload; without it the server ends. On the host: "
+        words = (
+            "%s is missing. OpenLiteSpeed starts this program at every reload, and ends if it is missing. On "
+            "the host, run: "
+        )
         return [(words + "ln -s openlitespeed %s") % (successor, successor)]
 
     def env(self) -> dict[str, str]:
@@ -139,7 +148,7 @@ class Server(Engine):
         """
         failure = self._failure(before)
         if failure:
-            raise EngineError("the server did not start with its new configuration", commands.Done([], 1, failure))
+            raise EngineError("OpenLiteSpeed did not start with the new configuration", commands.Done([], 1, failure))
 
     def is_failure(self, line: str, pid: int) -> bool:
         """Return whether a line of the log reports a fatal error in the configuration.
@@ -234,7 +243,9 @@ class HeldFolder:
             os.fchown(self._folder, 0, 0)
             os.fchmod(self._folder, 0o755)
             if not os.path.samestat(os.fstat(self._folder), os.stat(name, dir_fd=base, follow_symlinks=False)):
-                raise Refusal("refused", "%s was exchanged while it was opened" % self._path, path=self._path)
+                raise Refusal(
+                    "refused", "%s was replaced while the agent opened it; try again" % self._path, path=self._path
+                )
         safe.require_own(self._folder, self._path)
 
     def __exit__(self, *_: object) -> None:

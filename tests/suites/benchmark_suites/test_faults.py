@@ -220,7 +220,7 @@ def test_run_reports_crashed_servers(
     with while_measuring(temporary, kill):
         run = carried(operator, here)
     assert run.status == RunStatus.FAILED
-    assert "nginx ended in the middle of the run" in run.error
+    assert "nginx ended during the run" in run.error
     assert kept().finished_at is not None, "what the tool made of it is kept"
 
 

@@ -240,11 +240,13 @@ def test_load_targets_testbed_of_its_own_run_only(two: Two) -> None:
     assert up.wait(30)
     with pool.session(target_for(two.load)) as agent:
         peer = {**common, "role": "load", "address": addresses[1], "word": other}
-        with pytest.raises(OperationRefused, match="is not the test bed that this load is meant for"):
+        with pytest.raises(OperationRefused, match="does not run the test bed for this load"):
             agent.call("testbed", {**testbed, "network": {}, "peer": peer, "action": "start"})
         for elsewhere in ("192.0.2.1:80", f"{addresses[1]}:22", "10.77.0.2:80"):
             asked = {**testbed, "listeners": [elsewhere], "network": {}, "peer": {**peer, "word": word}}
-            with pytest.raises(OperationRefused, match="is not where the servers of the other host's test bed are"):
+            with pytest.raises(
+                OperationRefused, match="is not the address of the web servers of the other host's test bed"
+            ):
                 agent.call("testbed", {**asked, "action": "start"})
     with pool.session(target_for(two.servers)) as agent:
         agent.call("testbed", {"action": "end", "id": "testbed-of-a-test"})
