@@ -31,7 +31,7 @@ def _mark(row: Deployment) -> object:
 
 def _words(row: Deployment) -> str:
     if row.superseded_by_id:
-        return _("A newer plan replaced this one before it was confirmed. Nothing was changed.")
+        return _("A newer plan replaced this plan before anybody confirmed it. Nothing was changed.")
     match row.status:
         case DeploymentStatus.QUEUED if row.progress:
             return _("Waiting: %(reason)s") % {"reason": row.progress}

@@ -155,7 +155,9 @@ class DeploymentDetailSerializer(DeploymentSerializer):
         read_only=True,
         default=None,
         allow_null=True,
-        help_text="The deployment that must succeed before this one starts: the other half of a move between hosts.",
+        help_text=(
+            "The deployment that must succeed before this deployment starts: the other half of a move between hosts."
+        ),
     )
 
     class Meta(DeploymentSerializer.Meta):

@@ -92,7 +92,9 @@ def _outcome(preview: Preview, claim: Claim) -> tuple[JobStatus, str]:
 
 def _compared(preview: Preview, claim: Claim) -> list[SiteResult]:
     if preview.requested_by is None:
-        raise ApplicationError(_("The user who requested this preview no longer has an account."))
+        raise ApplicationError(
+            _("The user who requested this preview no longer has an account. Start the preview again.")
+        )
     rows = claim.rows.filter(pk=preview.pk)
 
     def check() -> None:

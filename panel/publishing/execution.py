@@ -146,7 +146,9 @@ class _Work:
     def _require_allowed(self) -> None:
         user = self.publication.requested_by
         if user is None:
-            raise ApplicationError(_("The user who requested this publication no longer has an account."))
+            raise ApplicationError(
+                _("The user who requested this publication no longer has an account. Publish the release again.")
+            )
         require_each(user, Action.DEPLOY, [member.team for member in members(self.publication.site)])
         refuse_paused([host.place.host for host in self.hosts])
 

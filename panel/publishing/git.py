@@ -59,7 +59,7 @@ def fetched(text: str, ref: str, token: str, folder: Path, check: Callable[[], N
     program = shutil.which("git")
     if program is None:
         raise ApplicationError(
-            _("git is not installed on the host where Paddock's worker runs. Install git there, then try again.")
+            _("git is not installed on the host where Paddock's worker runs. Install git on this host, then try again.")
         )
     url = check_repository(text)
     try:

@@ -160,7 +160,9 @@ def publication_request(
 def _name_source(publication: Publication, source: Release | GitSource) -> None:
     if isinstance(source, Release):
         if source.site_id != publication.site_id:
-            raise ApplicationError(_("This release belongs to another site."), field="release")
+            raise ApplicationError(
+                _("This release belongs to another site. Choose a release of this site."), field="release"
+            )
         publication.release = source
         return
     git.check_repository(source.url)

@@ -219,7 +219,7 @@ def error_codes(values: tuple[int, ...], field: str, low: int = 300) -> tuple[in
         raise refuse(field, "the error page has no status code; add at least one, for example 404")
     for value in values:
         if not low <= value <= 599:
-            raise refuse(field, f"{value} is not a valid status code here; use {low} to 599")
+            raise refuse(field, f"{value} is not a valid status code for this field; use {low} to 599")
     return values
 
 

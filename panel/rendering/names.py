@@ -62,7 +62,7 @@ def _ascii(name: str) -> str:
     try:
         return f"“{name.encode('idna').decode()}”"
     except UnicodeError:
-        return "its punycode form"
+        return "the punycode form of the name"
 
 
 def regex_source(name: str) -> str:

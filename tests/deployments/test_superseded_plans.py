@@ -31,8 +31,8 @@ def test_superseded_plan_links_to_newer_plan(people: Cast) -> None:
     listed = client.get(reverse("deployments:list")).content.decode()
     assert listed.count("Replaced") == 2 and listed.count("newer plan</a>") == 2
     page = client.get(address(first)).content.decode()
-    assert "A newer plan replaced this one" in page and address(third) in page
-    with pytest.raises(Conflict, match="A newer plan replaced this one"):
+    assert "A newer plan replaced this plan" in page and address(third) in page
+    with pytest.raises(Conflict, match="A newer plan replaced this plan"):
         services.deployment_confirm(actor=people.owner, deployment=first)
     assert AuditEntry.objects.filter(action="deployment.supersede").count() == 2
     told = caller_of(people.owner).get(f"deployments/{first.uuid}/?fields=status,superseded_by").json()  # type: ignore[attr-defined]

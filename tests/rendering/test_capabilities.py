@@ -78,7 +78,7 @@ def test_openlitespeed_index_file_access_follows_folder() -> None:
         return [item.nearest for item in found]
 
     office = AccessRule("allow", "10.0.0.0/8")
-    words = "the access rules of the folder's location apply; set the same rules there"
+    words = "the access rules of the folder's location apply; set the same rules in both locations"
     assert words in said("/docs/index.html", office, *deny)
     assert words not in said("/docs/index.html")
     assert words not in said("/docs/a.html", office, *deny)

@@ -71,7 +71,8 @@ def main_plan(*, actor: User, web_server: WebServer, managed: bool) -> Deploymen
 def _refuse(web_server: WebServer) -> None:
     if web_server.engine != Engine.NGINX or web_server.manages_main_config:
         raise ApplicationError(
-            f"{web_server} has no main file that Paddock can manage: only nginx from the distribution has one."
+            f"{web_server} has no main file that Paddock can manage. Paddock manages only the main file of the "
+            "distribution's nginx."
         )
     if web_server.host.status != HostStatus.READY:
         raise ApplicationError(f"Paddock has not read the main file of {web_server.host}. Check the host first.")

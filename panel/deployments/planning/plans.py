@@ -343,7 +343,7 @@ def _warnings(change: Change, notes: _Notes) -> list[PlanWarning]:
 def _expiry_warning(site: Site, certificate: Certificate) -> PlanWarning:
     """Return a warning about an expired certificate, which never blocks a plan: the plan may replace it elsewhere."""
     text = f"The certificate {certificate} expired on {certificate.not_after:%Y-%m-%d}, so browsers show a warning."
-    return PlanWarning(site.name, "", text, "Renew the certificate, or choose another one.")
+    return PlanWarning(site.name, "", text, "Renew the certificate, or choose another certificate.")
 
 
 def _pin_warning(site: Site, pin: PinnedFile) -> PlanWarning:

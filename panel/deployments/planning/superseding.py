@@ -12,7 +12,7 @@ from panel.accounts.models import User
 from panel.audit.services import audit_record_all
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, DeploymentStatus
 
-WORDS = "A newer plan replaced this one. Nothing was changed."
+WORDS = "A newer plan replaced this plan. Nothing was changed."
 
 
 def _waiting(kind: str) -> QuerySet[Deployment]:

@@ -331,7 +331,7 @@ def _brotli(made: Server, node: Node) -> str:
         {word for item in made.inherits(name) for word in item.args} for name in ("brotli_types", "gzip_types")
     )
     if node.value == "on" and ours != theirs:
-        return "sites compress the same media types with gzip and with Brotli; here, the two lists differ"
+        return "sites compress the same media types with gzip and with Brotli, but brotli_types and gzip_types differ"
     made.block["brotli"] = node.value
     return ""
 

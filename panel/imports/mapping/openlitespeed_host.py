@@ -256,7 +256,7 @@ _TAKERS: dict[str, Callable[[Host, Node], str | None]] = {
         "0", "the web server also serves files outside of the virtual host's root through symbolic links"
     ),
     "setuidmode": _usual("0", "programs run as the web server's user"),
-    "note": lambda made, node: "!sites do not support notes here",
+    "note": lambda made, node: "!Paddock does not import the virtual host's note",
     "listeners": _listeners,
     "docroot": _root,
     "vhdomain": _domains,

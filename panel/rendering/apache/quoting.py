@@ -70,7 +70,7 @@ def one_quote(value: str, field: str) -> str:
 def plain(value: str, field: str) -> str:
     """Return a value that Apache uses unchanged; raise NotExpressible if it contains `${`."""
     if "${" in value:
-        raise NotExpressible(field, "Apache would expand ${ as a variable here; use a value without it")
+        raise NotExpressible(field, "Apache would expand ${ as a variable; use a value without ${")
     return value
 
 
@@ -158,4 +158,4 @@ class Interpolator:
             return f"%{{{'SSL:' if environment == 'ENV' else ''}{_TLS_REFERENCES[name]}}}"
         if name.startswith("http_"):
             return f"%{{{request}:{name[5:].replace('_', '-')}}}"
-        raise NotExpressible(field, f"Apache has no equivalent of ${name} here; use another variable")
+        raise NotExpressible(field, f"Apache has no equivalent of ${name} in this value; use another variable")

@@ -127,7 +127,7 @@ _TWICE = differs(
     ),
 )
 _CHUNKED = differs(
-    "Apache enforces the body limit for applications by Content-Length, so chunked bodies pass",
+    "Apache enforces the body limit for applications by Content-Length, so chunked request bodies pass without a limit",
     "the application must limit chunked bodies itself",
     _limits_applications,
 )

@@ -75,7 +75,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     ),
     "ServerBlock.hsts_max_age_s": (
         differs("OpenLiteSpeed sends the same headers with HTTP and HTTPS responses",
-                "HTTP responses have the HSTS header too; browsers ignore it there", traits.plain_text),
+                "HTTP responses have the HSTS header too, which browsers ignore", traits.plain_text),
     ),
     "Location.client_max_body_mb": (missing(_SERVER_WIDE, "the web server's limit maxReqBodySize applies"),),
     "Location.gzip": (missing("OpenLiteSpeed sets compression per virtual host",
@@ -129,7 +129,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
                 lambda context: context.owner.match not in ("=", "^~") and traits.runs_everywhere(context)),
         differs("OpenLiteSpeed serves a folder's index file with the settings of the folder's location, not of "
                 "this location",
-                "the access rules and headers of the folder's location apply; set the same rules there",
+                "the access rules and headers of the folder's location apply; set the same values in both locations",
                 traits.holds_an_index),
         differs("OpenLiteSpeed serves a folder's index file with the settings of this location, even if another "
                 "location matches the file",
@@ -137,7 +137,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     ),
     "Location.basic_auth": (
         differs(_INDEX_OF_FOLDER, "the realm and users of the folder's location apply; set the same realm and "
-                                  "users there",
+                                  "users in both locations",
                 traits.holds_an_index),
         differs(_SLASH_FIRST,
                 "OpenLiteSpeed sends the redirect, which reveals that the folder exists", traits.redirects_first),
@@ -247,7 +247,8 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
                 "OpenLiteSpeed uses the last path; nginx responds with 500"),
     ),
     "Location.access_rules": (
-        differs(_INDEX_OF_FOLDER, "the access rules of the folder's location apply; set the same rules there",
+        differs(_INDEX_OF_FOLDER, "the access rules of the folder's location apply; set the same rules in both "
+                                  "locations",
                 traits.holds_an_index),
         differs(_SLASH_FIRST,
                 "OpenLiteSpeed sends the redirect, which reveals that the folder exists", traits.redirects_first),
@@ -316,7 +317,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
                 lambda context: context.owner.keepalive not in (0, 16)),
     ),
     "UpstreamServer.weight": (missing("OpenLiteSpeed's load balancer does not support weights",
-                                      "all servers receive equal shares"),),
+                                      "all servers receive the same share of the requests"),),
     "UpstreamServer.max_fails": (missing("OpenLiteSpeed does not count failures of an upstream server",
                                          "OpenLiteSpeed tries a failed server again after retryTimeout"),),
     "UpstreamServer.backup": (missing("OpenLiteSpeed's load balancer does not support backup servers",

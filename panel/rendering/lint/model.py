@@ -120,8 +120,8 @@ def _php_in_uploads(block: ServerBlock, location: Location, where: str) -> Itera
         "php-in-uploads",
         where,
         f"The web server runs PHP files below {location.pattern}.",
-        f"The regular expression {runs[0].pattern} takes precedence over this prefix. Anyone who can "
-        "upload a file there can run code on the host.",
+        f"The regular expression {runs[0].pattern} takes precedence over this prefix. Anyone who can upload a file "
+        "to this folder can run code on the host.",
         f"Deny PHP files below {location.pattern}",
         _shutting(where, _shut(location)),
     )

@@ -45,7 +45,7 @@ def bounded(value: str, field: str) -> str:
 def no_variables(value: str, field: str) -> str:
     """Return a file name for a directive that would expand variables; raise NotExpressible if the name contains `$`."""
     if "$" in value:
-        raise NotExpressible(field, "nginx would expand $ as a variable here; use a name without $")
+        raise NotExpressible(field, "nginx would expand $ as a variable; use a name without $")
     return bounded(value, field)
 
 

@@ -119,7 +119,7 @@ REFUSED = reasons(
         "sslenablemulticerts sslpkthreadcores sslcryptodevice renegprotection dhparam enableh2c enablespdy "
         "spdyadheader enablequic quic*",
         "the directive can run a command or read any file; use the site's rewrites": "map",
-        "Paddock sets this directive from the settings of the server block; change it there": "binding name header "
+        "Paddock sets this directive from settings of the server block; change these settings": "binding name header "
         "errcode customerrorpages",
     }
 )
