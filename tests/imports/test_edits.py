@@ -58,7 +58,7 @@ REFUSED = {
     "new server block": (
         "\nserver {\n    listen 443",
         "\nserver { listen 81; }\nserver {\n    listen 443",
-        "were added",
+        "adds or removes server blocks",
     ),
     "deep blocks": (INDEX, INDEX + " if ($a) {" * 3000 + "}" * 3000, "nested too deep"),
     "very many raw directives": (INDEX, INDEX + "\n    etag off;" * 3000, "more than 2000 lines"),
