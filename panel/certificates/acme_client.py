@@ -230,9 +230,7 @@ class Authority:
             try:
                 return str(self._post(acme.directory["newOrder"], new).headers["Location"])
             except errors.ConflictError as conflict:  # RFC 9773, 5: already replaced, even by a failed order
-                raise AcmeProblem(
-                    "Another order already replaces this certificate.", code="alreadyReplaced"
-                ) from conflict
+                raise AcmeProblem("Another order replaces this certificate.", code="alreadyReplaced") from conflict
 
         return self._told(call)
 
@@ -263,10 +261,8 @@ class Authority:
                 code = item.error.code or "unauthorized"
                 raise AcmeProblem(f"{name}: {_words(item.error)}", code=code, failed_name=name)
         if body.status != messages.STATUS_PENDING:
-            raise AcmeProblem(
-                f"The certificate authority ended the authorization of {name} with the status {body.status.name}.",
-                code="unauthorized",
-            )
+            words = f"The certificate authority ended the authorization of {name} with the status {body.status.name}."
+            raise AcmeProblem(words, code="unauthorized")
         for item in body.challenges:
             found = item.chall.to_partial_json()
             if found["type"] == kind:
@@ -282,8 +278,7 @@ class Authority:
         return content, tls_file(tls_name(name)) if kind == ChallengeKind.TLS else token
 
     def answer(self, challenge: Challenge) -> None:
-        """Tell the authority that the file or record is in place.
-        The message is the same for all kinds of challenges."""
+        """Tell the authority that the file or record is in place, in the same way for all kinds of challenges."""
         self._told(lambda: self._post(challenge.url, challenges.HTTP01Response()))
 
     def finalize(self, url: str, request: x509.CertificateSigningRequest) -> None:

@@ -87,10 +87,8 @@ class Course:
     @property
     def actor(self) -> User:
         if self.order.requested_by is None:
-            raise ApplicationError(
-                "The user who turned on automatic HTTPS no longer has an account. Turn "
-                "automatic HTTPS off and on again."
-            )
+            words = "The user who turned on automatic HTTPS has no account any more. Turn automatic HTTPS off and on."
+            raise ApplicationError(words)
         return self.order.requested_by
 
     @property
@@ -192,16 +190,10 @@ class Course:
                 words = f"The live revision of {self.site} does not serve challenges. Deploy the site again."
                 raise ApplicationError(words)
             self._carry_out(lambda: switching.draft_deploy(self.actor, self.site))
-            self.note(
-                "Paddock deployed the site."
-                if self.automatic.dns
-                else "Paddock deployed the site; the web server serves challenges."
-            )
+            serves = "" if self.automatic.dns else "; the web server serves challenges"
+            self.note(f"Paddock deployed the site{serves}.")
         if self.automatic.tls_challenges and kind == ChallengeKind.HTTP:
-            self.note(
-                "The site's web server does not prove domain names over TLS, so Paddock proves them over "
-                "HTTP (port 80)."
-            )
+            self.note("The site's web server proves no domain names over TLS, so Paddock uses HTTP (port 80).")
         if not self.automatic.dns and not self.is_renewal:
             self._prepare_twins(kind)
 
@@ -324,10 +316,8 @@ class Course:
             case "valid" if body.certificate:
                 return authority.download(body.certificate)
             case "invalid":
-                raise AcmeProblem(
-                    str(body.error or "The certificate authority ended the order without a certificate."),
-                    code="invalid",
-                )
+                words = str(body.error or "The certificate authority ended the order without a certificate.")
+                raise AcmeProblem(words, code="invalid")
         return None
 
     def deploy(self) -> None:

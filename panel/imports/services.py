@@ -179,10 +179,8 @@ def _out_of_reach(web_server: WebServer, loaded: Loaded, site: FoundSite) -> lis
             continue
         rest = without(file.text, [dataclasses.asdict(part) for part in site.parts if part.file == path])
         if not (file.link and is_below(path, roots) and says_nothing(rest, web_server.engine)):
-            faults.append(
-                f"the configuration of the site is in {file.real or path}. Paddock changes only files below "
-                f"{roots[0]}. Move the site to a file of its own in this folder, then import the configuration again"
-            )
+            words = f"the site is configured in {file.real or path}. Paddock changes only files below {roots[0]}. "
+            faults.append(words + "Move the site to its own file in that folder, then import the configuration again")
     return faults
 
 
@@ -377,9 +375,8 @@ def _originals(record: Import, report: Report, sites: dict[str, Site]) -> list[O
         if path not in ids:
             continue
         if not file.exact:
-            raise ApplicationError(
-                f"{path} is not valid UTF-8. Save the file as UTF-8, then import the configuration again."
-            )
+            words = f"{path} is not valid UTF-8. Save the file as UTF-8, then import the configuration again."
+            raise ApplicationError(words)
         parts = tuple((first, last, tuple(pks)) for (first, last), pks in sorted(ids[path].items()))
         originals.append(Original(path, file.text, file.mode, file.real, file.link, parts, appends))
     return originals

@@ -56,21 +56,9 @@ def server(draft: Draft, node: Node, http: Sequence[Node], upstreams: dict[str, 
     for number, item in enumerate(made.own):
         if item.name == "listen" or (item.name == "location" and final is None):
             continue
-        if final is not None and number > final and item.name in REWRITES:
-            draft.note(
-                item,
-                "changed",
-                "this directive has no effect because a return before it ends every request",
-                made.where,
-            )
-            continue
-        if item.name == "location":
-            draft.note(
-                item,
-                "changed",
-                "this location has no effect because the server block's return ends every request",
-                made.where,
-            )
+        if item.name == "location" or (final is not None and number > final and item.name in REWRITES):
+            why = f"this {item.name} has no effect because the server block's return ends every request"
+            draft.note(item, "changed", why, made.where)
             continue
         _take(made, item)
     if final is None:
@@ -296,9 +284,8 @@ def _gzip(made: Server, node: Node) -> str:
 
 def _vary(made: Server, node: Node) -> str:
     compresses = any(item.name == "gzip" and item.value == "on" for item in made.own)
-    return (
-        "" if node.value == "on" and compresses else "sites support gzip_vary only with gzip in the same server block"
-    )
+    fits_model = node.value == "on" and compresses
+    return "" if fits_model else "sites support gzip_vary only with gzip in the same server block"
 
 
 def _gzip_types(made: Server, node: Node) -> str:
@@ -338,11 +325,9 @@ def _brotli(made: Server, node: Node) -> str:
 
 def _brotli_types(made: Server, node: Node) -> str:
     same = any(item.name == "gzip_types" and set(item.args) == set(node.args) for item in made.own)
-    return (
-        ""
-        if same and "brotli" in made.block
-        else ("sites support brotli_types only with the same media types as gzip_types, in the same server block")
-    )
+    if same and "brotli" in made.block:
+        return ""
+    return "sites support brotli_types only with the same media types as gzip_types, in the same server block"
 
 
 def _header_buffers(made: Server, node: Node) -> str:
@@ -362,9 +347,8 @@ def _return(made: Server, node: Node) -> None:
     made.block["locations"].append(row)
     is_redirect = value.startswith(("http://", "https://", "/", "$scheme://")) and code in REDIRECTS
     if code is None or not _known([value]) or (value and not is_redirect):
-        made.draft.snippet(
-            row, node, where, "sites cannot send a text of this kind with the media type that nginx uses"
-        )
+        why = "sites cannot send a text of this kind with the media type that nginx uses"
+        made.draft.snippet(row, node, where, why)
         return
     row |= {"handler": "return", "return_code": code, "return_value": value}
     made.draft.note(node, "mapped", where=where)
