@@ -237,7 +237,7 @@ def test_pages_add_test_and_use_an_account_and_never_show_its_key(world: World, 
     page = client.post("/certificates/dns/add/rfc2136", values | {"algorithm": "hmac-sha256"})
     assert page.headers.get("Location") == "/certificates/dns/dns", page.content.decode()
     page = client.post("/certificates/dns/dns/test", {"domain": "shop.example"}, follow=True)
-    assert "seen on every authoritative server" in page.content.decode()
+    assert "saw the record on every authoritative DNS server" in page.content.decode()
     texts = [client.get(path).content.decode() for path in ("/certificates/dns", "/certificates/dns/dns", "/audit/")]
     assert not any(KEY in text for text in texts)
     client.force_login(people.outsider)
