@@ -31,6 +31,7 @@ from panel.remote.target import Target
 TIMEOUT_S = 5.0
 AT_ONCE = 16
 PART_BYTES = 16384
+NOT_CHECKED = "not checked: "  # begins the result of a listener that was not asked
 CHALLENGE_PROTOCOL = b"acme-tls/1"  # RFC 8737 section 6.2
 CHALLENGE_OID = x509.ObjectIdentifier("1.3.6.1.5.5.7.1.31")
 T = TypeVar("T")
@@ -186,7 +187,7 @@ def _over_quic(listener: Listener) -> list[x509.Certificate]:
 
 def problems(listeners: Sequence[Listener], pem: str, through: Target | None = None) -> list[dict[str, str]]:
     """Check that listeners present exactly the chain `pem`; return {"listener", "name", "problem"} for each.
-    `problem` is "" if a listener presents it.
+    `problem` is "" if a listener presents it, and begins with NOT_CHECKED if it could not be asked.
     """
     wanted = chain_of(pem)
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -199,9 +200,9 @@ def problems(listeners: Sequence[Listener], pem: str, through: Target | None = N
 
 def _problem(listener: Listener, wanted: Digests, through: Target | None) -> str:
     if not listener.address:
-        return "not checked: this is a loopback address of another host"
+        return f"{NOT_CHECKED}this is a loopback address of another host"
     if through is not None and listener.is_quic:
-        return "not checked: the host is behind a bastion, and SSH passes on no UDP"
+        return f"{NOT_CHECKED}the host is behind a bastion, and SSH passes on no UDP"
     try:
         chain = _digests(presented(listener, through))
     except HandshakeFailed as error:

@@ -169,7 +169,7 @@ def presented(order: Order) -> list[dict[str, str]]:
 
 def wrong(seen: list[dict[str, str]]) -> list[dict[str, str]]:
     """Return the results of listeners that were checked and do not present the certificate."""
-    return [item for item in seen if item["problem"] and not item["problem"].startswith("not checked")]
+    return [item for item in seen if item["problem"] and not item["problem"].startswith(handshakes.NOT_CHECKED)]
 
 
 def row_restore(order: Order) -> None:

@@ -11,7 +11,7 @@ from html import escape
 
 from panel.deployments.host_agent import Missing
 from panel.deployments.models import SiteState
-from panel.deployments.plan import FileAction, PlanFile, PlanWarning
+from panel.deployments.plan import FileAction, PlanFile
 from panel.deployments.planning import diffs
 from panel.deployments.planning.changes import Change
 from panel.deployments.planning.replacing import is_taking_over
@@ -77,16 +77,6 @@ def _root_of(path: str, host: Host) -> str:
     return next((root for root in host.site_roots if path.startswith(root.rstrip("/") + "/")), "")
 
 
-def placed_words(warnings: Iterable[PlanWarning], files: Sequence[PlanFile]) -> list[PlanWarning]:
-    """Return the warnings of a plan; those about folders that the plan creates with a placeholder get another text."""
-    made = {(file.site, file.path.rpartition("/")[0]) for file in files}
-    found = []
-    for warning in warnings:
-        folder = next((path for site, path in made if site == warning.site and f" {path} does not" in warning.text), "")
-        if folder:
-            text = f"The folder {folder} does not exist. This plan creates it with a placeholder page."
-            warning = PlanWarning(
-                warning.site, "", text, "Publish the site's content after the deployment.", is_observed=True
-            )
-        found.append(warning)
-    return found
+def made_folders(files: Iterable[PlanFile]) -> set[tuple[str, str]]:
+    """Return the folders that a plan creates with its placeholder pages `files`, as (name of the site, path)."""
+    return {(file.site, file.path.rpartition("/")[0]) for file in files}

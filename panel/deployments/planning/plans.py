@@ -58,9 +58,10 @@ def plans_make(hosts: Mapping[Host, Sequence[Change]], *, only_changes: bool = F
         unchecked = [answer() for answer in answers]
         elsewhere = [part.result() for part in names]
     for draft, warnings in zip(drafts, elsewhere, strict=True):
-        draft.observed += warnings
         resolved_names.refuse(draft.host, draft.changes, draft.refused)
         draft.add_placeholders()
+        made = placeholders.made_folders(draft.placeholders)
+        draft.observed = [*prerequisites.warnings_of(draft.needs, draft.missing, made), *warnings]
     return [_plan(draft, words, texts, notes) for draft, words in zip(drafts, unchecked, strict=True)]
 
 
@@ -111,7 +112,6 @@ class _Draft:
         if any(item.kind == "folder" and item.state == "missing" for item in self.missing):
             new = placeholders.new_sites(self.changes)
             self.placeholders = placeholders.placeholders(self.host, self.changes, self.missing, new)
-            self.observed = placeholders.placed_words(self.observed, self.placeholders)
 
     def take(self, rows: Iterable[Taken]) -> None:
         """Add entries for the lines that adopted sites replace in the host's original files."""
@@ -302,7 +302,6 @@ def _note_preflight(draft: _Draft, logs: Sequence[Log], preflight: Callable[[], 
             for (site, host, _path), addresses in zip(logs, found.busiest, strict=False):
                 draft.busiest += [PlanAddress(site, host, address) for address in addresses]
             draft.missing = found.missing
-            draft.observed = prerequisites.warnings_of(draft.needs, found.missing)
     return ""
 
 

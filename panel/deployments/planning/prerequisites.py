@@ -6,7 +6,7 @@ These are warnings, because an application may start after its site, and files m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
 from panel.deployments.host_agent import Missing
@@ -107,18 +107,26 @@ def _socket_name(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address or '0.0.0.0'}:{port}"  # noqa: S104 - as /proc has it
 
 
-def warnings_of(needs: Iterable[SiteNeeds], missing: Sequence[Missing]) -> list[PlanWarning]:
-    """Return one warning for each site and each prerequisite of the site that is missing on the host."""
+def warnings_of(
+    needs: Iterable[SiteNeeds], missing: Sequence[Missing], made: Set[tuple[str, str]]
+) -> list[PlanWarning]:
+    """Return one warning for each site and each prerequisite of the site that is missing on the host.
+
+    `made`: folders that the plan creates with a placeholder page, as (name of the site, path).
+    """
     return [
         PlanWarning(item.site, "", *words, is_observed=True)
         for item in needs
         for found in missing
-        if item.has(found) and (words := _words(item, found))
+        if item.has(found) and (words := _words(item, found, is_made=(item.site, found.name) in made))
     ]
 
 
-def _words(needs: SiteNeeds, missing: Missing) -> tuple[str, str] | None:
+def _words(needs: SiteNeeds, missing: Missing, *, is_made: bool) -> tuple[str, str] | None:
     """Describe a missing prerequisite as (fact, advice); None for an empty folder of a site that is live already."""
+    if missing.kind == "folder" and missing.state == "missing" and is_made:
+        text = f"The folder {missing.name} does not exist. This plan creates it with a placeholder page."
+        return text, "Publish the site's content after the deployment."
     if missing.kind == "folder":
         return _folder_words(needs, missing)
     if missing.kind == "socket":
