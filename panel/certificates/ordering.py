@@ -87,7 +87,7 @@ class Course:
     @property
     def actor(self) -> User:
         if self.order.requested_by is None:
-            words = "The user who turned on automatic HTTPS has no account any more. Turn automatic HTTPS off and on."
+            words = "The user who turned on automatic HTTPS no longer has an account. Turn automatic HTTPS off and on."
             raise ApplicationError(words)
         return self.order.requested_by
 
