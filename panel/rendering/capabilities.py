@@ -161,7 +161,10 @@ def _walk(
 
 @cache
 def _members(kind: Any) -> tuple[tuple[str, Any, Row], ...]:
-    """Return the fields of one class of the spec: name, default, and the verdicts of engines on other values."""
+    """Return (name, default, table row) of each field of one class of the spec.
+
+    The table row has the engines' differences for values other than the default.
+    """
     return tuple((item.name, item.default, TABLE[f"{kind.__name__}.{item.name}"]) for item in dataclasses.fields(kind))
 
 

@@ -1,10 +1,10 @@
-"""Add ACME challenges to every server block of a site. Their files can change without a reload.
+"""Add ACME challenges to every server block of a site. Challenge files can change without a reload.
 
-HTTP-01 (RFC 8555 section 8.3): a location, which is an ordinary location for files, so each engine renders it like the
-site's own. It comes before redirects, rewrites, access control, and proxies.
+HTTP-01 (RFC 8555 section 8.3) uses an ordinary location for files, so each engine renders this location like the site's
+own. The location comes before redirects, rewrites, access control, and proxies.
 
-TLS-ALPN-01 (RFC 8737), with gallop: handshakes of certificate authorities. Blocks without TLS get a listener that
-rejects all other handshakes.
+TLS-ALPN-01 (RFC 8737) is available with gallop, which responds to handshakes of certificate authorities. Blocks without
+TLS get a listener that rejects all other handshakes.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def alone(block: ServerBlock, folder: str) -> ServerBlock:
 def _block(block: ServerBlock, folder: str) -> ServerBlock:
     """Return the server block with the challenge location.
 
-    It replaces a location of the site's own for the same paths in place, so that pointers to others stay valid.
+    If the site has a location for the same paths, the challenge location takes its position in the list. So JSON
+    pointers to other locations stay valid.
     """
     places = [number for number, item in enumerate(block.locations) if _is_same(item)]
     locations = list(block.locations)

@@ -123,7 +123,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 def _field_names(kind: Any) -> tuple[str, ...]:
     """Return the field names of a spec class; an empty tuple for other values.
 
-    Raw directives are left out: their own check names the line.
+    The field `snippet` is left out, because the check of raw directives names the line of an error.
     """
     if not is_dataclass(kind):
         return ()

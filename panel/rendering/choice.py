@@ -63,10 +63,11 @@ def choose(found: Locations, path: str) -> Choice:
 
 
 def with_slash(found: Locations, path: str) -> Place | None:
-    """Return the proxying location for the path with a final / if only that / is missing; None otherwise.
+    """Return the location for proxying or PHP whose pattern is the path with a final /; None if there is none.
 
-    nginx redirects to it before anything else. Exact locations count too. If an exact and a prefix location share the
-    path, the exact one's settings apply (ngx_http_core_find_static_location: one tree node for both).
+    nginx redirects to the path with the final / before anything else, unless a location has the path itself as its
+    pattern. If an exact and a prefix location share the pattern, the settings of the exact location apply
+    (ngx_http_core_find_static_location: one tree node for both).
     """
     if not path or any(place.pattern == path for place in (*found.exact, *found.prefixes)):
         return None

@@ -213,7 +213,7 @@ def address_canonical(address: str) -> str:
 
 
 def every_address(engine: str, address: str) -> frozenset[str]:
-    """Return the canonical forms of the socket on all addresses that would accept a connection to `address`."""
+    """Return the wildcard addresses, such as "::", on which a socket would accept a connection to `address`."""
     if engine in BOTH_FAMILIES:
         return frozenset({"", "::", "0.0.0.0"})  # noqa: S104
     return frozenset({"::"}) if ":" in address else frozenset({"", "0.0.0.0"})  # noqa: S104
@@ -273,8 +273,8 @@ def target_claims(upstreams: Iterable[Iterable[str]], pools: Iterable[str]) -> I
 def takes_socket(claim: Claim, engine: str, others: Iterable[tuple[str, int]]) -> bool:
     """Return whether an address or a default server takes requests from other sites of the same web server.
 
-    `others` are the sockets (address, port) on which those sites listen. An address that the others already listen on
-    takes nothing from the sockets on all addresses.
+    `others` are the sockets (address, port) on which the other sites listen. If another site already listens on the
+    address, a second site on this address takes nothing from sockets on all addresses.
     """
     same = {address_canonical(address) for address, port in others if port == claim.port}
     everything = {address_canonical(item) for item in every_address(engine, claim.address)}

@@ -1,7 +1,7 @@
 """Check targets of raw directives: paths on the host, paths of the site, and other servers.
 
-Only constants are accepted, so requests have no influence. The model offers fields for templates with variables and
-checks them in their own modules. Each check returns an error message, "" if the target is allowed.
+Only constant targets are accepted, so that no request can choose the target. For targets with variables the site has
+fields, which other modules check. Each check returns an error message, "" if the target is allowed.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def uri_problem(value: str) -> str:
 def rewrite_problem(pattern: str, replacement: str) -> str:
     """Return an error message unless a replacement path with captures of a normalized path is allowed.
 
-    A capture must consist of whole segments of the original path, so it has no `..` segment. It must not touch a dot or
-    another capture, which could form one.
+    A capture must consist of whole segments of the original path, so that it has no `..` segment. Before a capture
+    there must be no dot, and beside it no other capture, because together they could form `..`.
     """
     path = re.split(r"\?|\$is_args\b", replacement, maxsplit=1)[0]
     wholes = whole_captures(pattern)
@@ -112,8 +112,8 @@ def _groups(pattern: str) -> list[tuple[int, int]]:
 def target_problem(value: str, services: LocalServices) -> str:
     """Return an error message unless the value is an allowed proxy target.
 
-    Services of the host itself must be listed for the site's team. Upstream names belong to sites; the model has fields
-    for them and checks their owners.
+    A service of the host itself must be listed for the site's team. The name of an upstream is not allowed, because the
+    upstream may belong to another site. For upstreams the site has fields, whose check includes the owner.
     """
     own = "use an upstream or a PHP pool of the site"
     if "unix:" in value.lower() or "uds:" in value.lower():

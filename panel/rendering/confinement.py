@@ -54,7 +54,10 @@ def is_confined(template: str, *, pattern: str = "") -> bool:
 
 @lru_cache(maxsize=4096)
 def verdict(template: str, *, pattern: str = "") -> Verdict:
-    """Return the verdict on a template: like is_confined, with a third result for requests without line breaks."""
+    """Return whether the path that a template yields is confined (see is_confined).
+
+    CONFINED_WITHOUT_LINE_BREAKS: the path is confined only if the request's path contains no line break.
+    """
     try:
         parts = variables.parse(template, "", captures=variables.captures_of(pattern))
     except NotExpressible:

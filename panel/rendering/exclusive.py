@@ -37,7 +37,8 @@ class Expression:
 class Condition:
     """Condition under which a location handles a request.
 
-    `alone`: a rewrite rule must express the condition by its pattern alone, because tests see another path.
+    `alone`: a rewrite rule must express the condition by its pattern alone, because RewriteCond would see another path
+    than the pattern.
     """
 
     own: Expression
@@ -52,16 +53,12 @@ class Condition:
         return f"^{lookaheads}{_from_start(self.own)}"
 
     def as_whole(self) -> str:
-        """Return the condition as one regular expression for the whole path, with the captures of the
-        location's own.
-        """
+        """Return the condition as one regular expression for the whole path, with the captures of `own`."""
         lookaheads = "".join(f"(?!{_found(item)})" for item in self.but_not)
         return f"^{lookaheads}(?={_found(self.own)})(?s:.*)$"
 
     def as_pattern(self) -> str:
-        """Return the condition as one regular expression that matches where the location's own does, with
-        its captures.
-        """
+        """Return the condition as one regular expression that matches where `own` does, with the captures of `own`."""
         return f"^{''.join(f'(?!{_anywhere(item)})' for item in self.but_not)}{_anywhere(self.own)}"
 
     def to_the_end(self) -> str:

@@ -27,7 +27,7 @@ def merged(block: tuple[Header, ...], own: tuple[Header, ...]) -> tuple[tuple[He
 
 
 def passed_on(name: str) -> str:
-    """Return the value of a request header that stands for the client's header of the same name."""
+    """Return the variable with the client's value of the request header `name`: `$http_user_agent` for User-Agent."""
     return f"$http_{name.lower().replace('-', '_')}"
 
 

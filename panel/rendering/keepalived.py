@@ -30,7 +30,7 @@ class Peer:
 class AddressSpec:
     """Virtual address with its prefix length, and its hosts (`peers`) in the order in which they take the address.
 
-    With `returns`, a host takes the address back from a later one as soon as its check passes.
+    With `returns`, a host takes the address back from a later host as soon as the check on the earlier host passes.
     """
 
     name: str
@@ -68,8 +68,8 @@ def address_spec(value: Mapping[str, Any]) -> AddressSpec:
 def host_file(specs: Iterable[AddressSpec], host: str, interfaces: Mapping[str, str]) -> str:
     """Return keepalived's file of one host; "" without virtual addresses.
 
-    `interfaces` maps the addresses of the host to interfaces; KeyError if the host's address in one of `specs` is
-    missing.
+    `interfaces` maps the addresses of the host to network interfaces. Raises KeyError if `interfaces` lacks the address
+    from which the host sends for one of `specs`.
     """
     own = sorted((spec for spec in specs if any(peer.host == host for peer in spec.peers)), key=lambda spec: spec.name)
     if not own:

@@ -20,7 +20,10 @@ _KEEPS_DISABLED = frozenset({"nginx", "native", "apache"})
 
 
 def enabled(web_server: WebServerSpec, name: str, text: str, *, link: str = "") -> list[RenderedFile]:
-    """Return the live `name`.conf in the web server's layout. `link`: name of the sites-enabled link if different."""
+    """Return the files with which the web server loads the configuration `text` as `name`.conf, in its layout.
+
+    `link`: name of the link in sites-enabled, or of the file in conf.d, if it is not `name`.
+    """
     root = web_server.config_root
     if web_server.layout == "sites":
         available = RenderedFile(f"{root}/sites-available/{name}.conf", text)

@@ -35,7 +35,8 @@ def _rank(source: ServerBlock) -> tuple[int, int]:
 
     Apache uses the first virtual host whose name matches, and the first of all as the default; nginx uses the best
     name. So the order is: default servers, exact names, wildcards such as `*.example.com`, wildcards such as `www.*`.
-    Among wildcards of one kind, the longest comes first. Files of sites are ordered by kind only.
+    Among wildcards of one kind, the longest comes first. The files of different sites are ordered only by the first
+    number of the key, without the length.
     """
     if any(listen.default_server for listen in source.listens):
         return (0, 0)

@@ -1,7 +1,8 @@
 """Redirect internally to a folder's index files that belong to another location, as nginx does.
 
-mod_dir looks up an index file in the other location's folder and accepts only existing files. Where nginx would find a
-different file, rewrite rules look in the folder itself and redirect internally to the resulting path.
+nginx looks for an index file in the folder of the requested location, and then chooses a location for its path. mod_dir
+looks in the folder of the chosen location instead, and accepts only existing files. Where the two folders differ,
+rewrite rules look for the index file as nginx does, and redirect internally to its path.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ METHODS = ("%{REQUEST_METHOD}", "^(?:GET|HEAD|POST)$")  # other methods get no i
 
 
 def asking(block: ServerBlock, found: Locations, at: str) -> tuple[Locations, dict[Place, tuple[str, ...]]]:
-    """Return the locations, and the index files of those whose folders need rewrite rules for index files.
+    """Return the locations, and a dict of the locations whose index files need rewrite rules, with these index files.
 
-    The result includes a location for unmatched paths if that needs rules.
+    If unmatched paths need rules, a location for unmatched paths is added to both.
     """
     wanted: dict[Place, tuple[str, ...]] = {}
     for owner, others in reach.by_index(block, found).items():
@@ -40,7 +41,10 @@ def asking(block: ServerBlock, found: Locations, at: str) -> tuple[Locations, di
 
 
 def _elsewhere(block: ServerBlock, owner: Place | None, other: Place | None) -> bool:
-    """Return whether mod_dir and nginx would find different files: `other` has its own root or serves no files."""
+    """Return whether mod_dir would look for an index file in another folder than nginx.
+
+    `owner` is the location of the folder, `other` the location that handles the path of the index file.
+    """
     handler = other.location.handler if other else "static"
     if handler == "deny":
         return False

@@ -78,8 +78,9 @@ def _of(node: Directive) -> set[str]:
 
 
 def _of_scheme(node: Directive) -> str:
-    """Return the module for the scheme of a proxy target, which may follow the path of a socket; "" for
-    other targets.
+    """Return the module for the scheme of a proxy target; "" if no module is needed.
+
+    The target is a URL, or the path of a socket and a URL: `unix:/path|fcgi://host`.
     """
     return OF_SCHEME.get(node.args[0].rpartition("|")[2].partition("://")[0], "")
 

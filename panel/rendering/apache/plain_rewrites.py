@@ -1,8 +1,8 @@
 """Render the rewrites that need only one mod_rewrite rule each, as an administrator would write them.
 
-`[PT]` passes the new path on to the choice of sections, `[P]` to an upstream. Later rules do not run, and Alias and
-ProxyPass go by the original path. So a rule with `[PT]` is exact only if neither the location of the original path nor
-that of the new path depends on them; `split` finds these rewrites, and rewrites.py renders the others.
+`[PT]` passes the new path on to the choice of sections, `[P]` to an upstream. Later rules do not run after either flag,
+and Alias and ProxyPass use the original path. So a rule with `[PT]` is exact only if the locations of the original and
+the new path need no later rule, Alias or ProxyPass. `split` finds these rewrites, and rewrites.py renders all others.
 """
 
 from __future__ import annotations
@@ -124,9 +124,9 @@ class _Judge:
         return ""
 
     def targets(self, item: Rewrite) -> list[Place | None] | None:
-        """Return the locations that may handle the new path of a rewrite; None if unknown.
+        """Return the locations that may handle the new path of a rewrite: [] for a redirect, None if they are unknown.
 
-        None in the list is the server block.
+        In the list, None stands for the server block itself.
         """
         if rewriting.redirects(item):
             return []
@@ -145,8 +145,9 @@ class _Judge:
         return next(reasons, "")
 
     def _why_not_final(self, items: Sequence[Rewrite]) -> str:
-        """Return why later rules or the new path's location must see the result of the first rewrite; "" if
-        none must.
+        """Return why the first rewrite needs more than one rule; "" if one rule suffices.
+
+        The reason is a limit of request bodies, a later rewrite, or the location of the new path.
         """
         item, *later = items
         if any(location.client_max_body_mb is not None for location in self.source.locations):
@@ -169,7 +170,7 @@ class _Judge:
         return "another folder" if location.alias or location.root not in ("", self.source.root) else ""
 
     def _needs(self, place: Place, item: Rewrite) -> str:
-        """Return the setting of a location that needs rewrite rules for the new path; "" if no setting does."""
+        """Return the setting for which the new path's location `place` needs further rewrite rules; "" for none."""
         location = place.location
         if location.handler == "return":
             return "a fixed response"
@@ -200,9 +201,10 @@ class _Judge:
 
 
 def _only_looks(place: Place, item: Rewrite) -> bool:
-    """Return whether try_files of the location adds nothing to Apache's own 404 for missing files.
+    """Return whether try_files of the location only sends 404 for missing files, as Apache does without it.
 
-    `$uri =404` also refuses folders, so the new path must be one script.
+    `$uri =404` also sends 404 for folders. So with only these items, the new path must be one constant path of a PHP
+    script.
     """
     *files, last = place.location.try_files
     if last != "=404":

@@ -106,7 +106,7 @@ def format_string(value: str, field: str) -> str:
 
 
 class Interpolator:
-    """Translator of values with variables to both of Apache's notations.
+    """Translator of values with variables to Apache's two notations: for expressions, and for rewrite rules.
 
     `captures` maps a capture to the name of its MATCH_ variable or to the number of its rewrite group.
     """
@@ -118,7 +118,9 @@ class Interpolator:
         self.uses_raw_uri = False
 
     def of_the_rule(self) -> Interpolator:
-        """Return an Interpolator for which `$uri` is the match of the rule's pattern, which is the whole path."""
+        """Return an Interpolator that takes `$uri` from group 0 of a rewrite rule, whose pattern must match the whole
+        path.
+        """
         return Interpolator(self.server_name, {**self.captures, "uri": "0"}, self.names)
 
     def in_expression(self, value: str, field: str) -> str:

@@ -1,8 +1,8 @@
 """Render a site's rewrites as mod_rewrite rules, for Apache and for OpenLiteSpeed, which reads the same language.
 
 At virtual-host level a rule's pattern sees the path after earlier rules, but sections and `%{REQUEST_URI}` keep the
-original path. So these rules only compute the new path. An internal redirect from an unrestricted section then requests
-it, so the location of the new path handles the request.
+original path. So these rules only compute and record the new path. A section without access control then redirects
+internally to the new path, so that the location of the new path handles the request.
 """
 
 from __future__ import annotations
@@ -187,8 +187,8 @@ def ends() -> list[Directive]:
 def is_asked_anew(place: Place, fallback: Place | None, root: str) -> bool:
     """Return whether the fallback of `place` needs a new internal request.
 
-    httpd decides on ProxyPass and Alias by the original path. `root`: the server block's, which serves a fallback that
-    no location handles.
+    httpd applies ProxyPass and Alias to the original path. `root` is the server block's folder: a fallback that no
+    location handles is a file in that folder.
     """
     own, other = place.location, fallback.location if fallback else Location("", "/", "static")
     if other.handler == "proxy":
@@ -198,9 +198,10 @@ def is_asked_anew(place: Place, fallback: Place | None, root: str) -> bool:
 
 
 def requests_anew(result: str, flags: str) -> tuple[str, str]:
-    """Return result and flags of a rewrite rule whose path the section of `asked_anew` requests.
+    """Return result and flags of a rewrite rule, changed so that the rule records its path for the section of
+    `asked_anew`.
 
-    A path that a flag cannot hold stays in the result.
+    If a flag cannot contain the path, both are returned unchanged.
     """
     path, mark, query = result.partition("?")
     if not re.fullmatch(r"[A-Za-z0-9/._-]+", path):
@@ -209,9 +210,10 @@ def requests_anew(result: str, flags: str) -> tuple[str, str]:
 
 
 def asked_anew(*, encodes: bool) -> Node:
-    """Return the section that requests the path recorded by a rule; `%` and `?` in the path are literal.
+    """Return the section that redirects internally to the path recorded by a rule; `%` and `?` in the path are literal.
 
-    `encodes`: the server supports the rewrite flag BCTLS, needed for spaces, which proxied paths must not contain.
+    `encodes`: the server supports the rewrite flag BCTLS. This flag encodes spaces, which a proxied path must not
+    contain.
     """
     return block(
         "If",

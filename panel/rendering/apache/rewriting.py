@@ -43,11 +43,11 @@ def encodes_queries(web_server: WebServerSpec) -> bool:
 
 
 def _encoded(result: str, tests: list[tuple[str, str]], flags: str, *, redirects: bool) -> tuple[str, str]:
-    """Return a rewrite rule's target and flags that encode variables in the query: `$uri` becomes a capture of a new
-    condition in `tests`, and the flags B and BCTLS encode captures.
+    """Return target and flags of a rewrite rule, changed so that httpd encodes the variables in the query.
 
-    httpd rejects spaces in a query, and a # would end it. Unless the rule redirects, a target with captures in its path
-    stays unchanged, because its path names a file.
+    The flags B and BCTLS encode captures only, so a condition added to `tests` captures `$uri`. Unencoded, a space in
+    the query would be rejected, and a # would end the query. Unless the rule redirects, a target with captures in its
+    path stays unchanged, because the path names a file.
     """
     path, mark, query = result.partition("?")
     inserted = "%{REQUEST_URI}" in query
@@ -100,7 +100,7 @@ def interpolator(place: Place, server_name: str) -> Interpolator:
 class Rewritten:
     """One location that rewrite rules handle, with the data for its rules.
 
-    `root` is the server block's, `fallback` the location that handles the last item of the location's try_files, if
+    `root` is the server block's folder. `fallback` is the location for the last item of the location's try_files, if
     known. `encodes`: the server supports the rewrite flag BCTLS. `anew`: a fallback to another folder needs a new
     internal request (httpd only; OpenLiteSpeed chooses contexts by the rewritten path).
     """
@@ -118,7 +118,7 @@ class Rewritten:
 def rules(one: Rewritten, *, falls_back_later: bool = False) -> list[Directive]:
     """Return the rewrite rules of one location.
 
-    `falls_back_later`: leave out a location that `rules_inside` handles after access control.
+    `falls_back_later`: return no rules for a location that `rules_inside` handles after access control.
     """
     source = one.place.location
     if falls_back_later and is_checked_first(source):
@@ -192,7 +192,7 @@ def _try_files(one: Rewritten) -> list[Directive]:
 def _found_files(
     one: Rewritten, files: Sequence[str], names: Interpolator
 ) -> tuple[list[Directive], list[tuple[str, str]]]:
-    """Return rewrite rules that serve the first existing item of try_files, and the tests that no item exists."""
+    """Return rewrite rules that serve the first existing item of try_files, and the conditions that no item exists."""
     source, at = one.place.location, one.place.pointer
     found: list[Directive] = []
     missing: list[tuple[str, str]] = []
@@ -239,7 +239,7 @@ def _stepping_up(place: Place, condition: Condition, words: Interpolator) -> lis
 
 
 def line_breaks(source: ServerBlock) -> list[Directive]:
-    """Return a rewrite rule that rejects paths with line breaks: a capture could end before the break, in `..`."""
+    """Return a rewrite rule that rejects paths with line breaks: a capture could end in `..` before a line break."""
     if not confinement.refuses_line_breaks(source):
         return []
     return [directive("RewriteRule", confinement.LINE_BREAK, "-", "[R=400,L]")]
@@ -282,9 +282,9 @@ def _reached(fallback: Place, last: str) -> Place:
 
 
 def _answers_at_once(fallback: Place, *, alone: bool) -> bool:
-    """Return whether the fallback responds without further lookups.
+    """Return whether one rewrite rule can send the response of the fallback.
 
-    `alone`: rules run once, so no other rule or section can respond instead.
+    `alone`: the rules of the virtual host run once, so rules of the fallback's own would not run.
     """
     code = fallback.location.return_code or 0
     if code in handlers.REDIRECTS:
@@ -344,7 +344,8 @@ def without_args(last: str) -> str:
 def split_fallback(last: str, words: Interpolator, field: str) -> tuple[str, str]:
     """Return result and flags of the rewrite rule for a fallback.
 
-    A rewrite keeps the query by itself, so `?$args` and `$is_args$args` are dropped; without them the query is removed.
+    A rewrite rule keeps the query by itself, so `?$args` and `$is_args$args` are dropped. For a fallback without any
+    query, the flag QSD removes the query of the request.
     """
     if (path := without_args(last)) != last:
         return words.in_target(path, field), "[PT,L]"

@@ -45,7 +45,8 @@ def rewrite_rule(args: tuple[str, ...], where: Where) -> str:
 def _path_problem(args: tuple[str, ...], flags: dict[str, str], where: Where) -> str:
     """Return an error message unless the path to which a RewriteRule rewrites is allowed.
 
-    In a <Directory> the result is treated as a URL and normalized again. Elsewhere its first folder must be constant.
+    In a <Directory>, the new path is treated as a URL and normalized again. Elsewhere, the first folder of the new path
+    must be constant.
     """
     replacement = args[1]
     if re.match(r"[a-z][a-z0-9+.-]*:", replacement, re.IGNORECASE):

@@ -39,8 +39,8 @@ class Scope:
 class Inside:
     """Rules inside a location's section.
 
-    `is_target`: another location's try_files leads here after the rewrite rules. `fallbacks`: the location's own rules;
-    `folders`: the rules for index files of its folders.
+    `is_target`: after the rewrite rules, another location's try_files can lead to this location. `fallbacks`: rules for
+    the try_files of this location. `folders`: rules for the index files of its folders.
     """
 
     is_target: bool
@@ -274,8 +274,8 @@ def _expires(source: Location, at: str) -> list[Node]:
 def _expires_of_answer(source: Location, at: str) -> list[Node]:
     """Return the expiry headers of a fixed response.
 
-    Apache handles it as an error page, where mod_expires has no effect and headers need “always”. nginx sends both
-    headers only with these statuses (ngx_http_headers_module.c).
+    Apache sends a fixed response as an error page, in which headers need “always”. nginx sends Expires and
+    Cache-Control only with the statuses that this function tests (ngx_http_headers_module.c).
     """
     if not source.expires or source.return_code not in (200, 201, 204, 206, 301, 302, 303, 304, 307, 308):
         return []

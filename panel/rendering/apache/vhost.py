@@ -168,7 +168,8 @@ def _tls(tls: TlsFiles, at: str) -> list[Node]:
 def _client_certificates(source: ClientCertificates | None, at: str) -> list[Node]:
     """Return directives that check clients' certificates, and a rewrite rule that sends 400 without one, as nginx does.
 
-    With `SSLVerifyClient require`, Apache would end the handshake instead. The depth counts the authority as well.
+    With `SSLVerifyClient require`, Apache would end the handshake instead. SSLVerifyDepth also counts the certificate
+    authority, so it is one more than the depth of `source`.
     """
     if source is None:
         return []

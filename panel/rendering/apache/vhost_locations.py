@@ -118,9 +118,10 @@ def _maintenance_rules(spec: SiteSpec) -> list[Directive]:
 
 
 def _moved(one: _Block) -> list[Directive]:
-    """Return rewrite rules for the site's rewrites, with redirects and limits that come before those of locations.
+    """Return rewrite rules for the site's rewrites, and redirects and limits that must precede the rules of locations.
 
-    Error pages that httpd requests internally, and paths that rules have requested, are not rewritten.
+    The redirects add a final /, and the limits apply to request bodies. Internal requests keep their path: those for an
+    error page, and those that a rule makes for a rewritten path.
     """
     spec, source, chosen, at = one.scope.spec, one.source, one.chosen, one.at
 
@@ -155,7 +156,8 @@ def _general(
 ) -> list[Directive]:
     """Return rewrite rules that request the new path internally, so that its location is chosen as in nginx.
 
-    `who` names the owners of the rewrites, and why these need more than one rule each, for a comment.
+    `who` is part of a comment: the server block or locations with these rewrites, and why one rule for each rewrite is
+    not enough.
     """
     lines = rewrites.rules(source, chosen, slashes, at, dialect)
     comment = f"Paddock writes several rules for each rewrite of {who}".replace("\n", " ")

@@ -24,8 +24,9 @@ def _passes_answers(context: Context) -> bool:
 
 
 def _same_upstream(context: Context) -> list[Location]:
-    """Return the proxying locations that share a server with the verdict's location; Apache has one worker
-    per server.
+    """Return the proxying locations whose upstream shares a server with the upstream of the location in `context`.
+
+    Apache has one worker per server.
     """
     found = [item for block in context.spec.blocks for item in block.locations if item.handler == "proxy"]
     servers = {item.name: {server.address for server in item.servers} for item in context.spec.upstreams}

@@ -39,7 +39,10 @@ def redirects_first(context: Context) -> bool:
 
 
 def of_indexes(context: Context) -> list[Location]:
-    """Return the locations of index files that folders of other locations show with their own settings."""
+    """Return the locations whose index files OpenLiteSpeed sends with the settings of another location.
+
+    The other location is the one that handles the folder of the index file.
+    """
     if context.block is None:
         return []
     try:

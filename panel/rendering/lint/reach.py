@@ -60,8 +60,9 @@ def _of_place(place: Place, found: Locations, where: str) -> Iterator[Finding]:
 
 
 def _addresses(place: Place, found: Locations) -> list[str]:
-    """Return sample paths of a location: those that its pattern matches, and for a prefix also some of regular
-    expressions.
+    """Return sample paths that the pattern of a location matches.
+
+    For a prefix, the result includes paths below the prefix that match regular expressions of other locations.
     """
     made = list(candidates(place, found))
     if place.is_prefix:

@@ -16,7 +16,10 @@ from panel.rendering.tree import Directive, Node, block, directive
 
 
 def line_breaks(source: ServerBlock) -> list[Node]:
-    """Return a directive that rejects line breaks, before which `.*` and `$` stop: a capture might end in `..`."""
+    """Return a directive that rejects paths with line breaks.
+
+    In a regular expression `.*` and `$` stop at a line break, so a capture that ends at a line break could end in `..`.
+    """
     if not confinement.refuses_line_breaks(source):
         return []
     comment = "Captures end at a line break, so no path may hold one"

@@ -1,9 +1,9 @@
 """Quote any value so that nginx's lexer reads exactly that value.
 
 Source: ngx_conf_read_token (core/ngx_conf_file.c). A word ends at whitespace, `;` or `{`. Quotes open only at the start
-of a word. Within a word a backslash escapes quotes, backslashes, t, r and n, and is kept before anything else. Words
-longer than the 4096-byte buffer are rejected. Quotes do not protect `$` in directives that accept variables: `literal`
-does.
+of a word. Within a word a backslash escapes quotes, backslashes, t, r and n; before any other character, the backslash
+is part of the word. Words longer than the 4096-byte buffer are rejected. Quotes do not protect `$` in directives that
+accept variables: `literal` does.
 """
 
 from __future__ import annotations
@@ -50,9 +50,10 @@ def no_variables(value: str, field: str) -> str:
 
 
 class Dollars:
-    """Writer of values for directives that expand variables, in which a literal `$` needs a variable of its own.
+    """Writer of values for directives that expand variables.
 
-    `geo` reads its values literally, so it can define that variable; `used` tells whether the site needs the block.
+    A literal `$` is written as a variable. A `geo` block can define this variable, because `geo` does not expand its
+    values. `used`: the site needs this `geo` block.
     """
 
     def __init__(self, site: str) -> None:
