@@ -127,9 +127,10 @@ class Probe:
 
     `kind`: health | location | address (of the access log) | takeover | other (site). `was`: [address, port] before the
     change, if different; `fresh`: no server handled this request before; `seen`: observation before, from another host.
-    `status` and `text` are expected in the response, `headers` are sent; `intended` are statuses requested by the new
-    configuration, never worse. `new`: the location is new, so its application may not run yet. `required`: trouble
-    undoes the change even without an observation before. `exact`: the status must not change.
+    `status` and `text` are expected in the response, `headers` are sent. `intended` are statuses that the new
+    configuration requests, which never count as worse. `new`: the location is new, so its application may not run yet.
+    `required`: a bad response undoes the change even if there is no observation before. `exact`: the status must not
+    change.
     """
 
     address: str  # address to connect to: 127.0.0.1

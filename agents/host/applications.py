@@ -66,10 +66,10 @@ def tables() -> str:
 def run(args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[str, Any]:
     """List or install the packages of an application.
 
-    {"name", "action": plan | install, "plan": result of a plan} -> {"packages": [{"name", "version", "was"}] to install
-    or upgrade, or already done, "removed": [names] to remove, "bytes": download size, "command": the command}. Empty
-    "packages": everything is installed. `install` takes `plan` as {"packages", "removed"}, and refuses (`drift`) if the
-    plan would now be different.
+    {"name", "action": plan | install, "plan": result of a plan} -> {"packages": [{"name", "version", "was"}],
+    "removed": [names], "bytes": download size, "command": the command}. "packages" are those to install or upgrade,
+    "removed" those to remove; after `install` this is already done. Empty "packages": everything is installed.
+    `install` takes `plan` as {"packages", "removed"}, and refuses (`drift`) if a new plan would be different.
     """
     wanted = PACKAGES.get(str(args.get("name")))
     if wanted is None:

@@ -120,7 +120,8 @@ def _nginx_directives(text: str) -> Iterator[Tuple[str, str]]:
 class _Apache:
     """Finder of certificate names in one Apache configuration.
 
-    ServerRoot, and variables of `Define` and Debian's envvars, hold from their line on.
+    ServerRoot and the variables of `Define` apply to the lines after their definition, the variables of Debian's
+    envvars to all lines.
     """
 
     def __init__(self, main_config: str, prefix: str, files: Files) -> None:

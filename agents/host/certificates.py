@@ -107,7 +107,7 @@ class _Found:
 
     def add(self, path: str) -> None:
         """Add the first certificate of a file to the rows. A file that no configuration names is left out without a
-        note if it cannot be read, or if its certificate is there already.
+        note if it cannot be read, or if another row has the same certificate.
         """
         if any(row["path"] == path for row in self.rows):
             return
@@ -143,7 +143,7 @@ class _Found:
 def _content(path: str, most: int) -> bytes:
     """Return the content of a regular file of at most `most` bytes; raise Refusal or OSError otherwise.
 
-    A symbolic link is followed only if every account that could have made it may read the file itself.
+    A symbolic link is followed only if every account that could have created the link may read the target.
     """
     if not stat.S_ISREG(os.stat(path).st_mode):  # opening a device can have effects
         raise Refusal("refused", "This is not a regular file.", path=path)

@@ -37,7 +37,11 @@ def _of_others(guard: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unique(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Drop the earlier of two equal requests: guards come first, and a site's own expectations replace them."""
+    """Drop the earlier of two equal requests.
+
+    Requests for other sites (guards) come first, so the expectations of the transaction's own site replace those of a
+    guard.
+    """
     return list({(probe.describe(check), check["kind"] == "takeover"): check for check in checks}.values())
 
 
@@ -68,7 +72,7 @@ def _hurried(check: dict[str, Any], began: float) -> dict[str, Any]:
 
 
 def observed(asked: Request) -> list[dict[str, Any]]:
-    """Request the health pages of the sites and return rows of a result, for a request that changes nothing."""
+    """Request the health pages of the sites for a transaction that changes nothing; return rows as `after` does."""
     rows = []
     for check in asked.probes:
         if check["kind"] == "health":
@@ -158,9 +162,10 @@ def told(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def proven(answers: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
-    """Repeat the requests after an undo; return (sites that respond worse than before, sites as before), in words.
+    """Repeat the requests after an undo. Return two lists of sentences: for responses that are worse than before the
+    change, and for other responses.
 
-    Sites that did not respond before are skipped.
+    Sites that did not respond before the change are skipped.
     """
     wrong: list[str] = []
     right: list[str] = []

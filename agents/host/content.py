@@ -263,7 +263,10 @@ def _switch(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _finish(site: _Site, release: str, keep: List[str]) -> None:
-    """Complete an exchange: move the kept paths, and rename the former folder, which still has the release's name."""
+    """Complete an exchange: move the kept paths, and rename the former folder.
+
+    After the exchange, the former folder still has the name of the release.
+    """
     if release not in os.listdir(site.store):
         return
     former = site.identified(release)
@@ -300,7 +303,10 @@ def _carry(site: _Site, source: str, path: str) -> None:
 
 
 def _carry_back(site: _Site, former: str, path: str) -> None:
-    """Move `path` from the site's folder to the former one, which still has it after an interrupted switch."""
+    """Move `path` from the site's folder to the former folder, unless the former folder still has such a path.
+
+    The former folder still has the path if the switch was interrupted.
+    """
     there = os.open(former, safe.FOLDER, dir_fd=site.store)
     here = site.opened()
     assert here is not None

@@ -155,9 +155,9 @@ def digest(tree: int, path: str) -> str:
 
 
 def move(path: str, source: int, target: int) -> None:
-    """Move a file or folder from one open tree to the same path in another, replacing an existing one there.
+    """Move a file or folder from one open tree to the same path in another tree, and replace what has that path.
 
-    A missing file is ignored. OSError if its folder cannot be created.
+    A missing file is ignored. Raises OSError if the containing folder in the other tree cannot be created.
     """
     parts = path.split("/")
     try:

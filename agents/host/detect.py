@@ -256,7 +256,8 @@ def lsphp(found: list[dict[str, Any]]) -> str:
 def _openlitespeed() -> list[dict[str, Any]]:
     """Return the instances of OpenLiteSpeed.
 
-    The server root is the folder above the program's own; roots other than LITESPEED are found by their processes.
+    The program is `bin/openlitespeed` in the server root. Server roots besides LITESPEED are found by running
+    processes.
     """
     found: list[dict[str, Any]] = []
     for root in LITESPEED:

@@ -14,7 +14,8 @@ _UNSUPPORTED = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP})
 def exchange(one: str, one_folder: int, two: str, two_folder: int) -> bool:
     """Exchange two existing entries, each named within an open folder; return whether one step was enough.
 
-    On a file system without such an exchange, three renames take its place: for a moment, `two` has no entry. OSError.
+    On a file system without such an exchange, three renames take its place: for a moment, `two` has no entry. Raises
+    OSError if the kernel refuses the exchange or a rename.
     """
     number = _renameat2(one, one_folder, two, two_folder)
     if not number:

@@ -1,7 +1,7 @@
 """Virtual addresses that keepalived moves between hosts: report this host's state, test and write its configuration.
 
 Paddock writes only `paddock.conf` and the program of its checks. The main file of keepalived is created if it is
-missing; one of the host's own stays as it is, and must include `paddock.conf`.
+missing. An existing main file is not changed, and must include `paddock.conf`.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def taken(ports: Iterable[Tuple[str, int]], servers: Iterable[str]) -> List[Dict
 def _conflicts(wanted: str, held: str) -> bool:
     """Return whether a socket on `held` may keep `wanted` from being bound.
 
-    A socket on all IPv6 addresses counts for IPv4 too, because most programs leave it open for both.
+    A socket on all IPv6 addresses counts for IPv4 too, because most programs accept IPv4 connections on such a socket.
     """
     if held == wanted or held == "::":
         return True

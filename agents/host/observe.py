@@ -1,4 +1,4 @@
-"""Operation `observe`: request sites of this host as before a transaction, without any change."""
+"""Operation `observe`: send requests to sites of this host, as before a transaction, without any change on the host."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def _name_of(descriptor: int) -> str:
 def open_folder(path: str, access: int = os.O_RDONLY) -> int:
     """Return a descriptor of the folder `path`; raise Refusal if a part is a symbolic link.
 
-    With O_PATH as `access` the folder need not be readable, but can only be used for names in it.
+    With O_PATH as `access` the folder need not be readable, but the descriptor only serves to open names in the folder.
     """
     try:
         descriptor = os.open(path, access | os.O_DIRECTORY | os.O_NOFOLLOW)

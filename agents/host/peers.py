@@ -4,10 +4,10 @@
                                               | VXLAN (RFC 7348), over the hosts' own network
     server host:   servers --pdklink9-------------+
 
-The gate replaces `far` of a link on one host. Its tunnel leads only to the servers' namespace, so processes in `near`
-reach nothing else. Before any load, the other side must send the secret word that both test beds were given, so a host
-without that test bed cannot be a target. No address, route or rule of either host is changed, and the servers do not
-listen in the host's network.
+The gate has the place of `far` in a link on one host (link.py). The tunnel at the gate leads only to the servers'
+namespace, so processes in `near` reach nothing else. Before any load, the server host must send the secret word that
+both test beds were given, so a host without that test bed cannot be a target. No address, route or rule of either host
+is changed, and the servers do not listen in the host's network.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _PINGS = 20
 class Peer:
     """The other host of a run on two hosts, from a checked request.
 
-    `role` of this host is "load" or "servers"; `address` is the other host's; `word`, and `vni` and `port` of the
-    tunnel, are shared by both test beds of one run.
+    `role` is "load" or "servers", the role of this host. `address` is the address of the other host. The test beds on
+    both hosts have the same `word`, and the same `vni` and `port` of the tunnel.
     """
 
     def __init__(self, args: Dict[str, Any]) -> None:

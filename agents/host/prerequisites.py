@@ -1,9 +1,9 @@
 """Check the folders, sockets, services and ports that sites of a plan need, without any change on the host.
 
-Each answer is {"kind", "name", "state", "detail"} and names something that is not as needed. A thing that is as needed,
-or whose state the host does not tell, has no answer. Kinds and states:
+Each answer is {"kind", "name", "state", "detail"} and names something that is not as needed. If something has no
+answer, it is as needed, or the host does not tell its state. Kinds and states:
 
-    folder   missing (`detail`: "own" if no other account can change where it would be) | not_folder | empty |
+    folder   missing (`detail`: "own" if only trusted accounts can create the folder) | not_folder | empty |
              unreadable (`detail`: the account of the web server)
     socket   missing | refused | unreadable
     service  refused | silent | unknown (`detail`: the system's message)

@@ -102,7 +102,10 @@ def _request(probe: dict[str, Any]) -> bytes:
 
 
 def _read(stream: Any, deadline: float, begun: bytes, until: bytes, most: int) -> bytes:
-    """Read until `until` is in the data, or the end, the deadline or `most` bytes; return `begun` with the data."""
+    """Return `begun` followed by data that is read from the stream.
+
+    Reading stops when the result contains `until` or `most` bytes, at the end of the stream, or at the deadline.
+    """
     while until not in begun and len(begun) < most:
         left = deadline - time.monotonic()
         if left <= 0:

@@ -127,8 +127,8 @@ def listens(pid: int, inodes: Iterable[str]) -> bool:
 
 
 def wait_ended(pids: Iterable[int], timeout_s: float) -> None:
-    """Wait until all processes have ended, at most `timeout_s`. Python 3.8 lacks pidfd_open and sleeps for all that
-    time.
+    """Wait until all processes have ended, at most `timeout_s`. On Python 3.8, which lacks pidfd_open, always wait for
+    `timeout_s`.
     """
     open_pid = getattr(os, "pidfd_open", None)
     if open_pid is None:
@@ -178,8 +178,8 @@ def is_idle(pid: int) -> tuple[bool, bytes]:
 class Log:
     """Error log of a running process, from the log's end at the creation of this object.
 
-    Reads the file that the process itself holds open, whatever its name refers to now, because its folder may belong to
-    a site.
+    Reads the file that the process holds open. The name of the log may meanwhile refer to another file, because the
+    log's folder may belong to a site.
     """
 
     def __init__(self, descriptor: int, path: str) -> None:

@@ -61,8 +61,10 @@ def _writers(info: os.stat_result, path: str, also: Iterable[int]) -> list[Write
 
 
 def _keeps(folder: os.stat_result, entry: os.stat_result, also: Iterable[int]) -> bool:
-    """Return whether the folder is like /tmp, where nobody can rename or remove another account's entries, and this
-    entry belongs to a trusted account.
+    """Return whether only trusted accounts can rename or remove an entry of a folder to which other accounts can write.
+
+    The folder must be like /tmp, with the sticky bit, and both the folder and the entry must belong to trusted
+    accounts.
     """
     return bool(folder.st_mode & stat.S_ISVTX) and is_trusted(folder.st_uid, also) and is_trusted(entry.st_uid, also)
 
@@ -123,8 +125,8 @@ def _named(kind: str, number: int, before: str = "the account ") -> str:
 def true_path(path: str, also: Iterable[int] = _NOBODY, *, for_files: bool = False) -> str:
     """Return the absolute `path` without symbolic links.
 
-    Raises Refusal if untrusted accounts can change any part of it, so that the path stays valid until use;
-    FileNotFoundError. `for_files`: a folder like /tmp is allowed.
+    Raises FileNotFoundError for a missing part, and Refusal if untrusted accounts can change any part of the path, so
+    that a returned path stays valid until use. `for_files`: a folder like /tmp is allowed.
     """
     parts, at, links = path.split("/")[::-1], "", 0
     above = os.lstat("/")
@@ -188,8 +190,8 @@ def new_private_folder(prefix: str) -> tuple[str, int]:
 def open_regular(name: str, folder: int, path: str) -> int:
     """Return a descriptor of the regular file `name` in the open folder for reading. `path` is its name for messages.
 
-    Refusal for other types, or if an account without read permission could have put the file there by a hard link.
-    OSError.
+    Raises Refusal for other types, or if an account without read permission could have put the file there by a hard
+    link. Raises OSError if the file cannot be opened.
     """
     descriptor = os.open(name, READ, dir_fd=folder)
     try:

@@ -1,12 +1,12 @@
 """Build a tree of the staged configuration that a server can test before the switch.
 
-Two ways, see docs/decisions/0201-testing-a-staged-configuration.md:
+Two ways exist (docs/decisions/0201-testing-a-staged-configuration.md):
 
-- `mounts`: bind mounts in a private mount namespace (namespace.py): each draft over the file that it replaces. If
-  names are added or removed, a `Farm` instead: changed folders made of symbolic links, mounted over the real ones.
-  Exact, and fast for any size of the rest.
-- `Copy`: the whole configuration copied to another folder, with absolute paths rewritten. For hosts without
-  namespaces.
+- `mounts`: bind mounts in a private mount namespace (namespace.py) show each draft in place of the file that it
+  replaces. If names are added or removed, a `Farm` is mounted over each changed folder: a folder of symbolic links.
+  This way is exact, and fast for a configuration of any size.
+- `Copy`: the whole configuration is copied to another folder, and absolute paths are rewritten. This way is for hosts
+  without namespaces.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def mounts(root: str, changes: Sequence[Change]) -> list[tuple[str, str]]:
 class Farm:
     """Changed folders as copies made of symbolic links.
 
-    `binds` are the mounts, in order: the real folders aside, then the staged ones over them.
+    `binds` are the mounts, in order. For each changed folder, the first mount shows the real folder at another path,
+    and the second puts the copy in its place.
     """
 
     def __init__(self, root: str, changes: Sequence[Change]) -> None:

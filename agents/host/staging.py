@@ -1,9 +1,9 @@
 """Write new files next to the old ones under hidden names, and switch by renaming.
 
 Folders are held open and all names are relative to them, so later changes of the path have no effect. No file is
-written under its final name. Ownership is only preserved, never granted: for the successor of a file of the host's own
-if the panel requests it (OpenLiteSpeed's main file belongs to its WebAdmin, which must be able to change it), and for a
-copy of an old file.
+written under its final name. The agent gives a file to another account only to keep the owner of an old file: for a
+copy of the old file, and for a new version if the panel requests this. OpenLiteSpeed's main file belongs to its
+WebAdmin, for example, which must be able to change the file.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@
     STATE/transactions/ID~edited-N     an edit that blocked an undo
     STATE/shadow                       temporary data for the test of a staged configuration
 
-All undo data is on disk (fsync) before the first change; the outcome is on disk before the response is sent. The open
-journal is its own mark: beginning creates one file, and ending renames it. The first record reserves space for later
-records, and an empty file under the journal's later name.
+All undo data is on disk (fsync) before the first change; the outcome is on disk before the response is sent. The file
+`open` itself shows that a transaction is open: its beginning creates the file, its end renames the file. The first
+record reserves space for later records. An empty file reserves the name that the journal gets at the end.
 """
 
 from __future__ import annotations
@@ -121,7 +121,11 @@ class Journal:
         self._leave()
 
     def begin(self, record: dict[str, Any]) -> None:
-        """Write the first record durably: the transaction is now open, and its end needs no more space."""
+        """Write the first record durably: the transaction is now open.
+
+        Its end needs no more disk space, because this call reserves space for later records and the journal's later
+        name.
+        """
         try:
             self._write(self._line("begin", dict(record, transaction=self.ident)), ROOM)
             os.close(self._make(self._stem + ".jsonl"))

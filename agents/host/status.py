@@ -13,8 +13,8 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
     """Return the result of a transaction: {"transaction": id} -> ApplyResult.
 
     {"outcome": ""} while the transaction runs or waits for `recover`; {"outcome": "unknown"} if this host never started
-    it, or has deleted it. With "abandon": true a transaction that has not begun never will: it ends as "abandoned", and
-    a request for it that arrives later gets that result. One that has begun is completed or rolled back first.
+    it, or has deleted it. "abandon": true prevents a transaction that has not begun: it ends as "abandoned", and a
+    request for it that arrives later gets that result. A transaction that has begun is completed or rolled back first.
     """
     ident = state.check_id(args.get("transaction"))
     if args.get("abandon") is True:

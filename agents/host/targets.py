@@ -1,7 +1,7 @@
 """Check the targets of load tools: only this host's own listeners of managed sites are allowed.
 
-The panel makes the same checks; this is the second barrier. A target must be in the panel's list and an address of this
-host, and every part of the command line and the URL files that could redirect the tool must name it.
+The panel makes the same checks; the agent does not rely on them. A target must be in the panel's list and an address of
+this host. Every part of the command line and the URL files that could redirect the tool must name this target.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def file_name(name: str) -> str:
 
 
 def check(request: Request, testbed: list[str] | None = None, *, isolated: bool = False) -> tuple[str, int]:
-    """Return the address and port that the tool will connect to; raise Refusal, with the reason, if it must not.
+    """Return the address and port to which the tool will connect; raise Refusal, with the reason, if this is not
+    allowed.
 
     `testbed`: the listeners of the run's own test bed, which are then the only targets. `isolated`: the load generator
     can reach only the test bed.
@@ -90,7 +91,10 @@ def check(request: Request, testbed: list[str] | None = None, *, isolated: bool 
 
 
 def split_target(target: str) -> tuple[str, int]:
-    """Split `127.0.0.1:80` or `[::1]:80` into address and port; refuse names, which could be rebound."""
+    """Split `127.0.0.1:80` or `[::1]:80` into address and port; raise Refusal for a name.
+
+    A name could resolve to another address when the tool uses it.
+    """
     host, _, port = target.rpartition(":")
     host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     reason = addresses.why_refused(host)
@@ -144,10 +148,10 @@ def _check_connect_to(argv: list[str], target: str) -> None:
 
 
 def _check_options(argv: list[str]) -> None:
-    """Raise Refusal unless the tool's options are in its list, files are in the run's folder, and only a URL has no
-    option.
+    """Raise Refusal for an option that is not in the tool's list, and for a file outside the run's folder.
 
-    Tools read options in several forms (`-Xproxy`, `--x=proxy`), so only the forms that the panel writes are accepted.
+    The only argument that is no option is a URL, at the end. Tools read options in several forms (`-Xproxy`,
+    `--x=proxy`), so only the forms that the panel writes are accepted.
     """
     tool, at = argv[0], 1
     options = PROGRAMS[tool].options

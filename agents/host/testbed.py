@@ -106,7 +106,7 @@ class Testbed:
     def _connect(self, args: Dict[str, Any], peer: Optional[peers.Peer], emit: Emit) -> Dict[str, Any]:
         """Create the test bed's network link if the request has a network or a peer.
 
-        Returns measurements over both hosts if there are two.
+        On the load host of a run on two hosts, return the measurements of peers.join; {} otherwise.
         """
         if peer is not None and peer.role == "servers":
             self.link = peers.Servers(peer)
@@ -212,9 +212,10 @@ def _left_after(args: Dict[str, Any], cancelled: threading.Event, removed: List[
     """Return the remains of a test bed whose agent is gone, in words. `namespaces`, `tick` and `boot` are from its `up`
     event.
 
-    Folders that the agent could no longer remove are removed here, and noted in `removed`. The first process of a
-    namespace lives as long as the others, so a running test bed has one from before `tick`. Processes that are just
-    ending get a moment. After a reboot, old names and times do not apply.
+    Folders that the agent could no longer remove are removed here, and noted in `removed`. A process in one of the
+    namespaces counts only if it started before `tick`: a running test bed has such a process, and a later process may
+    belong to another test bed with the same numbers. Processes that are just ending get a moment. After a reboot, the
+    names of namespaces are ignored.
     """
     namespaces = {str(name) for name in args.get("namespaces", []) if _NAMESPACE.match(str(name))}
     if args.get("boot", processes.boot()) != processes.boot():

@@ -1,7 +1,8 @@
 """Servers of a test bed: private instances of the host's own programs, monitored from start to end.
 
-If the agent is root, each server runs in its own process and IPC namespace: ending its first process ends all of them
-and removes semaphores, even if the agent is killed (the keeper dies with the thread that started it).
+If the agent is root, each server runs in its own process and IPC namespace. When the namespace's first process ends,
+the kernel ends all others and removes semaphores. This happens even if the agent is killed: then the thread that
+started the server ends, unshare(1) with it, and the first process with unshare(1).
 """
 
 from __future__ import annotations

@@ -21,9 +21,10 @@ REQUEST = b"GET /status HTTP/1.0\r\nHost: localhost\r\nUser-Agent: paddock-agent
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """Read the server's status: {"readings": [...]}, two with `seconds` in between unless that is 0.
+    """Read the server's status: {"readings": [...]}.
 
-    `zones` names the sites; otherwise the busiest MAX_ZONES are returned. "zone_count": their total number.
+    The result has one reading if `seconds` is 0, otherwise two with a pause of `seconds`. `zones` names the sites;
+    without `zones` a reading has the busiest MAX_ZONES sites. "zone_count" is the number of all sites.
     """
     path = paths.resolve(args.get("socket"), paths.resolve_roots(args.get("roots")))
     pause, zones = args.get("seconds", 0), args.get("zones")

@@ -79,7 +79,8 @@ class Transaction:
     def _unchanged(self) -> dict[str, Any]:
         """Return the result for files that are all as wanted.
 
-        No space is needed, so a full disk does not matter, and a repetition gives the same result.
+        The result is recorded only if the disk has space. Without a record, a repeated request computes the same
+        result.
         """
         with self._steps.step("probe") as step:
             rows = checking.observed(self._request)
@@ -194,7 +195,8 @@ class Transaction:
     def _go_live(self, stage: Stage) -> None:
         """Reload each running server once, however many sites changed; start a stopped one.
 
-        Meanwhile the switched files are synced to disk: an undo does not need this, the outcome does.
+        Meanwhile the switched files are synced to disk. An undo is possible without this sync, but the outcome must not
+        be recorded before it.
         """
         self._journal.append("mark", {"name": "reloading"})
         faults.point("reloading")

@@ -13,7 +13,7 @@ from agents.host.errors import Refusal
 def connected(path: str, timeout_s: float) -> socket.socket:
     """Return a connection to exactly the checked socket, even if its name changes.
 
-    Refusal if it is not a socket; FileNotFoundError, OSError.
+    Raises Refusal if the path is not a socket, FileNotFoundError if it is missing, OSError if the connection fails.
     """
     folder = paths.open_folder(os.path.dirname(path), os.O_PATH)
     try:

@@ -33,7 +33,8 @@ class Unknown(Exception):
 class Automaton:
     """Nondeterministic automaton of a regular expression: by state, the edges (requirement, next state).
 
-    A requirement is a letter of a set, or a position by name.
+    A requirement is a set of allowed letters, or a position: "begin", "end" or "last". An edge with "" requires
+    nothing.
     """
 
     edges: dict[int, list[tuple[frozenset[str] | str, int]]] = field(default_factory=dict)

@@ -70,8 +70,8 @@ class Policy:
     """Allow-list of an engine's raw directives.
 
     `refused` maps names in lower case (a trailing * means any suffix) to the reason. `context` gives the letter of the
-    surrounding block, or "" if unknown. `own` blocks have bodies in other grammars: their children are checked by the
-    kinds named here.
+    surrounding block, or "" if unknown. The bodies of `own` blocks contain lines of another grammar instead of
+    directives; `own` maps such a block to the kind that checks each line.
     """
 
     read: Callable[[str], tuple[Read, ...]]
@@ -128,7 +128,7 @@ def key(item: Read) -> str:
 
 
 def _fitted(slots: tuple[str, ...], count: int) -> Iterator[str]:
-    """Yield the kind of each of `count` arguments; more or fewer kinds if the arguments cannot fit."""
+    """Yield the kinds for `count` arguments. If this number does not fit the slots, more or fewer kinds are yielded."""
     needed = sum(slot[-1] not in "?*" for slot in slots)
     spare = count - needed
     for slot in slots:

@@ -1,6 +1,7 @@
 """Find locations that internal redirects reach: by a folder's index file, or the last item of try_files.
 
-nginx chooses a location again for such a path. Servers that look for the file at once need to know when that matters.
+nginx chooses a location again for the new path. Apache and OpenLiteSpeed may look for the file without a new choice, so
+their renderings need to know the locations for which the result differs.
 """
 
 from __future__ import annotations

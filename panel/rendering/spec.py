@@ -117,7 +117,7 @@ class RateLimit:
 
 @dataclass(frozen=True)
 class CacheTime:
-    """Cache time of responses that have one of these statuses and no expiry time of their own."""
+    """Cache time of responses that have one of the statuses `codes` and no expiry time of their own."""
 
     codes: tuple[int, ...]
     seconds: int
@@ -241,10 +241,10 @@ class SiteSpec:
 
 @dataclass(frozen=True)
 class OwnListener:
-    """Listener in OpenLiteSpeed's own files.
+    """Listener in OpenLiteSpeed's own files, to which a second block of the same name adds maps.
 
-    A second block of the same name adds maps to it; two listeners on one address would share its connections at random.
-    `text` holds its settings besides maps. They are repeated, because the later block's certificate is used.
+    Two listeners on one address would share its connections at random. `text` holds the listener's settings besides
+    maps. The second block repeats these settings, because OpenLiteSpeed uses the certificate of the later block.
     """
 
     name: str

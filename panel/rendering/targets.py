@@ -70,7 +70,8 @@ def target_of(text: str) -> Target:
 def _clean(path: str) -> str:
     """Normalize the path of a socket.
 
-    `..` is kept, because after a link it has another meaning; so no entry of the list matches.
+    `..` is kept, because its meaning depends on links. So a path with `..` matches no service that is listed for a
+    team.
     """
     if not path:
         return ""

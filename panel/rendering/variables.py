@@ -92,7 +92,10 @@ def _add(parts: list[Part], part: Part) -> None:
 
 
 def names(value: str, captures: frozenset[str] = frozenset()) -> set[str]:
-    """Return the names of the variables in a value; none if the value cannot be parsed, which rendering reports."""
+    """Return the names of the variables in a value; none if the value cannot be parsed.
+
+    Rendering raises the error for such a value.
+    """
     try:
         return {part.name for part in parse(value, "", captures=captures) if isinstance(part, Variable)}
     except NotExpressible:

@@ -90,9 +90,9 @@ class Engine:
         return False
 
     def relieve(self, before: Generation) -> bool:
-        """Tell the workers of `before` to exit, if the server delays that although new ones have taken over.
+        """Tell the workers of `before` to exit if new workers have taken over; return whether this was done now.
 
-        Returns whether this was done now.
+        Only some servers need this call, because they delay the exit of their old workers.
         """
         return False
 
@@ -109,9 +109,10 @@ class Engine:
         return pid if same_program and processes.exists(pid) else 0
 
     def require_own(self, also: frozenset[int] = frozenset()) -> None:
-        """Raise Refusal if an account besides root, the agent's and `also` can change the program or the configuration.
+        """Raise Refusal if an untrusted account can change the program or the configuration.
 
-        The agent's account is about to run and read them.
+        The agent's account is about to run the program and read the configuration. Trusted accounts are root, the
+        agent's, and those in `also`.
         """
         for path in (self.binary, self.main_config, self.config_root, self.prefix):
             try:
@@ -211,7 +212,8 @@ class Engine:
     def _came_to_rest(self, before: Generation, failure: str) -> bool:
         """Return whether the main process has been idle and silent for REST_S seconds and has no new workers.
 
-        A forged log line does not stop the process from working; nginx retries a port every 0.5 s.
+        A log line about a failure counts only then, because other accounts may forge such a line. REST_S is longer than
+        the 0.5 s after which nginx tries to bind a port again.
         """
         sleeps, used = processes.is_idle(before.pid)
         children = processes.children(before.pid, living=False)

@@ -19,7 +19,10 @@ class Server(Engine):
         return is_of(line, pid, "emerg")
 
     def is_replaced(self, before: Generation) -> bool:
-        """Return whether no old worker listens and a new one does; without sites, whether new workers run."""
+        """Return whether no old worker listens and a new worker does.
+
+        Without sites no worker listens; then the result is whether new workers run.
+        """
         pid = self.pid()
         now = processes.children(pid)
         inodes = listening_sockets.inodes()

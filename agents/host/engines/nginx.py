@@ -49,12 +49,12 @@ class Server(Engine):
     def relieve(self, before: Generation) -> bool:
         """Tell the old workers to exit; return whether this was done now.
 
-        nginx keeps old workers for 100 ms after starting new ones, which need a hundredth of that. QUIT is the signal
-        that nginx sends them later, and the documented one for a single worker.
+        nginx keeps old workers for 100 ms after starting new ones, which are ready after about 1 ms. QUIT is the signal
+        that nginx itself sends to the old workers later, and the documented signal for a single worker.
 
-        nginx does not replace workers that exit earlier: between the first new worker and the end of these 100 ms it
-        processes no signal, and then it has told all old ones to exit (ngx_master_process_cycle). The new workers must
-        result from the reload, not from the end of an old one.
+        nginx does not replace workers that exit earlier. Between the first new worker and the end of the 100 ms nginx
+        processes no signal, and afterwards it has told all old workers to exit (ngx_master_process_cycle). The new
+        workers must result from the reload, not from the end of an old worker.
         """
         ready = [] if before.relieved else _ready(before)
         if not ready:  # the usual case, and the cheapest check

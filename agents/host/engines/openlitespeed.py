@@ -143,8 +143,9 @@ class Server(Engine):
         return accounts(self.main_config)
 
     def _look_for_failure(self, before: Generation) -> None:
-        """Raise EngineError if the log reports a failure. No pid file exists between the old process and
-        its successor.
+        """Raise EngineError if the log reports a failure.
+
+        A missing pid file is no failure: none exists between the end of the old process and the start of its successor.
         """
         failure = self._failure(before)
         if failure:
@@ -153,8 +154,8 @@ class Server(Engine):
     def is_failure(self, line: str, pid: int) -> bool:
         """Return whether a line of the log reports a fatal error in the configuration.
 
-        The format is 2026-11-23 08:35:13.123456 [ERROR] [1234] [T0] message, with other brackets in between. The
-        process varies: the failed successor writes the line.
+        The format is 2026-11-23 08:35:13.123456 [ERROR] [1234] [T0] message; further words in brackets may precede the
+        message. `pid` is ignored, because the failed successor writes the line under its own process id.
         """
         words = line.split(" ", 2)
         if len(words) < 3 or len(words[0].split("-")) != 3 or not words[0].replace("-", "").isdigit():
@@ -168,10 +169,10 @@ class Server(Engine):
         return bool(processes.children(self.pid()))
 
     def is_replaced(self, before: Generation) -> bool:
-        """Return whether the successor process serves.
+        """Return whether the successor process serves, which is so once it has a child process.
 
-        It first takes over all sockets, and has closed unused ones once it has a worker. A new child of the old process
-        means nothing: lscgid starts a second later.
+        The successor first takes over all sockets, and closes unused sockets before it starts a worker. A new child of
+        the old process means nothing: the old process starts lscgid a second later.
         """
         pid = self.pid()
         return bool(pid) and pid != before.pid and bool(processes.children(pid))

@@ -1,8 +1,8 @@
-"""Contexts that only rewrite rules can reach; they send responses which other contexts would not send in time.
+"""Contexts that only rewrite rules can reach, for responses that other contexts would send too late.
 
-Their paths begin with `/./`, which no request has, because OpenLiteSpeed resolves it (GPath::clean in src/util).
-OpenLiteSpeed tries regular expressions in the order of their texts, so those of these contexts begin with `!`; `!^`
-never matches.
+The paths of these contexts begin with `/./`. No request has such a path, because OpenLiteSpeed resolves `/./`
+(GPath::clean in src/util). OpenLiteSpeed tries regular expressions in the order of their texts, so the expressions of
+these contexts begin with `!^|`; the part `!^` never matches.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def lengthened(place: Place, inside: ServerBlock, pattern: str) -> str:
 
 
 def context(name: str, headers: Sequence[str], rules: Sequence[Directive] = ()) -> Node:
-    """Return the context of the path `name`. Without rules it sends 404, because it has no files."""
+    """Return the context with the path of `name`. Without rules the context sends 404, because it has no files."""
     body: list[Node] = [directive("location", "$VH_ROOT/paddock-none"), directive("allowBrowse", 1)]
     if headers:
         body.append(Lines("extraHeaders", tuple(headers)))
@@ -51,9 +51,10 @@ def context(name: str, headers: Sequence[str], rules: Sequence[Directive] = ()) 
 
 
 def has_own(source: Location, inside: ServerBlock) -> bool:
-    """Return whether contexts of their own send the errors of a location of files.
+    """Return whether a location of files has separate contexts for its error responses.
 
-    The reason is that access control comes before these errors, or that they must not have a past expiry time.
+    The location needs them if access control must come before the errors, or if the errors must not have the location's
+    past expiry time.
     """
     if source.handler != "static" or (source.alias and source.match in ("~", "~*")):
         return False
@@ -61,9 +62,9 @@ def has_own(source: Location, inside: ServerBlock) -> bool:
 
 
 def rules_inside(place: Place, inside: ServerBlock) -> list[Directive]:
-    """Return the rewrite rules of the context of a location with access control, which lead to contexts of this module.
+    """Return rewrite rules that lead from the context of a location with access control to contexts of this module.
 
-    OpenLiteSpeed chooses the context of the new path after access control.
+    Access control comes first: OpenLiteSpeed then chooses the context of the new path.
     """
     if not handlers.asks_access(place.location) or not has_own(place.location, inside):
         return []

@@ -92,7 +92,7 @@ def context(
     plain_prefix: bool,
     plain_scripts: bool,
 ) -> list[Node]:
-    """Return the location's context; [] if it needs none. `plain_...`: a prefix or suffixes suffice to express it."""
+    """Return the location's context; [] if it needs none. `plain_…`: see prefixes_suffice and suffixes_suffice."""
     source, at = place.location, place.pointer
     handlers.check(source, at)
     inside = spec.blocks[int(at.split("/")[2])]
@@ -135,7 +135,7 @@ def _rules(place: Place, inside: ServerBlock, falls_back: list[Directive], *, is
 
 
 def _check_asked(source: Location, inside: ServerBlock, at: str) -> None:
-    """Raise NotExpressible for access control that a rewrite rule of the virtual host to an upstream would bypass."""
+    """Raise NotExpressible if a rewrite rule would lead requests to the upstream before access control."""
     breaks = any(item.flag == "break" for item in source.rewrites)
     replaced = source.proxy_uri and not ruled.proxies_here(source, inside)
     if source.handler == "proxy" and (replaced or breaks) and handlers.asks_access(source):

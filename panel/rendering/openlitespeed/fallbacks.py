@@ -2,8 +2,9 @@
 
 A rule of the virtual host runs before access control. So it only marks a request whose files are missing, and a rule of
 the location's context replaces the path. OpenLiteSpeed then checks the access to this context before it chooses a
-context for the new path (HttpSession::processContextRewrite, HttpReq::postRewriteProcess in src/http). It does so only
-where the new path is no longer than the context's expression, so the expression may get a comment.
+context for the new path (HttpSession::processContextRewrite, HttpReq::postRewriteProcess in src/http). This check
+requires that the context's regular expression is at least as long as the new path, so a short expression is padded with
+a comment.
 """
 
 from __future__ import annotations

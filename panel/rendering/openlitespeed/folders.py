@@ -1,8 +1,9 @@
 """Render redirects to a folder's final `/`, with the port of the listener and an encoded path, as in nginx.
 
 OpenLiteSpeed would redirect by itself, to the port of the Host header (HttpSession::addLocationHeader in src/http). So
-a rule redirects first. Where the response has headers, the rule only records the URL, and a context's rule redirects.
-Prefix contexts redirect before their rules run (HttpReq::processContext), so a context of its own redirects for them.
+a rule redirects first. Where the response has headers, the rule only records the URL, and a context's rule redirects. A
+prefix context would redirect before its own rules run (HttpReq::processContext), so a separate context sends its
+redirects.
 """
 
 from __future__ import annotations
@@ -51,8 +52,9 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
 
 
 def refused(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
-    """Return rewrite rules that refuse other methods for folders, where a rule of the context `/` would
-    come too late.
+    """Return rewrite rules that refuse methods other than GET, HEAD and POST for folders.
+
+    These are the folders for which a rule of the context `/` would come too late.
     """
     if not refusals.are_marked(block) or refer_back(chosen) or not origin(block):
         return []
@@ -67,9 +69,9 @@ def refused(block: ServerBlock, found: Locations, chosen: dict[Place, Condition]
 
 
 def _aside(block: ServerBlock, found: Locations, place: Place | None) -> str | None:
-    """Return the path of the context that redirects.
+    """Return the path of the separate context that redirects to the location's folders.
 
-    None: the rule itself redirects; "": the location's own context does.
+    None means that the rule of the virtual host redirects, and "" that the location's own context does.
     """
     if place is not None and asides.rules_inside(place, block):
         return ""
@@ -113,9 +115,10 @@ def missing(block: ServerBlock, chosen: dict[Place, Condition], root: str) -> li
 def contexts(
     block: ServerBlock, found: Locations, headers: Callable[[Place | None, bool], tuple[str, ...]]
 ) -> Iterator[Node]:
-    """Yield the contexts that respond for other contexts.
+    """Yield the separate contexts that send redirects, refusals and 404 for locations.
 
-    `headers` returns the header lines of a location, with expiry times or without.
+    `headers(place, True)` returns the header lines of a location with its expiry times, `headers(place, False)`
+    without. The place None stands for paths without a location.
     """
     if origin(block) and not any(map(is_all, found.places)) and _aside(block, found, None):
         yield asides.context("folder", headers(None, True), asides.TO_FOLDER)

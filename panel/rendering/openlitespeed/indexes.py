@@ -1,8 +1,9 @@
-"""Serve index files that belong to another location than their folder.
+"""Serve an index file that belongs to another location than its folder.
 
-nginx chooses a location again for the index file of a folder; OpenLiteSpeed sends it with the settings of the folder's
-context. So a rule replaces the folder's path by the file's, and the file's own location applies: its access rules, its
-headers, its PHP. A folder with access control keeps its path, because no context would check it afterwards.
+nginx chooses a location again for the index file of a folder; OpenLiteSpeed sends the file with the settings of the
+folder's context. So a rule replaces the path of the folder by the path of the file, and the location of the file
+applies: its access rules, its headers, its PHP. A folder with access control keeps its path, because after a
+replacement no context would check the access rules of the folder.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def _clash(own: OwnListener, secure: bool, both_families: bool) -> str:
 
 
 def _joined(listener: Listener, own: dict[tuple[str, int], OwnListener]) -> Node | None:
-    """Return the server's own listener of that socket, repeated with the sites' maps; None if it has none."""
+    """Return the server's own listener on the socket of `listener`, repeated with the sites' maps; None without one."""
     both = own.get(("::", listener.port))
     found = (both if not listener.address else None) or own.get((listener.address, listener.port))
     if found is None:

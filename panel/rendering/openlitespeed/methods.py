@@ -30,8 +30,9 @@ _NO_DOTS = r"(?!(?s:.*)/\.\.?$)"  # the target is no file of this name, and the 
 class _Files:
     """Lookup of files that several locations share, so that one rewrite rule serves them.
 
-    `name`: the file in a rule's notation; `indexes`: index files for POST to a folder; `must_be`: missing paths get 404
-    (`=404`), for "file" also folders (`$uri =404`); `own`: a location whose own contexts refuse methods.
+    `name`: the file in a rule's notation. `indexes`: index files for POST to a folder. `must_be` is set if missing
+    paths get 404: "folder" for `$uri $uri/ =404`, "file" for `$uri =404`, after which folders get 404 too. `own`: a
+    location whose own contexts refuse methods.
     """
 
     name: str
@@ -42,9 +43,9 @@ class _Files:
 
 
 def refused(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directive]:
-    """Return rewrite rules for every location against TRACE, and against paths that nginx rejects too.
+    """Return rewrite rules that reject TRACE in every location, and malformed paths, which nginx rejects too.
 
-    OpenLiteSpeed would cut such paths at %00.
+    OpenLiteSpeed would cut a path at %00.
     """
     return [
         directive("RewriteCond", "%{THE_REQUEST}", r"^\S+ [^ ?#]*%(?:00|(?![0-9A-Fa-f]{2}))"),
@@ -164,10 +165,10 @@ def name_of(place: Place | None, root: str) -> str:
 
 @dataclass(frozen=True)
 class Lookup:
-    """Locations of files that look for them alike.
+    """Locations of files with the same rule for finding the requested file.
 
-    `name` is the requested file in a rule's notation, `pattern` that of their paths. `places` contains None for paths
-    without a location.
+    `name` is the requested file in a rule's notation, `pattern` the pattern of the locations' paths. `places` contains
+    None for paths without a location.
     """
 
     name: str
@@ -243,7 +244,10 @@ def these(chosen: dict[Place, Condition], group: list[Place | None]) -> str:
 
 
 def outside(block: ServerBlock, chosen: dict[Place, Condition], places: list[Place | None]) -> str:
-    """Return the pattern of paths outside all other locations; earlier rewrite rules have handled their redirects."""
+    """Return the pattern of the paths that no location except `places` handles.
+
+    Paths of locations that only redirect or send an error may match too, because earlier rewrite rules handle them.
+    """
     left = [place for place in chosen if place not in places and not _is_answered(block, place.location)]
     return f"^{''.join(f'(?!{_bare(chosen[place]).as_pattern()[1:]})' for place in left)}(?s:.*)$"
 

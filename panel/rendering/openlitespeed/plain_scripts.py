@@ -88,7 +88,10 @@ def _pages(block: ServerBlock) -> list[Directive]:
 
 
 def fallback(block: ServerBlock, place: Place, found: Locations, lines: Sequence[Directive]) -> list[Directive]:
-    """Return the rewrite rules of try_files; a fallback to a script that is a plain file gets the type of a file."""
+    """Return the rewrite rules of try_files.
+
+    If the fallback is a script that a location of plain files handles, the last rule also sets its MIME type as a file.
+    """
     last = place.location.try_files[-1].partition("?")[0] if place.location.try_files else ""
     path = last.removesuffix("$is_args$args")
     kind = next((kind for kind, suffixes in _by_type(block) if re.search(rf"\.(?i:{suffixes})$", path)), "")

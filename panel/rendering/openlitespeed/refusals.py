@@ -1,9 +1,9 @@
 """Refuse methods (405) with the response headers of the location.
 
 A virtual host's rule that refuses a request sends no headers, because no context is chosen yet
-(HttpSession::processVHostRewrite in src/http). So such a rule marks the request, and a rule of the context refuses it.
-A context by expression needs the rule itself; all others use that of the context `/`. Contexts of upstreams have no
-rules, so only locations with files are marked.
+(HttpSession::processVHostRewrite in src/http). So such a rule only marks the request, and a rule of the context refuses
+the request. Each context with a regular expression needs this second rule; for all prefix contexts, the rule of the
+context `/` suffices. Contexts of upstreams have no rules, so only requests for files are marked.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def flags(source: ServerBlock) -> str:
 
 
 def pages_are_unmarked(source: ServerBlock) -> list[Directive]:
-    """Return a rewrite rule that excludes error pages from refusals: an error page responds to a refused request."""
+    """Return a rewrite rule that removes the mark from requests for error pages, which respond to refused requests."""
     pages = dict.fromkeys(page.uri.partition("?")[0] for page in source.error_pages if page.uri.startswith("/"))
     if not pages or not can_be_marked(source):
         return []

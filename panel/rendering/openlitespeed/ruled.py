@@ -1,10 +1,12 @@
 """Render contexts with a single rewrite rule: fixed responses, and upstreams that receive a different path.
 
-Unlike rules of the virtual host, which run before a context is chosen, they apply the context's headers and access
-rules. Without either, a rule of the virtual host is shorter. A context's rules see the path without its rewrite base,
-which ends in `/` and is not `/`. Without a base, a regular-expression context removes its `location`, here the whole
-path (RewriteEngine::processRuleSet, HttpReq::stripRewriteBase in src/http). So rules that use a part of the path do not
-work here: a rule of the virtual host records a redirect that contains such a part.
+Such a context applies its headers and access rules before its rule. A rule of the virtual host applies neither, because
+it runs before a context is chosen. But it is shorter, and suffices for locations without headers and access rules.
+
+A context's rules see the path without its rewrite base, which ends in `/` and is not `/`. Without a base, a
+regular-expression context removes its `location`, here the whole path (RewriteEngine::processRuleSet,
+HttpReq::stripRewriteBase in src/http). So a context's rule cannot use a part of the path. A redirect that contains a
+part of the path is recorded by a rule of the virtual host.
 """
 
 from __future__ import annotations
@@ -114,7 +116,7 @@ def times(source: Location, at: str) -> list[str]:
 
 
 def dated(times: tuple[str, str]) -> list[str]:
-    """Return the header lines of Expires and Cache-Control, from `times` in that order."""
+    """Return the header lines for the values `times` of Expires and Cache-Control."""
     return [f"Header set Cache-Control {times[1]}", f"Header set Expires {times[0]}"]
 
 
@@ -145,7 +147,7 @@ def _redirected(spec: SiteSpec, place: Place, condition: Condition, *, of_rule: 
 def recorded(spec: SiteSpec, place: Place, condition: Condition) -> list[Directive]:
     """Return rewrite rules of the virtual host that record the target of a redirect for the context's rule.
 
-    nginx decodes `$uri` into the target, line breaks included. Here only a path of plain letters is decoded.
+    nginx decodes `$uri` into the target, line breaks included. These rules decode only a path of plain letters.
     """
     source = place.location
     if not answers_here(source, spec.blocks[int(place.pointer.split("/")[2])]) or not names_path(source):

@@ -78,7 +78,7 @@ def answers_twice(source: Location) -> bool:
 
 
 def document_root(spec: SiteSpec, web_server: WebServerSpec, number: int) -> str:
-    """Return the document root, which must exist: without files it is an empty folder next to the configuration."""
+    """Return the document root; for a block without one, an empty folder next to the configuration."""
     root = spec.blocks[number].root
     if not root:
         return f"{folder(web_server, host_name(spec, number))}/html"
@@ -149,7 +149,7 @@ def _tls(source: ServerBlock, at: str) -> list[Node]:
 
 
 def tls_keys(source: ServerBlock, at: str) -> list[Node]:
-    """Return the TLS settings of the virtual host, and of the listener whose default it is."""
+    """Return the TLS settings of a server block: for its virtual host, and for listeners that have this default."""
     assert source.tls is not None
     http2 = any(listen.http2 for listen in source.listens if listen.tls)
     http3 = any(listen.http3 for listen in source.listens if listen.tls)
@@ -175,7 +175,7 @@ def _realms(found: Locations) -> list[Node]:
 
 
 def _scripts(spec: SiteSpec, found: Locations) -> list[Node]:
-    """Return the handler that runs PHP by suffix in all contexts of the virtual host, which have no choice."""
+    """Return the handler that runs PHP by suffix in the whole virtual host; contexts cannot change the handler."""
     pools = [handlers.pool_of(spec, place.location, place.pointer)[1] for place in _php(found)]
     if not pools:
         return []
@@ -243,7 +243,7 @@ def _of_place(
     *,
     refuses: bool,
 ) -> list[Directive]:
-    """Return the rewrite rules of one location. `refuses`: add those against methods that files do not support."""
+    """Return the rewrite rules of one location. `refuses`: also refuse methods that files do not support."""
     handlers.check(place.location, place.pointer)
     rules = cached(place, condition)
     is_ruled = ruled.is_here(place.location, source)
@@ -296,7 +296,7 @@ def _unsendable(chosen: dict[Place, Condition]) -> list[Directive]:
 
 
 def _redirects_of(spec: SiteSpec, other: int, hosts: str) -> list[Directive]:
-    """Return the redirects of another server block whose names this virtual host must serve, limited to those hosts."""
+    """Return the redirects of the server block `other` for requests to `hosts`, which this virtual host serves too."""
     source = spec.blocks[other]
     found = locations_of(source, f"/blocks/{other}")
     lines: list[Directive] = []
@@ -329,7 +329,7 @@ def _to_https(port: int) -> list[Directive]:
 
 
 def _proxied(spec: SiteSpec, place: Place, condition: Condition) -> list[Directive]:
-    """Return the rewrite that replaces a proxied prefix; proxy contexts pass the original path."""
+    """Return the rewrite that replaces a prefix for the upstream; a proxy context would pass the original path."""
     source, at = place.location, place.pointer
     text = condition.own.text
     own = Expression(f"{text[:-1]}()$" if source.match == "=" else f"{text}(?s:(.*))$")
