@@ -88,7 +88,7 @@ class FileChange:
     `expect` is the required current state, otherwise the transaction is refused as drift: the SHA-256 of a file's
     bytes, or "link:" and the target of a symbolic link, "" for nothing, None for any state (this deliberately
     overwrites an edit). A file already in the wanted state is never drift. With `keep_owner` the new file keeps user
-    and group of the old one, for files of the host's own.
+    and group of the old file. This is for files that belong to the host, such as a main file.
     """
 
     path: str

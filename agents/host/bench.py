@@ -101,8 +101,10 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 
 
 def _program(request: Request, found_testbed: testbed.Testbed | None, workdir: str) -> str:
-    """Return the path of the load tool: the host's own, that of the test bed, or the uploaded one, copied to a folder
-    where nobody else can replace it. Raise Refusal if the tool is missing.
+    """Return the path of the load tool; raise Refusal if the tool is missing.
+
+    The tool is a program of the host or of the test bed, or an uploaded program. An uploaded program is copied to a
+    folder where nobody else can replace it.
     """
     name = request.argv[0]
     if found_testbed is not None and name == load_tools.BUNDLED:

@@ -45,8 +45,8 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 
     {"engines": [{"engine", "main_config", "prefix"}]} -> {"certificates": [{"path", "der": base64, "named_in":
     [[engine, configuration file]]}], "skipped": [{"path", "why"}], "is_complete"}. A certificate that no configuration
-    names has an empty "named_in". "is_complete" is false if a limit of number or size was reached. Refusal if it takes
-    longer than LONGEST_S, because unread certificates would look removed.
+    names has an empty "named_in". "is_complete" is false if a limit of number or size was reached. Raises Refusal if
+    the search takes longer than LONGEST_S, because unread certificates would look removed.
     """
     engines = args.get("engines")
     if not isinstance(engines, list) or len(engines) > MOST_ENGINES:

@@ -44,8 +44,9 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start a program whose output and errors go to the descriptor `output`.
 
-    `prepare` runs in the child before the program. With `session` the program survives the agent's channel. OSError if
-    the program cannot start; Refusal if an account other than root and the agent's could replace the file.
+    `prepare` runs in the child before the program. With `session` the program runs on after the agent's channel closes.
+    Raises OSError if the program cannot start, and Refusal if an account other than root and the agent's could replace
+    the file.
     """
     path = argv[0] if "/" in argv[0] else find(argv[0])
     if not path:

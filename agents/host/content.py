@@ -208,8 +208,9 @@ def _forget_upload(source: str) -> None:
 
 
 def _owner(site: _Site) -> Tuple[Tuple[int, int] | None, int]:
-    """Return owner (uid, gid) and mode of the current folder. The owner is None if the agent is not root, or without a
-    folder.
+    """Return owner (uid, gid) and mode of the current folder.
+
+    The owner is None if the agent is not root, or if the folder is missing.
     """
     tree = site.opened()
     if tree is None:

@@ -12,8 +12,9 @@ _BEGIN, _PARAMS, _STDIN, _STDOUT, _END = 1, 4, 5, 6, 3
 
 
 def get(path: str, script: str, timeout_s: float = TIMEOUT_S) -> bytes:
-    """Return the body of the response to a GET request for `script` at the pool's socket `path`; OSError without a
-    response.
+    """Return the body of the response to a GET request for `script` at the pool's socket `path`.
+
+    Raises OSError if no response comes.
     """
     params = {"REQUEST_METHOD": "GET", "SCRIPT_NAME": script, "SCRIPT_FILENAME": script, "QUERY_STRING": ""}
     content = b"".join(_pair(name.encode("ascii"), value.encode("utf-8")) for name, value in params.items())

@@ -312,7 +312,7 @@ def _write(folder: int, pool: Pool, content: Optional[bytes]) -> None:
 
 
 def _reload(pool: Pool, content: Optional[bytes]) -> None:
-    """Reload php-fpm and wait until the pool has the settings of its file, or is gone. Refusal if that fails."""
+    """Reload php-fpm and wait until the pool has the settings of its file, or is gone. Raise Refusal if that fails."""
     master = pool.master()
     if not master:
         raise Refusal("failed", "%s ended." % pool.program)

@@ -21,9 +21,9 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 
     {"source", "sha256", "path", "engine": its EngineControl or nothing} -> {"path", "installed": whether anything was
     changed, "version": output of -v, "modules": optional features of gallop}. A server that runs from `path` runs the
-    new program afterwards, or the restored old one if the new one rejects its configuration or does not start. `source`
-    is a file uploaded by the SSH account; it is copied once to its final folder, and the copy is compared with
-    `sha256`, so nobody can replace it in between.
+    new program afterwards. If the new program rejects the server's configuration or does not start, the old program is
+    restored and runs again. `source` is a file uploaded by the SSH account. The agent copies the file to its final
+    folder and compares the copy with `sha256`, so nobody can replace the program after the check.
     """
     wanted = args.get("sha256")
     path = _place(paths.check_shape(args.get("path")))

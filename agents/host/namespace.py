@@ -88,8 +88,8 @@ def _try_child() -> bool:
 def entering(binds: list[tuple[str, str]]) -> Prepare:
     """Return a function that creates a mount namespace with each (source, target) bind-mounted, in that order.
 
-    A thread calls it, or a child before it becomes the server. All data is prepared in advance, so the child only makes
-    system calls; the function fails with OSError.
+    The function runs in a thread, or in a child process before this becomes the server. All data is prepared in
+    advance, so the function only makes system calls. It raises OSError if one fails.
     """
     unshare, mount, failure = _load()
     steps = [(source.encode(), target.encode()) for source, target in binds]

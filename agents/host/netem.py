@@ -4,8 +4,8 @@
 
 The wire is a separate namespace that routes between two virtual Ethernet devices. It shapes outgoing packets on both
 sides, so both directions are equal: first the bottleneck, with the link's rate and queue, then the delay. A single
-netem would count delayed packets as queued. Packets that leave near or far are split to the link's size before they
-reach the wire (gso_max_segs), because a queue counts packets.
+netem would count delayed packets as queued. A queue counts packets, so the kernel must not pass several on as one
+large packet: gso_max_segs is 1 where packets leave near and far.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ def die_with_us(argv: List[str]) -> List[str]:
 
 
 class Keeper:
-    """Private network namespace, kept by a sleeping process. Needs root; Refusal if the kernel or the account forbids
-    it.
+    """Private network namespace, kept by a sleeping process. Raises Refusal if the account is not root or the kernel
+    forbids the namespace.
     """
 
     def __init__(self) -> None:

@@ -106,7 +106,7 @@ def _socket(path: str, until: float) -> Optional[Missing]:
 
 
 def _service(name: str, until: float) -> Optional[Missing]:
-    """Check a service by a TCP connection without a request. Names are resolved like those of probes."""
+    """Check a service by a TCP connection without a request. Names of forbidden addresses get no answer."""
     if time.monotonic() > until:
         return None
     host, _, port = name.rpartition(":")

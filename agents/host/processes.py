@@ -151,8 +151,8 @@ def wait_ended(pids: Iterable[int], timeout_s: float) -> None:
 def pid_in(path: str, believed: bool = True) -> int:
     """Return the process id in a pid file; 0 if there is none.
 
-    Unless `believed` is False, files that another account could have written are ignored, because that account would
-    choose the process that receives a signal.
+    If another account could have written the file, the result is 0, because that account would choose the process that
+    receives a signal. `believed` False: skip this check.
     """
     try:
         if believed:
@@ -235,7 +235,8 @@ def error_logs(pid: int) -> list[Log]:
 
 
 def added(logs: Iterable[Log], wanted: Callable[[str], bool]) -> str:
-    """Return the lines that match `wanted`, joined by newlines, of those written to `logs` since `error_logs` opened
-    them.
+    """Return the lines that were written to `logs` after `error_logs` opened them, and that match `wanted`.
+
+    The lines are joined by newlines.
     """
     return "\n".join(line for log in logs for line in log.lines() if wanted(line))

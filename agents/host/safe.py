@@ -170,7 +170,7 @@ def temporary_folder() -> str:
 def new_private_folder(prefix: str) -> tuple[str, int]:
     """Create a folder for this account only, like mkdtemp(3); return its path and descriptor.
 
-    OSError if all tried names exist.
+    Raises OSError if all tried names exist.
     """
     base = temporary_folder()
     above = os.open(base, FOLDER)

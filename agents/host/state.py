@@ -66,7 +66,7 @@ def _is_id(value: str) -> bool:
 
 
 class HostLock:
-    """Lock for one transaction at a time across agent processes; Refusal `busy` after `wait_s` seconds."""
+    """Lock for one transaction at a time across agent processes. Raises Refusal `busy` after `wait_s` seconds."""
 
     def __init__(self, wait_s: float = LOCK_WAIT_S) -> None:
         self._wait_s = wait_s

@@ -1,8 +1,8 @@
 """Folder of a test bed: files sent by the panel, and generated files of a given size.
 
-Everything is below one new folder, whose name replaces /PADDOCK-TESTBED in texts; other placeholders stand for values
-of the host: the servers' account, and the folder of Apache's modules. If an agent is killed, the next one removes its
-folder, whose lock has been released.
+Everything is below one new folder, whose name replaces /PADDOCK-TESTBED in texts. Other placeholders stand for values
+of the host: the servers' account, and the folder of Apache's modules. If an agent is killed, the lock of its folder is
+released, and the next agent removes the folder.
 """
 
 from __future__ import annotations

@@ -196,8 +196,9 @@ def _written(path: str, begin: int) -> str:
 class OpenLiteSpeed(Server):
     """OpenLiteSpeed instance of a test bed.
 
-    Its program's folder is its server root, so the test bed's folder has a link to the program. Bind mounts replace its
-    fixed paths, so a running instance of the host keeps its own pid file and status.
+    OpenLiteSpeed's server root is the folder above its program, so the test bed's folder has a link to the program.
+    Bind mounts replace fixed paths of the program, so that a running instance of the host keeps its own pid file and
+    status.
     """
 
     def __init__(self, name: str, binary: str, place: str, home: str) -> None:
@@ -260,8 +261,8 @@ class Lsphp(Server):
 class MariaDB(Server):
     """Database of a test bed, which never runs as root.
 
-    It starts as the servers' account, which owns `data`, `temp` and `run` in its folder. The agent owns its
-    configuration, output and folder.
+    The database runs as the servers' account, which owns the subfolders `data`, `temp` and `run`. The agent owns the
+    database's folder itself, its configuration and its output.
     """
 
     FOLDERS = ("data", "temp", "run")
@@ -272,9 +273,9 @@ class MariaDB(Server):
 
 
 def _as_account() -> List[str]:
-    """Return the command prefix that changes the account of a program that cannot do so itself.
+    """Return the command prefix that changes the account of a program that cannot do so itself; [] without root.
 
-    A change of account clears the parent-death signal, so it is set again. Empty if the agent is not root; Refusal if
+    A change of account clears the parent-death signal, so the prefix sets the signal again. Raises Refusal if
     setpriv(1) is missing.
     """
     if os.geteuid() != 0:

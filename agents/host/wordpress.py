@@ -1,7 +1,8 @@
-"""WordPress in a test bed: a private copy of the distribution's, with its own database and pages.
+"""WordPress in a test bed: a private copy of the distribution's WordPress, with its own database and pages.
 
-The system's own MariaDB and WordPress are not changed. The database is in the test bed's folder, listens on a socket
-there, and has no administrator account; its password and WordPress's keys are created for this test bed only.
+The system's own MariaDB and WordPress are not changed. The database is in the test bed's folder, listens on a socket in
+that folder, and has no administrator account. The password of the database and WordPress's keys are created for this
+test bed only.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ StepName = Literal[
 
 @dataclass(frozen=True)
 class Request:
-    """Request of a client. `path` may include a query; `address` is the server's own, or "" if it does not matter."""
+    """Request of a client. `path` may include a query. `address`: the server's address, "" if it does not matter."""
 
     scheme: Literal["http", "https"]
     host: str

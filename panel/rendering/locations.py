@@ -46,7 +46,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Locations:
-    """Locations of a server block. The block's own `try_files` applies to `/` if no location does."""
+    """Locations of a server block.
+
+    If the block has `try_files` and no location for the prefix `/`, a location for `/` with this `try_files` is added.
+    """
 
     places: tuple[Place, ...]
 

@@ -142,7 +142,7 @@ def _indexes(found: Locations, path: str, names: tuple[str, ...]) -> list[Lead]:
 
 
 def _with_leads(outcome: Outcome, leads: list[Lead], place: Place | None) -> Outcome:
-    """Return the outcome with those internal redirects that another location handles."""
+    """Return the outcome with those of the internal redirects `leads` that a location other than `place` handles."""
     others = [lead for lead in leads if lead.location != (place.pointer if place else "")]
     notes = [f"the web server requests {lead.path} internally: {lead.label} handles it" for lead in others]
     return replace(outcome, notes=(*outcome.notes, *notes), leads=(*outcome.leads, *others))

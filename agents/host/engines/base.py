@@ -1,7 +1,7 @@
 """Control of a server in general: a main process named by a pid file, its workers, and signals.
 
-A reload is a signal to the main process instead of the server's own `-s reload` or `-k graceful`, which parse the whole
-configuration again; with thousands of sites that is most of the work.
+A reload is a signal to the main process. The server's own commands `-s reload` and `-k graceful` would first parse the
+whole configuration again, which is most of the work with thousands of sites.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Engine:
     def new_errors(self, done: commands.Done, before: commands.Done) -> commands.Done:
         """Return the test result `done`, in which only errors that `before` does not list count as failures.
 
-        For servers that start despite errors (`starts_with_errors`).
+        Servers that start despite errors (`starts_with_errors`) need this.
         """
         raise NotImplementedError
 

@@ -34,8 +34,9 @@ class Server(Engine):
     def test(self, main_config: str = "", prefix: str = "", prepare: Callable[[], None] | None = None) -> commands.Done:
         """Test the configuration and return a result with exit code 0 or 2.
 
-        The server's own test exits with 1 for warnings, 2 for errors, and 0 for anything if it cannot write its result.
-        Relevant are its error lines and those about ignored parts, including unknown keys.
+        The server's own test exits with 1 for warnings and 2 for errors, but with 0 for anything if the test cannot
+        write its result. So the result here depends on the printed errors and on lines about ignored parts, such as
+        unknown keys.
         """
         with HeldFolder(TEMPORARY, self._accounts()) as folder:
             safe.remove_tree("testconf", folder)  # left by an interrupted test
@@ -207,8 +208,8 @@ def accounts(main_config: str) -> frozenset[int]:
 class HeldFolder:
     """Context manager that opens the folder below /tmp to which OpenLiteSpeed writes as root, created if missing.
 
-    The server gives that folder to its workers' account (`workers`), which could redirect root's writes, so the agent
-    owns the folder temporarily. Refusal if it belongs to any other account.
+    The server gives that folder to its workers' account (`workers`), which could redirect root's writes. So the agent
+    owns the folder as long as the context lasts. Raises Refusal if the folder belongs to any other account.
     """
 
     def __init__(self, path: str, workers: frozenset[int]) -> None:

@@ -209,9 +209,9 @@ def _return(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
 
 
 def _return_inside(source: Location) -> list[Node]:
-    """Return the settings inside a `return` location that another location's try_files leads to.
+    """Return the settings inside a `return` location to which another location's try_files leads.
 
-    Redirects need none, because the rewrite rule that leads here sends them.
+    A redirect needs no settings here, because the other location's rewrite rule sends the redirect.
     """
     if source.return_code in handlers.REDIRECTS:
         return []

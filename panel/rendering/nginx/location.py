@@ -262,7 +262,7 @@ def _request_headers(scope: Scope, source: Location, at: str) -> dict[str, str]:
 
 
 def _own_headers(scope: Scope, source: Location, at: str, usual: dict[str, str]) -> dict[str, str]:
-    """Return the `usual` headers, replaced by the location's own."""
+    """Return the `usual` request headers and those of the location, which replace usual headers of the same name."""
     headers = dict(usual)
     check_headers(source.request_headers, f"{at}/request_headers")
     for number, header in enumerate(source.request_headers):

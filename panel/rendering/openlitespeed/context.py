@@ -285,9 +285,7 @@ def _expires(source: Location, at: str) -> list[Node]:
 def header_lines(
     spec: SiteSpec, source: Location, at: str, everywhere: tuple[Header, ...], *, times: bool = True
 ) -> tuple[str, ...]:
-    """Return all header lines of a context with the server block's: a context's headers replace those of
-    its parents.
-    """
+    """Return the server block's and the location's header lines, which replace those of the context's parents."""
     check_headers(source.headers, f"{at}/headers")
     check_headers(source.request_headers, f"{at}/request_headers")
     lines: list[str] = []

@@ -1,4 +1,4 @@
-"""Quote values for OpenLiteSpeed. A value is the rest of its line without quotes, so some cannot be expressed.
+"""Quote values for OpenLiteSpeed. A value is the rest of its line without quotes, so some values cannot be expressed.
 
 Source: src/main/plainconf.cpp.
 """
