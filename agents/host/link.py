@@ -118,7 +118,7 @@ def ip(arguments: List[str], inside: Optional[List[str]] = None) -> None:
 
 
 class Shaped(Link):
-    """Base class of links with a network profile, whose properties the emulator's program measures."""
+    """Base class of links with a network profile. The emulator's program measures the properties of these links."""
 
     by = ""
 

@@ -38,9 +38,9 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
     """Search one log.
 
     {"path", "roots", "begin", "end", "text", "most"} -> {"lines", "matching", "hours", "is_complete"}. `begin` and
-    `end` are seconds since the epoch. "lines" are the newest `most` lines of that time with `text`, in upper or lower
-    case, oldest first; "matching" counts all of them. "hours" are [{"begin", "requests", "statuses", "bytes"}] with
-    "statuses" by their first digit.
+    `end` are seconds since the epoch. "lines" are the newest `most` lines of that time that contain `text` (case is
+    ignored), oldest first; "matching" is the number of all such lines. "hours" are [{"begin", "requests", "statuses",
+    "bytes"}] with "statuses" by their first digit.
     """
     path = paths.resolve(args.get("path"), paths.resolve_roots(args.get("roots")))
     search = _Search(*_checked(args), until=time.monotonic() + MAX_S, cancelled=cancelled)

@@ -144,7 +144,10 @@ def check_probe(data: Any) -> dict[str, Any]:
 
 
 def check_seen(data: Any) -> dict[str, Any] | None:
-    """Return the checked observation (probe.py) that another agent made; None without data. Raise Refusal otherwise."""
+    """Return the checked observation (probe.py) that another agent made; None if `data` is None.
+
+    Raises Refusal for invalid data.
+    """
     if data is None:
         return None
     _object(data, "observation")

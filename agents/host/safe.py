@@ -224,7 +224,7 @@ def require_readable_by(found: list[Writer], descriptor: int, path: str) -> None
 def leaders(path: str) -> list[Writer]:
     """Return the untrusted accounts that control where the path leads.
 
-    These can change the last folder, or a folder with a link on the way.
+    These accounts can change the last folder, or a folder that contains a symbolic link on the way.
     """
     found: list[Writer] = []
     parts, at, links = path.split("/")[::-1], os.open("/", os.O_PATH | os.O_DIRECTORY), 0

@@ -116,7 +116,9 @@ def _write(name: str, folder: int, content: bytes, mode: int, owner: tuple[int, 
 
 
 def _give(descriptor: int, owner: tuple[int, int] | None) -> None:
-    """Change the owner if possible. Call it before the mode is set, because a change of owner clears mode bits."""
+    """Change the owner of an open file if possible. Callers set the mode afterwards, because a change of owner clears
+    mode bits.
+    """
     info = os.fstat(descriptor)
     if owner is None or owner == (info.st_uid, info.st_gid):
         return

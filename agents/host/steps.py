@@ -161,7 +161,7 @@ class Running:
 
 
 def _said(step: Step, error: EngineError) -> str:
-    """Return the error with the output of the server that did not execute a command; note its argv and exit code."""
+    """Return the error of a server's command with the output; note argv and exit code of the command in `step`."""
     if error.done is None:
         return str(error)
     step.argv = step.argv or error.done.argv

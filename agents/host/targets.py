@@ -182,8 +182,9 @@ def _check_siege(argv: list[str], settings: str, *, isolated: bool) -> None:
 
 
 def _check_urls(request: Request, address: str, port: int) -> None:
-    """Raise Refusal for a URL that is not plain HTTP, or whose address is not the target if the tool connects to its
-    URLs.
+    """Raise Refusal for a URL that is not plain HTTP.
+
+    For a tool that connects to the address in its URLs, also raise Refusal for a URL whose address is not the target.
     """
     tool = PROGRAMS[request.argv[0]]
     urls = [part for part in request.argv[1:] if "://" in part]

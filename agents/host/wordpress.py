@@ -137,7 +137,7 @@ class WordPress:
 
 
 def _is_the_packages(path: str) -> bool:
-    """Return whether only trusted accounts can change the path, and a link has an existing target."""
+    """Return whether the path leads to an existing file or folder, and only trusted accounts can change the path."""
     try:
         safe.true_path(path)
     except (OSError, Refusal):

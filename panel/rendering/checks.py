@@ -178,8 +178,9 @@ def _members(kind: Any) -> Callable[[object], tuple[object, ...]]:
 
 
 def site(spec: SiteSpec) -> None:
-    """Check the names of the site's parts, and that server blocks, upstream servers and the ports of PHP
-    pools exist.
+    """Check that names are valid, and that nothing required is missing in the site.
+
+    Required are a server block, a server for each upstream, and a port for each PHP pool that is not at a socket.
     """
     no_control_characters(spec, "")
     word(spec.name, SITE_NAME, "/name", "a site name; use a-z, 0-9, and -")

@@ -132,8 +132,8 @@ def is_of_host(target: Target, own: Iterable[str] = ()) -> bool:
 class LocalServices:
     """Names and addresses of a host, and the services of the host that a team may use as proxy targets.
 
-    `allowed` holds `unix:/path`, `unix:/folder/*`, `host:port`, `host:first-last` and `host:*`. The sockets in
-    `reserved` belong to one team each: a folder does not include them.
+    `allowed` holds `unix:/path`, `unix:/folder/*`, `host:port`, `host:first-last` and `host:*`. Each socket in
+    `reserved` belongs to one team, so `unix:/folder/*` does not permit it.
     """
 
     own: tuple[str, ...] = ()

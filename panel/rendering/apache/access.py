@@ -69,7 +69,9 @@ def _first_match(rules: tuple[AccessRule, ...], at: str, number: int) -> Require
 
 
 def _group(name: str, *parts: Requirement) -> Requirement:
-    """Return a simplified group: without parts that have no effect, and with neighbors of the same kind merged."""
+    """Return a group of Require directives without parts that have no effect; an inner group of the same kind is
+    dissolved.
+    """
     deciding = name == "RequireAny"  # the result of the group as soon as one part grants access
     flat: list[Requirement] = []
     for part in parts:

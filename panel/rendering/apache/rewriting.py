@@ -32,7 +32,7 @@ RAW_URI_RULES = (
 def raw_uri_flag(web_server: WebServerSpec) -> str:
     """Return the flag for rewrite rules that insert the raw path; "" before Apache 2.4.60.
 
-    Since that version Apache rejects a result with ? if the request contained %3F.
+    Without the flag, later versions reject a rule's result with ? if the request contained %3F.
     """
     return ",UnsafeAllow3F" if version_of(web_server) >= (2, 4, 60) else ""
 
@@ -222,7 +222,7 @@ def _end_of_try_files(one: Rewritten, missing: list[tuple[str, str]], fallback: 
 
 
 def _commented(lines: list[Directive], place: Place) -> list[Directive]:
-    """Return the rewrite rules with a comment at the first one that names the location."""
+    """Return the rewrite rules; the first rule gets a comment with the name of the location."""
     comment = f"try_files of location {place.label}".replace("\n", " ")
     return [replace(line, comment=comment) if number == 0 else line for number, line in enumerate(lines)]
 

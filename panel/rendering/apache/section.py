@@ -189,7 +189,7 @@ def _request_headers(source: Location, at: str, words: Interpolator, done: Colle
 
 
 def _return(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
-    """Return the body of a fixed response.
+    """Return the directives that send the text of a fixed response.
 
     A rewrite rule sets the status, so Apache sends the text as an error document.
     """

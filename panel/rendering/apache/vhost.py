@@ -137,8 +137,8 @@ def _files(source: ServerBlock, at: str) -> list[Node]:
 def _default_type() -> Directive:
     """Return the directive that replaces nginx's default_type, so that browsers do not guess the type of unknown files.
 
-    Apache no longer supports DefaultType (https://httpd.apache.org/docs/2.4/mod/core.html#defaulttype); a 304 response
-    has no type.
+    Apache no longer supports DefaultType (https://httpd.apache.org/docs/2.4/mod/core.html#defaulttype). Status 304 is
+    excluded, because its responses have no type.
     """
     unknown = "expr=-z %{CONTENT_TYPE} && %{REQUEST_STATUS} != '304'"
     return directive("Header", "setifempty", "Content-Type", "application/octet-stream", unknown)

@@ -64,7 +64,11 @@ def _http() -> list[Directive]:
 
 
 def _merged(own: Iterable[Read], ours: Sequence[Directive], lost: list[tuple[int, str, str]]) -> list[Node]:
-    """Merge a block's directives with the panel's, which come first: the original's includes and sites follow them."""
+    """Merge the directives of a block with the panel's, which replace directives of the same name.
+
+    The panel's directives come first, so that they precede the includes of the original file. `lost` gets the replaced
+    directives.
+    """
     named = {item.name: item for item in ours}
     kept: list[Node] = []
     for node in own:

@@ -60,7 +60,7 @@ def _upstream(scope: Scope, upstream: Upstream, at: str) -> Node:
 
 
 def _servers(scope: Scope, server_block: ServerBlock, at: str) -> list[Node]:
-    """Return one server, or two if listens without TLS only redirect to HTTPS."""
+    """Return one nginx server; two if the block has ports with TLS, and ports without TLS that redirect to HTTPS."""
     if not server_block.listens:
         raise NotExpressible(f"{at}/listens", "the server block has no port; add a port")
     secure = tuple(listen for listen in server_block.listens if listen.tls)

@@ -74,7 +74,7 @@ def by_prefix(place: Place) -> bool:
 
 
 def suffixes_suffice(found: Locations) -> bool:
-    """Return whether scripts need no context, because no prefix context would handle them or add its settings."""
+    """Return whether PHP locations need no context. The reason is that no prefix context would change their scripts."""
     return all(
         place.location.handler == "return" or (_is_bare(place) and not _says_more(place.location))
         for place in found.prefixes

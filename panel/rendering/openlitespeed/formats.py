@@ -118,9 +118,10 @@ def origin(source: ServerBlock) -> str:
 
 
 def _absolute(rule: Directive, source: ServerBlock) -> Directive:
-    """Return a rewrite rule whose redirect to a path is absolute, with the listener's port, as in nginx.
+    """Return a rewrite rule; if it redirects to a path, the target becomes a full URL with the listener's port, as in
+    nginx.
 
-    OpenLiteSpeed would use the port of the Host header. Other rules are returned unchanged.
+    OpenLiteSpeed would use the port of the Host header.
     """
     found = _TO_PATH.match(rule.args[1]) if rule.name == "RewriteRule" and len(rule.args) > 2 else None
     if found is None or not _REDIRECTS.search(rule.args[2]) or not (start := origin(source)):

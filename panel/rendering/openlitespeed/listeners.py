@@ -55,7 +55,10 @@ def web_server_nodes(specs: Sequence[SiteSpec], web_server: WebServerSpec) -> li
 
 
 def own_clash(own: Sequence[OwnListener], address: str, port: int, secure: bool) -> str:
-    """Return why the server's own listener of a socket cannot serve a site with or without TLS; "" if it can."""
+    """Return why a site cannot use the server's own listener on a socket; "" if it can, or without such a listener.
+
+    `secure`: the site uses TLS on this socket.
+    """
     wanted = "" if address == "::" else address
     same = [
         item for item in own if item.port == port and (item.address == wanted or (item.address, wanted) == ("::", ""))

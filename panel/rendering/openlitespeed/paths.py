@@ -73,8 +73,9 @@ def letters(block: ServerBlock) -> str:
 
 
 def _of_files(block: ServerBlock) -> list[Directive]:
-    """Return a rewrite condition on the method: a rule that refuses a request would send the new path as
-    its Location.
+    """Return a rewrite condition for GET and HEAD; [] if rules only mark refused requests.
+
+    For other methods a rule refuses the request, and OpenLiteSpeed would add the new path as the header Location.
     """
     if refusals.are_marked(block):
         return []

@@ -95,7 +95,7 @@ def body(spec: SiteSpec, place: Place) -> list[Node]:
 def _text(source: Location) -> list[Node]:
     """Return the text of an error response.
 
-    OpenLiteSpeed sends a page that begins with a quotation mark itself, not the file of that name
+    If `url` begins with a quotation mark, OpenLiteSpeed sends the text after the mark instead of a file
     (HttpSession::sendHttpError in src/http).
     """
     if not (text := error_text(source)):
@@ -135,7 +135,7 @@ def _answered(spec: SiteSpec, place: Place) -> list[Directive]:
 def _redirected(spec: SiteSpec, place: Place, condition: Condition, *, of_rule: bool = False) -> list[Directive]:
     """Return the rewrite rules of a fixed response.
 
-    `of_rule`: `$uri` is the match of the pattern, which is the whole path.
+    `of_rule`: take `$uri` from group 0 of the rule's pattern, which must match the whole path.
     """
     number = int(place.pointer.split("/")[2])
     words = rewriting.interpolator(place, server_name(spec, number))

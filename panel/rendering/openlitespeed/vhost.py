@@ -373,7 +373,7 @@ def _contexts(
 
 
 def _folders(spec: SiteSpec, number: int, found: Locations, everywhere: tuple[Header, ...]) -> list[Node]:
-    """Return contexts that redirect to folders for prefix contexts, and for paths without a location."""
+    """Return separate contexts that send redirects and refusals for other contexts (see folders.contexts)."""
     source = spec.blocks[number]
     if refusals.says_itself(source.snippet, "rewrite") or paths.refer_back(found.regexes):
         return []
