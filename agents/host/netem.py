@@ -106,7 +106,9 @@ def pair(first: int, here: netns.Keeper, second: int, there: netns.Keeper) -> Li
 
 
 def forward(keeper: netns.Keeper) -> None:
-    """Enable IPv4 routing in the namespace, through /proc/sys as seen by a thread inside."""
+    """Enable IPv4 routing in the namespace. A thread inside writes the setting, because /proc/sys depends on the
+    namespace.
+    """
     failed: List[OSError] = []
 
     def work() -> None:

@@ -123,8 +123,8 @@ class Journal:
     def begin(self, record: dict[str, Any]) -> None:
         """Write the first record durably: the transaction is now open.
 
-        Its end needs no more disk space, because this call reserves space for later records and the journal's later
-        name.
+        The end of the transaction needs no more disk space, because this call reserves space for later records and the
+        journal's later name.
         """
         try:
             self._write(self._line("begin", dict(record, transaction=self.ident)), ROOM)

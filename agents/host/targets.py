@@ -150,7 +150,7 @@ def _check_connect_to(argv: list[str], target: str) -> None:
 def _check_options(argv: list[str]) -> None:
     """Raise Refusal for an option that is not in the tool's list, and for a file outside the run's folder.
 
-    The only argument that is no option is a URL, at the end. Tools read options in several forms (`-Xproxy`,
+    Only one argument may have no option: a URL, at the end. Tools read options in several forms (`-Xproxy`,
     `--x=proxy`), so only the forms that the panel writes are accepted.
     """
     tool, at = argv[0], 1

@@ -245,7 +245,7 @@ class Transaction:
     def _tidy(self, entries: list[dict[str, Any]]) -> None:
         """Clean up after the transaction.
 
-        Failures are left to the next transaction: the outcome is durable, and the response must contain it.
+        A failure is ignored: the outcome is on disk, the response must report it, and the next transaction cleans up.
         """
         try:
             clean_all(entries)

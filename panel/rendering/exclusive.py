@@ -110,7 +110,10 @@ def _condition(place: Place, locations: Locations) -> Condition:
 
 
 def _longer(place: Place, locations: Locations) -> list[str]:
-    """Return the remainders of longer prefixes after this prefix; prefixes nested in another are omitted."""
+    """Return the longer prefixes that begin with the prefix of `place`, without this common beginning.
+
+    A prefix that begins with another prefix of the result is left out.
+    """
     rests = [
         item.pattern[len(place.pattern) :]
         for item in reversed(locations.prefixes)

@@ -41,7 +41,7 @@ def path(value: str, where: Where) -> str:
 
 
 def folder_around(value: str, where: Where) -> str:
-    """Check a folder path that only limits where other directives apply and serves no files."""
+    """Check the path of a folder that limits the directives inside its block, and from which no files are served."""
     web_server = where.web_server
     return confined.path_problem(value, (*web_server.site_roots, web_server.log_dir))
 

@@ -198,8 +198,10 @@ def capture_languages(pattern: str, *, line_breaks: bool) -> Mapping[str, Langua
 
 
 def _to_its_end(pattern: str) -> str:
-    """Add `$` to a pattern that ends in `(.*)` or `(.+)`, which matches the rest anyway; the parser ignores
-    greediness.
+    """Add `$` to a pattern that ends in `(.*)` or `(.+)`.
+
+    Such a pattern matches the rest of the path anyway, but the parser ignores greediness and would allow shorter
+    captures.
     """
     return f"{pattern}$" if re.search(r"(?<!\\)\(\.[*+]\)\Z", pattern) and "|" not in pattern else pattern
 

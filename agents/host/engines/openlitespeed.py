@@ -146,7 +146,7 @@ class Server(Engine):
     def _look_for_failure(self, before: Generation) -> None:
         """Raise EngineError if the log reports a failure.
 
-        A missing pid file is no failure: none exists between the end of the old process and the start of its successor.
+        A missing pid file does not count, because there is none between the old process and its successor.
         """
         failure = self._failure(before)
         if failure:

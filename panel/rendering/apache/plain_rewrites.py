@@ -188,9 +188,7 @@ class _Judge:
         return None if choice.slash else [choice.place]
 
     def _beginning_with(self, start: str) -> list[Place | None]:
-        """Return the locations that may handle a path that begins with `start`; None in the list is the
-        server block.
-        """
+        """Return the locations that may handle a path that begins with `start`; None stands for the block."""
         longest = next((place for place in self.found.prefixes if start.startswith(place.pattern)), None)
         longer = [place for place in self.found.prefixes if place != longest and place.pattern.startswith(start)]
         exact = [place for place in self.found.exact if place.pattern.startswith(start)]

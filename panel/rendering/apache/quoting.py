@@ -75,7 +75,7 @@ def plain(value: str, field: str) -> str:
 
 
 def regex(value: str, field: str) -> str:
-    """Return a regular expression in which `${`, which could match only at the end of the path, is escaped."""
+    """Return a regular expression with `${` escaped. Unescaped, `${` could match only at the end of the path."""
     return plain(value.replace("${", "$[{]"), field)
 
 

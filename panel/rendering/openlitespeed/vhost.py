@@ -149,7 +149,7 @@ def _tls(source: ServerBlock, at: str) -> list[Node]:
 
 
 def tls_keys(source: ServerBlock, at: str) -> list[Node]:
-    """Return the TLS settings of a server block: for its virtual host, and for listeners that have this default."""
+    """Return the TLS settings of a server block: for its virtual host, and for listeners whose default is this host."""
     assert source.tls is not None
     http2 = any(listen.http2 for listen in source.listens if listen.tls)
     http3 = any(listen.http3 for listen in source.listens if listen.tls)
