@@ -41,7 +41,7 @@ def path(value: str, where: Where) -> str:
 
 
 def folder_around(value: str, where: Where) -> str:
-    """Check the path of a folder that limits the directives inside its block, and from which no files are served."""
+    """Check a path that is only the condition of a block, such as Apache's <IfFile>; no files are served."""
     web_server = where.web_server
     return confined.path_problem(value, (*web_server.site_roots, web_server.log_dir))
 
