@@ -56,7 +56,7 @@ class ChangeWindow(BaseModel):
 
     @property
     def words(self) -> str:
-        """Describe the times in one translated sentence, for pages."""
+        """Describe the times of the window or freeze in one translated sentence, for pages."""
         if self.kind == self.Kind.FREEZE:
             moments = {"begins": self.begins_at, "ends": self.ends_at}
             shown = {name: date_format(localtime(moment), "DATETIME_FORMAT") for name, moment in moments.items()}

@@ -50,8 +50,8 @@ def history_forget(site: Site) -> None:
 
 
 def paths_deployed(site: Site, host: Host) -> set[str]:
-    """Return the paths that the live revision of a site serves from or logs to on `host`; empty if it is not live
-    there.
+    """Return the paths on `host` that the live revision of a site names, for example document roots and logs. Empty if
+    the site is not live on this host.
     """
     live = live_revision(site)
     if live is None or live.web_server.host_id != host.pk:

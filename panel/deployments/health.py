@@ -1,4 +1,6 @@
-"""Health of live sites as observed on their health pages, stored with its own times next to the deployed state."""
+"""Health of live sites, as observed on their health pages. A site's state stores the health and its times in separate
+columns.
+"""
 
 from __future__ import annotations
 

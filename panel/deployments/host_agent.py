@@ -149,8 +149,9 @@ def differing_ask(
 
 
 def refused_ask(host: Host, names: Collection[str]) -> Callable[[float], dict[str, str]]:
-    """Ask the host which names resolve to addresses that sites must not use. Return a function that waits the given
-    seconds for the response and returns {name: reason}.
+    """Ask the host which of the names resolve to addresses that sites must not use.
+
+    Return a function that takes the seconds to wait for the response, and returns {name: reason}.
     """
     with pool.session(target_for(host)) as session:
         asked = session.ask("resolve", {"names": sorted(names)})

@@ -14,7 +14,7 @@ from panel.websites.models import Site
 
 
 def sites_lock(sites: Iterable[int]) -> None:
-    """Lock the rows of sites (ids) until the transaction ends; AssertionError outside a transaction.
+    """Lock the rows of sites (ids) until the transaction ends. Raises AssertionError outside a transaction.
 
     Other transactions can still insert rows that refer to a locked site (PostgreSQL's FOR NO KEY UPDATE). SQLite has
     one writer at a time.

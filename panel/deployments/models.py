@@ -208,9 +208,10 @@ class Deployment(Job):
 class DeploymentItem(models.Model):
     """One site in a deployment.
 
-    Without a revision the site is removed from the host, or stays there disabled with the files of `disabled_after`.
-    `disabled_before`: its files before, if it was disabled. `version`: the version of the draft that the deployment
-    makes live, null where the draft differs from the revision.
+    `revision` is null if the deployment removes the site from the host or disables the site. `disabled_after`: the
+    revision whose files stay on the host while the site is disabled. `disabled_before`: the same before the deployment,
+    if the site was disabled then. `version`: the version of the draft that the deployment makes live, null if the draft
+    differs from the revision.
     """
 
     deployment = models.ForeignKey(Deployment, on_delete=models.CASCADE, related_name="items")
@@ -347,10 +348,10 @@ class PinnedFile(BaseModel):
 class ReplacedFile(models.Model):
     """A file of a host's original configuration from which sites were adopted.
 
-    The first deployment of each site removes its lines, and the file if nothing else is in it
-    (deployments/planning/replacing.py). `parts` is [{"first", "last", "sites": [id]}]: lines that are removed once all
-    those sites are deployed; `done` holds the ids of deployed sites. `appends` is a line that the first deployment adds
-    at the end, so that the server reads the panel's files.
+    The first deployment of an adopted site removes the site's lines from the file, and removes the file if no
+    directives remain (deployments/planning/replacing.py). `parts` is [{"first", "last", "sites": [id]}]: lines that are
+    removed once all those sites are deployed; `done` holds the ids of deployed sites. `appends` is a line that the
+    first deployment adds at the end, so that the server reads the panel's files.
     """
 
     web_server = models.ForeignKey(WebServer, on_delete=models.CASCADE, related_name="replaced_files")

@@ -113,7 +113,9 @@ def _line(row: Check) -> Line:
 
 
 def response_words(seen: Mapping[str, Any] | None) -> str:
-    """Describe a response: `200`, `301 to https://shop.example/`, or the error without one; "" if nothing was sent."""
+    """Describe a response, for example `200` or `301 to https://shop.example/`. Return the error if no response
+    arrived, "" if no request was sent.
+    """
     if seen is None:
         return ""
     if not seen.get("status"):

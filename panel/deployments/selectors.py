@@ -53,7 +53,9 @@ def deployments_finished(user: User, since: dt.datetime) -> QuerySet[Deployment]
 
 
 def deployments_on_page(user: User) -> QuerySet[Deployment]:
-    """Return `deployments_visible` for lists: only the names of hosts and users, and no checks or comparisons."""
+    """Return `deployments_visible` for lists: of hosts and users, only the names are loaded; checks and comparisons are
+    not.
+    """
     own = [field.name for field in Deployment._meta.concrete_fields if field.name not in ("checks", "comparison")]
     others = ("host__name", "requested_by__username", "superseded_by__uuid")
     return deployments_visible(user).defer(None).only(*own, *others)
@@ -101,7 +103,8 @@ def of_own_sites(user: User, rows: QuerySet[Deployment], **names: Any) -> QueryS
 def newest_named(user: User, rows: QuerySet[Deployment], words: str, most: int) -> list[int]:
     """Return the primary keys of the newest `most` deployments with `words` in the name of a visible site or host.
 
-    Two queries, one for sites and one for hosts, each read only the newest rows; a single one would read and sort all.
+    Two queries, one for sites and one for hosts, each read only the newest rows; a single query would read and sort
+    all.
     """
     hosts = list(hosts_visible(user).filter(name__icontains=words).values_list("pk", flat=True))
     found: set[tuple[dt.datetime, int]] = set()

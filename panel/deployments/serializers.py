@@ -106,7 +106,7 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
 
 
 class ObservationSerializer(serializers.Serializer[Any]):
-    """One response of a site, or the error without one."""
+    """One response of a site, or the error if the site sent no response."""
 
     status = serializers.IntegerField(help_text="Status of the response; 0 without a response.")
     error = serializers.CharField(required=False)
@@ -169,8 +169,8 @@ class DeploymentDetailSerializer(DeploymentSerializer):
 
 
 class PlanInput(StrictSerializer):
-    """Sites to plan: `sites`, or with `hosts` the sites there that changed since their last deployment. `confirm`
-    applies the plan immediately without review; otherwise the plan waits.
+    """Sites to plan: `sites` names them; `hosts` instead selects all sites on these hosts that changed since their last
+    deployment. `confirm` applies the plan immediately without review; otherwise the plan waits.
     """
 
     sites = serializers.ListField(

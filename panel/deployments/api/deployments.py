@@ -44,8 +44,10 @@ def job_location(uuid: object) -> str:
 
 
 def plans_answer(view: Resource, deployments: Sequence[Deployment], *, accepted: bool = False) -> Response:
-    """Return a response with the deployments of one batch: 201 if they wait for confirmation, 202 if `accepted`. The
-    Location header is then the job of the first deployment.
+    """Return a response with the deployments of one batch.
+
+    Status 201: the deployments wait for confirmation, and the Location header names the first plan. Status 202
+    (`accepted`): the deployments are confirmed, and the Location header names the job of the first one.
     """
     data = DeploymentDetailSerializer(selectors.deployments_planned(deployments), many=True).data
     first = deployments[0].uuid
@@ -109,11 +111,11 @@ class Deployments(Resource):
 
     @extend_schema(request=PlanInput, responses={201: DeploymentDetailSerializer(many=True)})
     def create(self, request: Request) -> Response:
-        """Plan the deployment, removal or overwriting of the given sites: one deployment for each host.
+        """Plan the deployment, removal or overwriting of sites: one deployment for each host.
 
-        `hosts` instead of `sites` deploys the sites that have changed since their last deployment there; `sites_tagged`
-        and `hosts_tagged` select by tag. With `confirm` the plan is applied immediately (202, Location of the job). An
-        unknown site or host rejects the whole request.
+        `sites` names the sites. `hosts` instead selects all sites on these hosts that changed since their last
+        deployment. `sites_tagged` and `hosts_tagged` select sites or hosts by tag. With `confirm` the plan is applied
+        immediately (202, Location of the job). An unknown site or host rejects the whole request.
         """
         values = self.body(PlanInput)
         planned = self._planned(values)
@@ -148,10 +150,10 @@ class Deployments(Resource):
     @extend_schema(request=EmptySerializer, responses={201: DeploymentDetailSerializer(many=True), 204: None})
     @action(detail=True, methods=["post"])
     def again(self, request: Request, uuid: object = None) -> Response:
-        """Make a new plan for a deployment that failed, was discarded or replaced, or still waits; a waiting plan is
-        replaced.
+        """Make a new plan for a deployment that failed, was discarded, or was replaced by a newer plan.
 
-        204: nothing was left to plan, and the change is done.
+        A plan that still waits for confirmation is replaced by the new plan. 204: the change needed no plan and is
+        done.
         """
         planned = retry.deployment_replan(actor=self.actor, deployment=self.whole())
         return plans_answer(self, planned) if planned else Response(status=204)
@@ -224,8 +226,8 @@ class Drifts(Resource):
     @extend_schema(request=EmptySerializer, responses={201: DeploymentDetailSerializer(many=True)})
     @action(detail=True, methods=["post"])
     def overwrite(self, request: Request, pk: str = "") -> Response:
-        """Plan to restore the edited files of the file's site as last deployed; confirm the plan with
-        `accept_drift`.
+        """Plan to overwrite all edited files of the site with the versions that were deployed last. Confirm the plan
+        with `accept_drift`.
         """
         drift = self.get_object()
         if drift.site is None:

@@ -83,9 +83,11 @@ class Maintenances(Resource):
 
     @extend_schema(request=MaintenanceInput, responses=_QUEUED)
     def create(self, request: Request) -> Response:
-        """Put live sites into maintenance at once, or change its settings: one deployment per host, without the drafts.
+        """Put live sites into maintenance at once, or change the settings of a running maintenance: one deployment per
+        host.
 
-        Every address responds with 503 and Retry-After, except ACME challenges. 204 if no files change.
+        Changes in drafts are not deployed. During the maintenance, every address responds with 503 and Retry-After,
+        except ACME challenges. 204 if no files change.
         """
         values = self.body(MaintenanceInput)
         sites = named_sites(sites_visible(self.actor), values)

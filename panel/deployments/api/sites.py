@@ -109,7 +109,7 @@ class DeployableSites(Sites):
     }
 
     def _planned(self, planned: Deployment | None) -> Response:
-        """Return a response with the plan to confirm; 204 if the change is done already: the site was not deployed."""
+        """Return a response with the plan to confirm; 204 if an undeployed site was changed without a plan."""
         return Response(status=204) if planned is None else plans_answer(self, [planned])
 
     @extend_schema(responses=RevisionSerializer(many=True))
@@ -157,7 +157,9 @@ class DeployableSites(Sites):
     @extend_schema(request=EmptySerializer, responses=EmptiedSerializer)
     @action(detail=True, methods=["post"], url_path="empty-cache", writes=Action.DEPLOY)
     def empty_cache(self, request: Request, name: str = "") -> Response:
-        """Delete the cached responses of the site; on Apache, which has one cache, those of its other sites too."""
+        """Delete the cached responses of the site. Apache has one cache for all of its sites, so the cached responses
+        of these sites are deleted too.
+        """
         found = caches.site_cache_empty(actor=self.actor, site=self.get_object())
         return Response(EmptiedSerializer(found).data)
 
@@ -184,7 +186,9 @@ class DeployableSites(Sites):
         return plans_answer(self, services.site_move(actor=self.actor, site=site, web_server=web_server))
 
     def _web_server_wanted(self, site: Site) -> WebServer:
-        """Return the web server whose ID is in `?web_server=`, or by default the site's own. Raises ApiError."""
+        """Return the web server whose ID is in `?web_server=`; without this parameter, the web server of the site.
+        Raises ApiError if there is no such web server.
+        """
         raw = self.request.query_params.get("web_server")
         if raw is not None and not (raw.isascii() and raw.isdecimal() and len(raw) < 18):
             raise parameter_error("web_server", "Set the ID of the web server; /api/v1/web-servers/ lists them.")

@@ -40,8 +40,8 @@ class ChangeWindowSerializer(serializers.ModelSerializer[ChangeWindow]):
 
 
 class ChangeWindowInput(StrictModelSerializer):
-    """Fields of a change window. `weekdays`: 0 is Monday. A weekly window needs weekdays and times; a freeze its
-    beginning and end.
+    """Fields of a change window. `weekdays`: 0 is Monday. A weekly window needs weekdays and times; a freeze needs a
+    beginning and an end.
     """
 
     tags = TagsListField(required=False)

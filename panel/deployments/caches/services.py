@@ -18,10 +18,11 @@ from panel.websites.models import Site
 
 
 def site_cache_empty(*, actor: User, site: Site) -> dict[str, int]:
-    """Delete a site's cached responses and return {"files", "bytes"} that were deleted.
+    """Delete a site's cached responses; return {"files": number of deleted files, "bytes": their size}.
 
-    Apache keeps the responses of all sites in one folder, so all are deleted. Raises PermissionDenied, RemoteError, and
-    ApplicationError for a site that is not deployed, has no cache, or whose web server does not support purging.
+    Apache keeps the responses of all its sites in one folder, so the responses of the other sites are deleted too.
+    Raises PermissionDenied and RemoteError. Raises ApplicationError if the site is not deployed or has no cache, or if
+    its web server does not support purging.
     """
     require(actor, Action.DEPLOY, site.team)
     revision = live_revision(site)

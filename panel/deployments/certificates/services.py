@@ -55,7 +55,9 @@ def certificates_deploy(host: Host, renewed: Sequence[tuple[Site, Certificate]])
 
 
 def revision_restore(site: Site, revision: Revision) -> Deployment | None:
-    """Queue a deployment that restores a revision of a site; return None if it is live, or the site is not deployed."""
+    """Queue a deployment that restores `revision` of a site. Return None if this revision is live already, or if the
+    site is not deployed.
+    """
     live = live_revision(site)
     if live is None or live.pk == revision.pk:
         return None

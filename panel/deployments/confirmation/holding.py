@@ -36,9 +36,10 @@ def held_release(pks: Collection[int]) -> None:
 
 
 def waiting_cancel(pks: Collection[int], words: str) -> int:
-    """Cancel the given deployments if they wait or are queued, with `words` as their error; return the number canceled.
+    """Cancel the given deployments that wait for their wave or are queued; return the number of canceled deployments.
 
-    Deployments that were already sent to a host that has not responded get the error UNKNOWN_RESULT instead.
+    `words` becomes the error of each of them. A deployment that was already sent to its host, and got no response, has
+    the error UNKNOWN_RESULT instead.
     """
     now = timezone.now()
     waiting = Deployment.objects.filter(

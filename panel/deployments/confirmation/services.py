@@ -37,8 +37,8 @@ UNKNOWN_RESULT = (
 
 
 def _require_main(actor: User, deployments: Iterable[Deployment]) -> None:
-    """Raise PermissionDenied unless the actor may administer, if a deployment changes a main file,
-    which has no team.
+    """Require an administrator if one of the deployments changes a main file, which belongs to no team. Raises
+    PermissionDenied.
     """
     if any(row.kind == DeploymentKind.MAIN for row in deployments):
         require(actor, Action.ADMINISTER)
@@ -56,10 +56,10 @@ def deployment_confirm(
     """Confirm a plan: queue the deployment and the others of its batch. Deployments in `held` (ids) wait for their wave
     of a rollout (holding.py).
 
-    Raises Conflict if the plan is outdated or a site is already being deployed, and ApplicationError (code `drift`) if
-    files were edited on the host and `accept_drift` is false, because they would be overwritten. With `deploy_anyway`
-    the deployment's own sites may respond worse than before; the audit records this. A host outside its change windows
-    is refused as well, unless an administrator sets `despite_windows`.
+    Raises Conflict if the plan is outdated, a site is already being deployed, or a host is paused or outside its change
+    windows. An administrator can ignore the windows with `despite_windows`. Raises ApplicationError (code `drift`) if
+    files were edited on the host, unless `accept_drift` permits overwriting them. With `deploy_anyway` the sites of
+    these deployments may respond worse than before; the audit records this.
     """
     batch, items = _batch_of(deployment)
     require_each(actor, Action.DEPLOY, (item.site.team for item in items))
@@ -135,7 +135,7 @@ def _refuse_stale(items: Sequence[DeploymentItem]) -> None:
 
 
 def refuse_other_live(items: Sequence[DeploymentItem]) -> None:
-    """Raise Conflict if the live revision or the disabled files of a site are not those that its plan replaces."""
+    """Raise Conflict if the live revision or the disabled files of a site changed after its plan was made."""
     sites = [item.site for item in items]
     live, disabled = live_numbers(sites), disabled_revision_ids(sites)
     for item in items:
@@ -190,14 +190,18 @@ def _confirm_rows(actor: User | None, batch: Sequence[Deployment], anyway: bool,
 
 
 def wake_workers(deployments: Sequence[Deployment]) -> None:
-    """Wake workers for queued deployments after the commit. If the message is lost, a sweep finds the rows later."""
+    """Wake workers for queued deployments after the commit. If the Celery message is lost, a periodic sweep finds the
+    deployments later.
+    """
     uuids = [row.uuid for row in deployments]
     transaction.on_commit(lambda: deployments_wake(uuids), robust=True)
 
 
 def deployment_cancel(*, actor: User, deployment: Deployment) -> Deployment:
-    """Discard a plan, or cancel a queued deployment. Raises Conflict for a running one, which ends complete or rolled
-    back. A queued one that was sent to a host which has not responded since gets the error UNKNOWN_RESULT.
+    """Discard a plan, or cancel a queued deployment, together with the deployments of its batch that have not started.
+
+    Raises Conflict if the deployment is running or has ended. A queued deployment that was already sent to its host,
+    and got no response, is canceled with the error UNKNOWN_RESULT.
     """
     items = deployment.items.select_related("site__team")
     require_each(actor, Action.DEPLOY, (item.site.team for item in items))
@@ -220,14 +224,18 @@ def deployment_cancel(*, actor: User, deployment: Deployment) -> Deployment:
 
 
 def _take_back_disabling(rows: QuerySet[Deployment]) -> None:
-    """Enable the sites again that the confirmation of these deployments disabled, because they stay on their host."""
+    """Enable the sites again that were disabled when these deployments were confirmed. The deployments are canceled, so
+    the sites stay on their hosts.
+    """
     for row in rows.filter(confirmed_at__isnull=False):
         if row.disables:
             disabling_take_back(row)
 
 
 def disabling_take_back(deployment: Deployment) -> None:
-    """Enable the sites again that a deployment should have disabled, because it failed or was canceled."""
+    """Enable the sites again that were disabled when this deployment was confirmed, because the deployment failed or
+    was canceled.
+    """
     sites = Site.objects.filter(deployment_items__deployment=deployment, enabled=False)
     disabled = list(sites.values_list("pk", flat=True))
     Site.objects.filter(pk__in=disabled).update(enabled=True)

@@ -9,9 +9,11 @@ from panel.websites.models import Site
 
 
 class NameWatch(models.Model):
-    """Names of a live site: `here` have pointed to its host; `gone` point elsewhere now, each with an explanation.
+    """Domain names of a live site that the panel looks up in DNS.
 
-    Names that never pointed to the host are not watched: a load balancer or a proxy may be in front of it.
+    `here`: names that have pointed to the site's host. `gone`: names of `here` that no longer point to the host, each
+    with an explanation. Names that never pointed to the host are in neither: a load balancer or a proxy may be in front
+    of it.
     """
 
     site = models.OneToOneField(Site, on_delete=models.CASCADE, related_name="name_watch")

@@ -45,7 +45,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _Managed:
-    """A file that the panel wrote to a host or, without digest and link, a file that must not exist."""
+    """A path on a host that the panel manages. `record` is the file that must exist at this path; a record without
+    digest and link means that no file may exist there.
+    """
 
     site: Site | None
     web_server: WebServer
@@ -194,8 +196,10 @@ def drift_adopt(*, actor: User, drift: Drift) -> PinnedFile:
 
 
 def adopted(actor: User, drift: Drift, found: Adoptable, spec: dict[str, object]) -> Revision:
-    """Store a revision with the text found on the host as the live or disabled one of its site, and return it.
-    `spec` is the frozen site to store with it.
+    """Store a revision with the text found on the host, and return it.
+
+    The new revision becomes the live revision of the site; for a disabled site, it becomes the revision whose files
+    stay on the host. `spec` is the frozen site to store in the revision.
     """
     site, state = found.site, found.revision
     stored = records_of(state.files)
@@ -244,7 +248,7 @@ def adoptable(drift: Drift) -> Adoptable:
 
 
 def _refuse_other_files(drift: Drift, deployed: FileRecord) -> None:
-    """Raise ApplicationError for links, other files without text, and secrets."""
+    """Raise ApplicationError if the file is a link, has no text, or is a private key or password file."""
     if deployed.link or sha256_of(drift.found) != drift.found_sha256:
         raise ApplicationError(f"{drift.path} is not a text file, so it cannot be adopted. Overwrite the file.")
     if deployed.secret:
@@ -255,7 +259,9 @@ def _refuse_other_files(drift: Drift, deployed: FileRecord) -> None:
 
 
 def drift_overwrite(*, actor: User, site: Site) -> Deployment:
-    """Plan to restore the edited files of a site as last deployed; the plan must be confirmed with `accept_drift`."""
+    """Plan to overwrite the edited files of a site with the versions that were deployed last. The plan must be
+    confirmed with `accept_drift`.
+    """
     return deployment_plan(actor=actor, sites=[site], kind=DeploymentKind.OVERWRITE)[0]
 
 

@@ -26,7 +26,9 @@ _IGNORED = ("expires",)
 
 
 def paths_of(block: ServerBlock) -> list[str]:
-    """Return sample paths for the locations of a server block, and one path without a file; at most MAX_PATHS."""
+    """Return sample paths for a server block, at most MAX_PATHS: /, a path for which no file exists, and paths of its
+    locations and error pages.
+    """
     found = ["/", _UNTESTED]
     for location in block.locations:
         found += _samples(location)

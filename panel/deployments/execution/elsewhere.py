@@ -26,9 +26,10 @@ class Elsewhere:
 
 
 def observed(request: ApplyRequest, places: Sequence[Elsewhere]) -> ApplyRequest:
-    """Return the request with the responses that the old hosts gave to its probes. Makes no database query.
+    """Return `request` with the responses of the old hosts added to its probes. Makes no database query.
 
-    If an old host is unreachable, its sites must respond well on the new host.
+    If an old host is unreachable, no earlier response of its sites is known. These sites must then respond well on the
+    new host.
     """
     probes = list(request.probes)
     for place in places:
@@ -57,7 +58,7 @@ def _observed(probes: Sequence[Probe], place: Elsewhere) -> list[Probe]:
 
 
 def _busiest(place: Elsewhere) -> list[Probe]:
-    """Return probes of the busiest addresses in the access logs of the old host."""
+    """Return probes of the most requested paths in the access logs of the old host."""
     logs = [(item, host, path) for item in place.asked if item.old for host, path in logs_of(item.old)]
     if not logs:
         return []

@@ -21,9 +21,10 @@ Group = tuple[Deployment, ...]
 
 
 def first_groups(rows: Sequence[Deployment]) -> dict[Host, Group]:
-    """Return the deployments to carry out now, by host: the first of its `rows` and those that join it, in this order.
+    """Return the deployments to carry out now, by host: the first of `rows` on the host, and the following ones that
+    can join the same transaction.
 
-    Sets `joined_as` on the rows of a group; the caller must save it before anything is sent.
+    Sets `joined_as` on the rows of a group; the caller must save `joined_as` before it sends a transaction.
     """
     found: dict[Host, list[Deployment]] = defaultdict(list)
     closed: set[Host] = set()
@@ -82,7 +83,9 @@ def _joinable(rows: Sequence[Deployment]) -> dict[int, int]:
 
 
 def _is_plain(row: Deployment) -> bool:
-    """Return whether a deployment only puts files of sites on the host, and nothing else depends on its end."""
+    """Return whether a deployment only puts files of sites on the host, has no follow-up, waits for no other
+    deployment, has not started, and may be joined with others.
+    """
     return (
         row.kind == DeploymentKind.DEPLOY
         and row.on_success == OnSuccess.NOTHING

@@ -79,9 +79,10 @@ def end_of(
 
 
 def ends_of(group: Sequence[Deployment], end: End) -> list[End]:
-    """Return the result of a joined transaction once for each of its deployments, with the checks of its own sites.
+    """Return one End for each deployment of a joined transaction, which ended with `end`. Each omits the checks of
+    sites that belong to the other deployments.
 
-    Files of the web servers and the comparison are recorded once.
+    Only the End of the first deployment has the files of the web servers and the comparison.
     """
     names = {row.pk: {site.name for site in row.plan.sites} for row in group}
     everyone = set().union(*names.values())

@@ -78,7 +78,9 @@ def connect_to(listen: Listen) -> str:
 
 
 def probes_of(asked: Asked) -> list[Probe]:
-    """Return all probes of a site: its health page on every listen, then addresses of its locations and its log."""
+    """Return all probes of a site: its health page on every listen, then paths of its locations, and the busiest paths
+    of its access log.
+    """
     health = [probe for _listen, probe in health_probes(asked)]
     return list(dict.fromkeys([*health, *extras_of(asked)]))
 
@@ -134,7 +136,9 @@ def _probe(asked: Asked, number: int, listen: Listen, host: str, path: str) -> P
 
 
 def _was(old: SiteSpec | None, listen: Listen, host: str) -> tuple[str, int] | None:
-    """Return the address and port at which the revision `old` serves a host name with or without TLS; None if not."""
+    """Return the address and port at which the revision `old` serves a host name, with TLS if `listen` uses TLS, else
+    without. None if `old` does not serve the host name in this way.
+    """
     if old is None:
         return None
     places = [
@@ -178,7 +182,9 @@ def _paths(block: ServerBlock, number: int) -> Iterator[tuple[str, tuple[str, st
 
 
 def _known(old: SiteSpec | None, host: str) -> set[tuple[str, str]] | None:
-    """Return match type and pattern of each location of live server blocks that handle `host`; None without `old`."""
+    """Return the match type and pattern of each location in the server blocks of `old` that handle `host`. None if
+    `old`, the live revision, is None.
+    """
     if old is None:
         return None
     blocks = [block for block in old.blocks if host in {*map(_plain, block.names), host_for(block)}]

@@ -37,8 +37,8 @@ class Dispatch:
     """A transaction to send, for one deployment or for several that are joined.
 
     `attempted`: an earlier attempt may have reached the host. `web_server_files`: each web server's shared files after
-    success; `compared`: requests to adopted sites before and after. `names`: upstream servers, which the host resolves
-    first. `elsewhere`: other hosts that its sites leave.
+    success. `compared`: requests to adopted sites, sent before and after the change. `names`: names of upstream
+    servers; the host resolves them before the change. `elsewhere`: old hosts of the sites that move.
     """
 
     group: Group
@@ -153,11 +153,11 @@ def deliver(job: Dispatch, tell: Tell) -> Verdict:
 
 
 def _refused_names(job: Dispatch) -> str:
-    """Return the reasons to refuse names of upstream servers; "" if no name is refused.
+    """Return why names of upstream servers are refused, as one text; "" if no name is refused.
 
-    A name is refused if it now resolves to a cloud's metadata service on the host; it may have resolved differently
-    when the plan was made.
-    Names that do not resolve in time are refused as well, because their DNS server could delay on purpose.
+    A name is refused if it resolves, on the host, to a cloud's metadata service. It may have resolved to another
+    address when the plan was made. Names that do not resolve in time are refused as well, because their DNS server
+    could delay on purpose.
     """
     if not job.names:
         return ""
@@ -188,7 +188,9 @@ def _ask_before(job: Dispatch) -> Before | None:
 
 
 def _ask_after(job: Dispatch, before: Before | None) -> Message | None:
-    """Request the compared addresses after the change; return the complete comparison, or None if none was begun."""
+    """Request the compared addresses again after the change, and return the complete comparison. Return None if no
+    comparison was begun, or if the host does not respond.
+    """
     begun = before.comparison if before is not None else job.deployment.comparison
     if not begun or begun["complete"]:
         return None
@@ -247,10 +249,10 @@ def _is_too_late(job: Dispatch) -> bool:
 
 
 def _abandon(job: Dispatch) -> Verdict:
-    """Tell the host never to begin a transaction that is too old, or whose deployments are to be sent one by one.
+    """Tell the host never to begin a transaction, which is too old, or whose deployments are to be sent one by one.
 
-    The host remembers the transaction's id, so that a late request changes nothing. Return the Verdict; it has the
-    result if the host had already begun the transaction.
+    The host remembers the transaction's id, so that a late request changes nothing. If the host had already begun the
+    transaction, the returned Verdict has its result.
     """
     try:
         result = host_agent.abandoned(job.deployment.host, job.request.transaction)

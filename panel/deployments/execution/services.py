@@ -3,8 +3,9 @@
 A deployment's row names the worker that owns it (core/claims.py). The transaction id on the host is the deployment's
 uuid or its `joined_as`, so a repeated request returns the first result instead of a second attempt.
 
-Deployments run in batches: connected agents get their requests at once. Each host that requires waiting has a thread
-(sending.py) that does not touch the database, while the worker's own thread writes all reports a few times per second.
+Deployments run in batches. The worker's own thread sends transactions to connected agents at once, and writes all
+reports a few times per second. A transaction that must wait for its host gets another thread (sending.py), which does
+not touch the database.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ class _Batch:
             self._separate(group, "the panel could not prepare the joint deployment")
 
     def _begun(self, jobs: Sequence[Dispatch]) -> list[Dispatch]:
-        """Set `started_at`, because from now on a request may reach the host; return the jobs that the worker still
+        """Set `started_at`, because from now on a transaction may reach its host. Return the jobs that the worker still
         owns.
         """
         now = timezone.now()
@@ -170,7 +171,9 @@ class _Batch:
         return left
 
     def _is_whole(self, job: Dispatch, kept: Collection[int]) -> bool:
-        """Return whether the worker still owns all deployments of a transaction; if only some, requeue them."""
+        """Return whether the worker still owns all deployments of a transaction. If it owns only some of them, requeue
+        the owned ones.
+        """
         own = tuple(row for row in job.group if row.pk in kept)
         if own and len(own) < len(job.group):
             self._separate(own, "one of the joint deployments was cancelled")
@@ -281,8 +284,8 @@ class _Batch:
         )
 
     def _broke(self, group: Group, error: Exception) -> None:
-        """Handle an exception in the panel: requeue the deployments of the group if their request may have reached the
-        host, whose result is requested later; otherwise record them as failed.
+        """Handle an exception in the panel. If the transaction may have reached the host, requeue the deployments of
+        the group: their result is requested later. Otherwise record them as failed.
         """
         logger.error("deployment %s broke", group[0].uuid, exc_info=error)
         if group[0].started_at is None:

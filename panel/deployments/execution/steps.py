@@ -61,8 +61,8 @@ class _Heard:
 class Recorder:
     """Collect the step events of deployments, and write new ones with one statement.
 
-    Logs database errors instead of raising them: a page without some steps is better than a transaction that nobody
-    watches. `steps_replace` corrects the rows afterwards.
+    Logs database errors instead of raising them, so that the transaction is still watched, even if its page lacks some
+    steps. `steps_replace` corrects the rows afterwards.
     """
 
     def __init__(self) -> None:

@@ -41,8 +41,8 @@ def main_records(web_server: WebServer) -> dict[str, FileRecord]:
 def main_plan(*, actor: User, web_server: WebServer, managed: bool) -> Deployment:
     """Plan to manage the main file of `web_server`, or to restore the original.
 
-    A repeated plan renders the managed file again from the original, for example with another number of workers or over
-    an edit on the host. Raises PermissionDenied, ApplicationError, Conflict, RemoteError.
+    If the main file is managed already, the plan renders it from the original again, for example with another number of
+    workers, or to overwrite an edit on the host. Raises PermissionDenied, ApplicationError, Conflict, RemoteError.
     """
     require(actor, Action.ADMINISTER)
     _refuse(web_server)
@@ -162,7 +162,9 @@ def _plan(
 
 
 def main_done(web_server: WebServer, files: list[FileRecord]) -> None:
-    """Store the records of the main files that a successful deployment left on the host; empty if it restored them."""
+    """Store the records of the main files that a successful deployment left on the host. `files` is empty if the
+    deployment restored the distribution's file.
+    """
     WebServerState.objects.update_or_create(
         web_server=web_server, defaults={"main_files": [vars(file) for file in files]}
     )

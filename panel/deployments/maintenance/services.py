@@ -1,7 +1,7 @@
 """Put sites into maintenance and end it: deploy the live revision with a maintenance page, and later without it.
 
-Drafts are not deployed. Each change is one deployment per host that is confirmed at once. It is rolled back like any
-other if a web server refuses it, or if a site responds neither with the page nor as before.
+Drafts are not deployed. Each change is one deployment per host that is confirmed at once. The deployment is rolled back
+if a web server refuses it, or if a site responds neither with the maintenance page nor as before.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class Settings:
 
 
 def maintenance_start(*, actor: User, sites: Iterable[Site], settings: Settings) -> list[Deployment]:
-    """Put live sites into maintenance, or change the settings of a running one; return the queued deployments.
+    """Put live sites into maintenance, or change the settings of a running maintenance; return the queued deployments.
 
     Raises PermissionDenied, ValidationError (settings), ApplicationError if a site is not live or its web server has no
-    maintenance page, Conflict while a site is being deployed; nothing is changed then.
+    maintenance page, Conflict while a site is being deployed. After an error, no site is changed.
     """
     chosen = _allowed(actor, sites)
     if settings.ends_at is not None and settings.ends_at <= timezone.now():
@@ -105,7 +105,7 @@ def maintenance_end(*, actor: User | None, sites: Iterable[Site]) -> list[Deploy
 def maintenance_due_end() -> None:
     """End maintenances whose `ends_at` has passed, and delete rows whose deployment was canceled.
 
-    Sites that are being deployed are left for a later call, and so are sites of which an attempt failed, for AGAIN_S.
+    A site that is being deployed is left for a later call. After a failed attempt, the next one follows after AGAIN_S.
     """
     rows_settle(Maintenance.objects.values_list("site", flat=True))
     now = timezone.now()
@@ -153,7 +153,7 @@ def _planned(actor: User | None, sites: Sequence[Site], wanted: spec.Maintenance
 
 @contextmanager
 def _or_discarded(plans: Sequence[Deployment]) -> Iterator[None]:
-    """Context manager that cancels the plans if its block, which confirms them, raises."""
+    """Context manager for the block that confirms the plans. If the block raises, the plans are canceled."""
     try:
         yield
     except Exception:

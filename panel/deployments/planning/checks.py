@@ -23,10 +23,11 @@ from panel.websites.problems import Problem
 def sites_check(
     actor: User, sites: Sequence[Site], web_server: WebServer | None = None, beside: Sequence[Site] = ()
 ) -> list[Site]:
-    """Load the sites with all related rows and validate them, on their own web servers or all on `web_server`, to which
-    the sites in `beside` are moved together with them. Return the loaded sites.
+    """Load the sites with all related rows, validate them, and return them.
 
-    Raises ValidationError keyed by place, prefixed with the site's name if there are several sites.
+    With `web_server`, each site is validated as if all sites, and those in `beside`, had moved to that web server.
+    Otherwise each is validated on its present web server. Raises ValidationError keyed by place, prefixed with the
+    site's name if there are several sites.
     """
     sites = list(freeze.with_parts(Site.objects.filter(pk__in=[site.pk for site in sites])))
     faults: dict[str, list[str]] = {}

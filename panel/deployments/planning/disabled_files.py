@@ -1,8 +1,8 @@
 """Files of disabled sites, which stay on their host where no server loads them.
 
-A file in conf.d is renamed to NAME.conf.disabled, a link in sites-enabled is removed, and the files they refer to stay.
-So a host's administrator finds them where the distribution's manual expects them, and enabling restores the same names.
-OpenLiteSpeed has no such place: a disabled site is removed there.
+A file in conf.d is renamed to NAME.conf.disabled. A link in sites-enabled is removed, and the file that the link points
+to stays. So a host's administrator finds the files where the distribution's manual expects them, and enabling a site
+restores the same names. OpenLiteSpeed has no place for files of disabled sites: disabling removes them from the host.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def disabled_records(revision: Revision) -> dict[str, FileRecord]:
 
 
 def served_path(revision: Revision, path: str) -> str:
-    """Return the path that a disabled site's file has while the site is enabled. StopIteration for another file."""
+    """Return the path that a disabled site's file has while the site is enabled. Raises StopIteration if `path` is not
+    a file of the disabled site.
+    """
     web_server = web_server_specs.web_server_spec(revision.web_server)
     return next(record for record in records_of(revision.files) if disabled_path(record, web_server) == path)
 

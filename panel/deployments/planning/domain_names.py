@@ -31,10 +31,11 @@ def _names(spec: SiteSpec) -> list[str]:
 
 
 def names_elsewhere(host: Host, names: Sequence[tuple[str, str]]) -> list[PlanWarning]:
-    """Return warnings about domain names without an address or with none of the host's. Makes no database query.
+    """Return warnings about domain names that have no IP address in DNS, or only addresses of other machines than the
+    host. Makes no database query.
 
-    Names whose lookup fails cause no warning. Nor do other addresses if Paddock knows no public address of the host: it
-    may be behind a NAT.
+    A name whose lookup fails causes no warning. If Paddock knows no public address of the host, which may be behind a
+    NAT, only names without an address cause warnings.
     """
     if not names:
         return []

@@ -11,8 +11,8 @@ from panel.deployments.planning import diffs
 
 @dataclass
 class Entry:
-    """One path of a plan: its deployed record before (`old`) and after (`new`), and another state that was `found` on
-    the host.
+    """One path of a plan: its deployed record before (`old`) and after (`new`). `found` is the state on the host, if it
+    differs from the expected one.
     """
 
     path: str

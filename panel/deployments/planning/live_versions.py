@@ -15,8 +15,8 @@ from panel.websites.models import Site
 
 
 def live_versions_follow(sites: Collection[int]) -> None:
-    """Increment the live version of sites without changes to deploy. Call it before their versions are incremented for
-    a change that leaves their files the same.
+    """Increment the live version of those sites (ids) that have no changes to deploy. Call this function before a
+    change that increments the sites' versions and leaves their files the same.
     """
     rows = SiteState.objects.filter(site__in=sites, live_version=F("site__version"))
     rows.update(live_version=F("live_version") + 1)

@@ -12,9 +12,10 @@ WORDS = "This plan is outdated because another plan has deployed {site}. Plan ag
 
 
 def outdated_plans_cancel(done: Sequence[DeploymentItem]) -> None:
-    """Cancel unconfirmed plans for an earlier live revision of sites just deployed, with the rest of their batches.
+    """Cancel unconfirmed plans of sites just deployed that start from a revision which is no longer live. The other
+    plans of their batches are canceled too.
 
-    Plans for the revision that is live now stay, for example those made before drift was overwritten.
+    Plans that start from the revision that is live now stay, for example plans made before drift was overwritten.
     """
     stands = {item.site_id: item.revision_id for item in done}
     waiting = DeploymentItem.objects.filter(

@@ -265,8 +265,10 @@ def _is_ready(host: Host) -> bool:
 
 
 def _ask(draft: _Draft) -> Callable[[], str]:
-    """Ask the host of a plan under construction about its files; return a function as in `_ask_all`. Makes no database
-    query (`authorities_once`), because each thread would open a connection.
+    """Ask the host of a plan under construction about its files; return a function as in `_ask_all`.
+
+    Makes no database query, because each thread would open a connection: `authorities_once` has read the SSH
+    authorities.
     """
     host, entries = draft.host, draft.entries
     if host.status != HostStatus.READY:
@@ -295,7 +297,9 @@ def _preflight_ask(draft: _Draft, logs: Sequence[Log]) -> Callable[[], host_agen
 
 
 def _note_preflight(draft: _Draft, logs: Sequence[Log], preflight: Callable[[], host_agent.Preflight] | None) -> str:
-    """Add busy addresses and unmet needs that the host reports; the plan lacks them if it does not respond in time."""
+    """Add the most requested paths and the unmet needs of sites, as the host reports them, to the plan. The plan has
+    neither if the host does not respond in time.
+    """
     if preflight is not None:
         with contextlib.suppress(ApplicationError):
             found = preflight()
@@ -340,7 +344,9 @@ def _warnings(change: Change, notes: _Notes) -> list[PlanWarning]:
 
 
 def _expiry_warning(site: Site, certificate: Certificate) -> PlanWarning:
-    """Return a warning about an expired certificate, which never blocks a plan: the plan may replace it elsewhere."""
+    """Return a warning about an expired certificate of a site. An expired certificate never blocks a plan, because the
+    plan may replace other certificates.
+    """
     text = f"The certificate {certificate} expired on {certificate.not_after:%Y-%m-%d}, so browsers show a warning."
     return PlanWarning(site.name, "", text, "Renew the certificate, or choose another certificate.")
 

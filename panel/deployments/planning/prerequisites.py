@@ -1,7 +1,8 @@
 """Folders, sockets, services and ports that the sites of a plan need on their host, and warnings about missing ones.
 Pure functions: plans.py asks the host.
 
-These are warnings, because an application may start after its site, and files may follow.
+A missing prerequisite never blocks a plan, because an application may be started, and files may be uploaded, after the
+site is deployed.
 """
 
 from __future__ import annotations

@@ -66,8 +66,8 @@ def _said(row: ReplacedFile, text: str, sites: Collection[int]) -> str:
 
 
 def _open_rows(changes: Sequence[Change]) -> list[tuple[ReplacedFile, list[Change]]]:
-    """Return pairs of an original file and the changes, first deployments of adopted sites, that remove
-    lines from it.
+    """Return (original file, changes) for each original file on the host from which the changes remove lines. Each of
+    the changes is the first deployment of an adopted site.
     """
     starting = [change for change in changes if change.new and not change.old]
     web_servers = {change.new.web_server_id for change in starting if change.new}
@@ -120,7 +120,9 @@ def is_taking_over(changes: Sequence[Change]) -> set[int]:
 
 
 def replaced_done(revisions: Iterable[int]) -> None:
-    """Record that adopted sites are live (ids of revisions), and their lines gone from the host's original files."""
+    """Record that the adopted sites of the revisions (ids) are live, so that their lines are gone from the host's
+    original files.
+    """
     deployed: dict[int, set[int]] = {}
     for web_server, site in (
         Revision.objects.filter(pk__in=list(revisions)).order_by().values_list("web_server", "site")
@@ -152,8 +154,8 @@ class Original:
 
 @transaction.atomic
 def originals_keep(web_server: WebServer, files: Iterable[Original]) -> None:
-    """Record the files that adopted sites will replace. Raises Conflict if a file differs from an earlier adoption that
-    is not deployed yet.
+    """Record the original files from which the first deployments of adopted sites will remove lines. Raises Conflict if
+    a file changed on the host after earlier sites were adopted from it, and some of those are not deployed yet.
     """
     for file in files:
         record = _kept(file.path, file.text, file.mode)

@@ -18,7 +18,9 @@ def names_of(changes: Iterable[Change]) -> set[str]:
 
 
 def _named(change: Change) -> Iterator[tuple[str, str]]:
-    """Yield each host name with its upstream or pool, and each IP address that sites must not use."""
+    """Yield (name, place) for each host name in the proxy targets of a change. The place is the name of an upstream or
+    PHP pool, or "raw directives". An IP address is yielded only if sites must not use it.
+    """
     if change.new is None:
         return
     spec = spec_of(change.new)
@@ -36,7 +38,7 @@ def _named(change: Change) -> Iterator[tuple[str, str]]:
 
 
 def refuse(host: Host, changes: Sequence[Change], refused: Mapping[str, str]) -> None:
-    """Raise ApplicationError if `refused` (name -> reason) has a name of a target that the changes deploy."""
+    """Raise ApplicationError if the changes deploy a proxy target whose host name is in `refused` (name -> reason)."""
     for change in changes:
         for name, where in _named(change):
             if name in refused:

@@ -158,8 +158,8 @@ def deployment_plan(
 
 
 def hosts_plan(*, actor: User, hosts: Iterable[Host]) -> list[Deployment]:
-    """Plan the deployment of all sites on the hosts that changed since their last deployment and that the actor may
-    see. Raises ApplicationError if there are none.
+    """Plan the deployment of every site on the hosts that changed since its last deployment, if the actor may see the
+    site. Raises ApplicationError if there is no such site.
     """
     chosen = list(hosts)
     sites = list(sites_changed(actor, chosen))
@@ -343,7 +343,8 @@ def sites_move(*, actor: User, sites: Iterable[Site], web_server: WebServer) -> 
 def _move_drafts(
     actor: User, drafts: Sequence[Site], beside: Sequence[Site], web_server: WebServer, *, is_comparison: bool = False
 ) -> None:
-    """Assign the new web server to drafts. Raises ValidationError if they clash there, with sites `beside` moved too.
+    """Assign the new web server to drafts. Raises ValidationError if a draft clashes with another site on that web
+    server, or with one of the sites `beside`, which move there too.
 
     `is_comparison`: only check, in a transaction that is rolled back before the plan asks the host.
     """

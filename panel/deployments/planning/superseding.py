@@ -20,9 +20,10 @@ def _waiting(kind: str) -> QuerySet[Deployment]:
 
 
 def supersede(actor: User | None, rows: Sequence[Deployment], sites: set[int]) -> None:
-    """Cancel waiting plans, with their batches, whose sites are all in `sites`: site ids of the new deployments `rows`.
+    """Cancel each batch of waiting plans whose sites are all in `sites`, the ids of the sites in the new deployments
+    `rows`.
 
-    Runs while the new plan is stored. A plan with other sites keeps waiting.
+    Runs while the new plan is stored. A batch that has another site keeps waiting.
     """
     new = rows[0]
     items = DeploymentItem.objects.filter(deployment__in=_waiting(new.kind).exclude(batch=new.batch))

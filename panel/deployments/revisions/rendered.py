@@ -222,7 +222,9 @@ def _ends_set(drafts: Sequence[Revision]) -> None:
 
 
 def _revocations_end(revision: Revision) -> dt.datetime | None:
-    """Return when the first revocation list expires that a server block checks client certificates against, or None."""
+    """Return the earliest expiry time of the revocation lists for client certificates in a revision; None if no list
+    has one.
+    """
     checks = (block.client_certificates for block in spec_of(revision).blocks)
     ends = (revocations_end(check.crl) for check in checks if check is not None and check.crl)
     return min((end for end in ends if end is not None), default=None)

@@ -219,9 +219,9 @@ def _newer(request: Request, deployment: Deployment) -> Deployment | None:
 
 
 def _also_edited(request: Request, batch: list[Deployment]) -> list[Drift]:
-    """Return open drift in other files of the web servers of a batch: edits that its plans keep.
+    """Return the open drift of the web servers of a batch in files that its plans do not contain.
 
-    The reload activates them, and if a site then responds differently, the deployment stops.
+    The reload activates the edits in these files. If a site then responds differently, the deployment stops.
     """
     web_servers = {item.site.web_server_id for row in batch for item in row.items.all()}
     planned = {(row.host_id, file.path) for row in batch for file in row.plan.files}

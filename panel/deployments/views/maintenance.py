@@ -30,7 +30,9 @@ def _sites(request: Request, names: list[str]) -> list[Site]:
 
 
 def _shown(plans: list[Deployment]) -> HttpResponse:
-    """Redirect to the page of the first deployment, which lists its batch, or to the list of sites without one."""
+    """Redirect to the page of the first deployment, which lists its batch. Without deployments, redirect to the list of
+    sites.
+    """
     return redirect("deployments:detail", plans[0].uuid) if plans else redirect("websites:list")
 
 

@@ -42,7 +42,7 @@ def questions_of(spec: SiteSpec, health: Health, host_address: str) -> Questions
 
 
 def judged(probes: Sequence[Probe], rows: Sequence[Message]) -> Observed | None:
-    """Return the worst of the responses to the probes; None without any."""
+    """Return the worst of the responses to the probes; None if there are no responses."""
     worst: Observed | None = None
     for probe, seen in zip(probes, rows, strict=False):
         check = request.check_probe(plain(probe))
@@ -56,9 +56,9 @@ def judged(probes: Sequence[Probe], rows: Sequence[Message]) -> Observed | None:
 
 
 def expired(seen: Message) -> str:
-    """Describe an expired certificate in a response to a probe; "" if it is valid or unknown.
+    """Describe an expired certificate in a response to a probe; "" if the certificate is valid or unknown.
 
-    Deployments do not check this: an expired certificate must not block its own renewal.
+    Deployments do not check for expired certificates: an expired certificate must not block its own renewal.
     """
     ends, at = seen.get("certificate_ends"), seen.get("at")
     if not isinstance(ends, int) or not isinstance(at, int | float) or ends >= at:

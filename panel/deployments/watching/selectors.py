@@ -30,8 +30,8 @@ def spec_of(revision: int) -> dict[str, Any]:
 
 
 def same_revision(states: list[SiteState]) -> list[SiteState]:
-    """Return the states whose live revision has not changed in the database since they were loaded. Where it changed,
-    the deployment has observed the site.
+    """Return the states whose live revision has not changed in the database since they were loaded. If another revision
+    went live, its deployment has observed the site.
     """
     rows = SiteState.objects.filter(pk__in=[state.pk for state in states]).values_list("pk", "revision")
     now = dict(rows)
@@ -39,6 +39,8 @@ def same_revision(states: list[SiteState]) -> list[SiteState]:
 
 
 def sites_changing(host: Host) -> set[int]:
-    """Return the ids of sites with a running deployment on the host, which may be between two states."""
+    """Return the ids of sites with a running deployment on the host. Such a site may respond as before or after the
+    change.
+    """
     running = Deployment.objects.filter(host=host, status=JobStatus.RUNNING)
     return {pk for pk in running.values_list("items__site", flat=True) if pk is not None}

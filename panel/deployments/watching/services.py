@@ -178,16 +178,16 @@ def _unknown(host: Host) -> Observed:
 
 
 def _reach(state: SiteState, seen: Observed) -> Observed:
-    """Return the panel's observation of a site; unknown instead of failing if the panel never reached the site, whose
-    network may be closed to the panel.
+    """Return the panel's observation of a site. If the panel has never reached the site, a failure counts as unknown,
+    because the site's network may be closed to the panel.
     """
     was_reached = state.reach != Health.UNKNOWN
     return seen if seen.is_well or was_reached else Observed(None, f"The panel never reached the site: {seen.words}")
 
 
 def _noted(state: SiteState, name: str, seen: Observed, now: dt.datetime) -> list[HealthChange]:
-    """Set the columns `name` (health: host, reach: panel) of a state to an observation; return [change], or [] if the
-    health is the same.
+    """Store an observation in the columns of a site's state. `name` is `health` for observations from the host, `reach`
+    for those from the panel. Return [change], or [] if the health is the same.
     """
     before = getattr(state, name)
     setattr(state, f"{name}_words", seen.words)

@@ -65,7 +65,9 @@ class Weekly:
 
 
 def is_open(times: Sequence[Weekly | Freeze], at: dt.datetime) -> bool:
-    """Return whether changes are allowed at a moment: in no freeze, and in a weekly window if there are any."""
+    """Return whether changes are allowed at a moment. No freeze may cover it; with weekly windows, one of them must
+    cover it.
+    """
     if any(item.covers(at) for item in times if isinstance(item, Freeze)):
         return False
     weekly = [item for item in times if isinstance(item, Weekly)]
