@@ -122,7 +122,9 @@ class Hosts(Resource):
     @extend_schema(responses=SignInSerializer)
     @action(detail=True, url_path="sign-in")
     def sign_in(self, request: Request, name: str = "") -> Response:
-        """Return Paddock's public key for the host, and the commands that allow it there. Administrators only."""
+        """Return Paddock's public key for the host, and the commands that allow this key on the host. Administrators
+        only.
+        """
         require(self.actor, Action.ADMINISTER)
         return Response(SignInSerializer(self.get_object()).data)
 
@@ -209,7 +211,9 @@ class Hosts(Resource):
     @extend_schema(responses=ResourcesSerializer)
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def resources(self, request: Request, name: str = "") -> Response:
-        """Return the last reading of the host's resources, the problems it shows, and a history of 14 days."""
+        """Return the last reading of the host's resources, the problems found in this reading, and a history of 14
+        days.
+        """
         host = self.get_object()
         return Response(ResourcesSerializer(resources_of(host)).data)
 

@@ -35,8 +35,8 @@ _once: ContextVar[list[tuple[str, ...]] | None] = ContextVar("authorities of a l
 def authorities_once() -> Iterator[None]:
     """Context manager in which `host_authorities` reads the database at most once, for a loop over many hosts.
 
-    Changes of the authorities take effect after the block. Threads read separately, unless they run in a copy of the
-    context or a function of `with_authorities`.
+    Changes of the authorities take effect after the block. Other threads read the database themselves, unless they run
+    in a copy of this context, or run a function that `with_authorities` returned.
     """
     if _once.get() is not None:
         yield
@@ -73,8 +73,8 @@ def host_authorities() -> tuple[str, ...]:
 
 
 def _host_authorities() -> tuple[str, ...]:
-    """Read the public keys from the database. Close the connection if it was opened for that, because threads that make
-    no other query call this function.
+    """Read the public keys from the database. Close the database connection if this call opened it: a thread that makes
+    no other query would leave the connection open.
     """
     was_closed = connection.connection is None
     rows = SshAuthority.objects.filter(kind=AuthorityKind.HOST).order_by("pk")
@@ -85,7 +85,9 @@ def _host_authorities() -> tuple[str, ...]:
 
 
 def sign_in_line(host: Host) -> str:
-    """Return the line of authorized_keys with which a host accepts keys that its authority signs; "" without one."""
+    """Return the line of authorized_keys with which a host accepts keys that its authority signs; "" if the host has no
+    authority.
+    """
     if host.authority is None:
         return ""
     return authority_line(host.authority.public_key, forwards=host.hosts_behind.exists())

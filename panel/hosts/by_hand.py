@@ -47,8 +47,8 @@ def sudo_rule(account: str) -> str:
 
 
 def forwarding_line(keys: Sequence[str]) -> str:
-    """Return a shell line for a bastion's account that allows port forwarding to the given keys of authorized_keys; ""
-    without a key.
+    """Return a shell line for a bastion's account that changes authorized_keys, so that the given keys may forward
+    ports. "" if `keys` has no key.
     """
     found = [word for line in keys for word in line.split() if re.fullmatch(r"AAAA[A-Za-z0-9+/=]+", word)]
     edits = " ".join(f"-e '\\|{key}| s/restrict /restrict,port-forwarding /'" for key in found)

@@ -42,7 +42,7 @@ class LogSearchForm(Form):
 
     @property
     def search(self) -> Search:
-        """Search with the day and text of a valid form."""
+        """Return the Search with the day and the text that the user entered. The form must be valid."""
         return Search(self.cleaned_data["day"], self.cleaned_data["text"])
 
 

@@ -85,7 +85,9 @@ class HeldLocks:
                 raise HostBusy(host, rows[host.pk].holder if host.pk in rows else "")
 
     def release(self, hosts: Collection[Host] | None = None) -> None:
-        """Release the locks on `hosts`, by default all; if the database is unavailable, as soon as it responds."""
+        """Release the locks on `hosts`, by default all. If the database is unavailable, a thread releases the locks
+        later.
+        """
         given = list(self._hosts if hosts is None else hosts)
         self._hosts.difference_update(given)
         if given:
@@ -97,8 +99,8 @@ class HeldLocks:
             HostLock.objects.filter(host__in=mine).update(holder="", owner="", expires_at=None)
 
     def _own(self, hosts: Collection[Host]) -> tuple[dict[int, HostLock], list[Host]]:
-        """Return the lock rows of `hosts` by host id, locked until the transaction ends, and the hosts that are still
-        held.
+        """Return the lock rows of `hosts` by host id, locked in the database until the transaction ends; and those of
+        the hosts whose lock this object still holds.
         """
         rows = _locked(hosts)
         return rows, [host for host in hosts if host.pk in rows and rows[host.pk].owner == self._owner]

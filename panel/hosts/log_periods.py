@@ -54,7 +54,8 @@ def log_period(
     """Search a log and its rotated files between two times: return at most `most` lines that contain `text`, and all
     requests by hour. The log must be below one of `roots` on the host.
 
-    Raises RemoteError, with the host's own message if it refuses; Conflict if its key changed.
+    Raises RemoteError, with the host's own message if the host refuses to read the log; Conflict if the host key
+    changed.
     """
     args = {"path": path, "roots": list(roots), "text": text, "most": most}
     args |= {"begin": begin.timestamp(), "end": end.timestamp()}

@@ -59,7 +59,8 @@ def host_log_tail(host: Host, log: ServerLog, *, lines: int = 200) -> list[str]:
 def log_tail(host: Host, path: str, *, roots: Sequence[str], lines: int = 200) -> list[str]:
     """Return at most `lines` whole lines from the end of `path`, which must be below one of `roots` on the host.
 
-    Raises RemoteError, with the host's own message if it refuses; Conflict if its key changed.
+    Raises RemoteError, with the host's own message if the host refuses to read the log; Conflict if the host key
+    changed.
     """
     with pool.session(target_for(host)) as session:
         answer = session.call("tail", {"path": path, "roots": list(roots), "lines": lines}, timeout=TIMEOUT_S)

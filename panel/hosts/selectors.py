@@ -84,8 +84,8 @@ def public_key(host: Host) -> str:
 
 
 def sign_in_command(host: Host) -> str:
-    """Return the shell command that the host's user runs on the host to let Paddock sign in; "" without a stored
-    private key and an authority.
+    """Return the shell command that the host's user runs on the host to let Paddock sign in; "" if Paddock has neither
+    a private key nor an authority for the host.
     """
     lines = public_key(host).splitlines()
     if not lines:
@@ -104,16 +104,17 @@ def sudo_command(host: Host) -> str:
 
 
 def prepare_command(host: Host) -> str:
-    """Return the shell command that root runs on the host instead of `sign_in_command` and `sudo_command`; it also
-    creates the account and prints the host's fingerprints. "" without a stored private key and an authority.
+    """Return the shell command that root runs on the host instead of `sign_in_command` and `sudo_command`. The command
+    also creates the account and prints the host's fingerprints. "" if Paddock has neither a private key nor an
+    authority for the host.
     """
     lines = public_key(host).splitlines()
     return by_hand.prepare_line(host.username, lines, with_sudo=bool(sudo_command(host))) if lines else ""
 
 
 def forwarding_command(host: Host) -> str:
-    """Return the shell command that a bastion's user runs there to allow port forwarding with Paddock's key; "" for
-    other hosts.
+    """Return the shell command that a bastion's user runs on the bastion to allow port forwarding with Paddock's key;
+    "" if the host is not a bastion.
     """
     return by_hand.forwarding_line(public_key(host).splitlines()) if host.hosts_behind.exists() else ""
 

@@ -132,7 +132,9 @@ class SshAuthorityInput(StrictModelSerializer):
 
 
 class HostInput(StrictModelSerializer):
-    """A new host without `private_key` and `password` is given a new key; `sign-in/` responds with its public key."""
+    """Fields of a host. Paddock creates a key for a new host without `private_key`, `password` and `authority`;
+    `sign-in/` responds with the public key.
+    """
 
     bastion = serializers.SlugRelatedField(
         slug_field="name",
@@ -196,7 +198,7 @@ class HostChange(HostInput):
 
 
 class SignInSerializer(serializers.Serializer[Host]):
-    """Paddock's public key for a host, and the shell commands that allow it there."""
+    """Paddock's public key for a host, and the shell commands that allow this key on the host."""
 
     public_key = serializers.SerializerMethodField(
         help_text="Lines for authorized_keys; empty without a private key and an authority."

@@ -26,8 +26,11 @@ def target_for(host: Host) -> Target:
 
 
 def ssh_target(host: Host, *, is_bastion: bool = False) -> Target:
-    """Return the connection data of a host over SSH, whatever its status, with that of its bastions. Each has a pinned
-    key, so nothing is sent to a bastion whose key changed. `is_bastion`: the host passes connections on.
+    """Return the connection data of a host over SSH, whatever its status, including the connection data of its
+    bastions.
+
+    Each bastion has a pinned key, so nothing is sent to a bastion whose key changed. `is_bastion`: the host passes
+    connections on.
     """
     return Target(
         name=host.name,

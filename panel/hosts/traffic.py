@@ -190,8 +190,10 @@ def _zone(name: str, zone: Mapping[str, Any], before: Mapping[str, Any], seconds
 
 
 def _doublings(buckets: Iterable[tuple[int | None, int]]) -> list[tuple[float, int]]:
-    """Merge gallop's latency buckets (bound in microseconds, count), four per doubling, into one bar per doubling:
-    (upper bound in milliseconds, count), from the first to the last used one.
+    """Merge gallop's latency buckets into one bar per power of two. gallop has four buckets per power of two.
+
+    A bucket is (upper bound in microseconds, count); a bar is (upper bound in milliseconds, count). The bars reach from
+    the first to the last bucket in `buckets`, without gaps.
     """
     found: dict[int, int] = {}
     for bound, count in buckets:

@@ -21,7 +21,9 @@ AGAIN_AFTER_S = 2.0  # a single failure may be a brief network problem
 
 
 def hosts_watched() -> tuple[list[int], list[int]]:
-    """Return the primary keys of watched hosts: those that responded at the last check, and those that did not."""
+    """Return two lists of primary keys: the watched hosts that responded at the last check, and the watched hosts that
+    did not.
+    """
     rows = Host.objects.filter(WATCHED).order_by("pk").values_list("pk", "status")
     return (
         [pk for pk, status in rows if status == HostStatus.READY],

@@ -1,8 +1,9 @@
 """Connections through a bastion: an SSH server that passes connections on to hosts which the panel cannot reach
 directly (the channel type direct-tcpip of RFC 4254, section 7.2, as OpenSSH's ProxyJump uses it).
 
-The SSH connection to the host runs inside the bastion's, so the bastion sees no user name, key or password of the host,
-and a bastion that passes a connection on to another place is noticed by the host key.
+The SSH connection to the host runs inside the bastion's, so the bastion sees no user name, key or password of the host.
+If a bastion passes a connection on to another machine, the panel sees a wrong host key, and sends no user name or
+secret.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Build the host agent as one zip archive that Python runs.
 
 The archive has the sources and the bytecode that the panel's Python compiled (PEP 552, unchecked). A host with the same
-version of Python loads the bytecode, any other from 3.8 on the sources: zipimport checks the version. The name has the
-digest of the sources, so every worker uploads the same name, and a host needs it once.
+version of Python loads the bytecode. A host with another version, 3.8 or later, loads the sources, because zipimport
+checks the version. The archive's name has the digest of the sources, so every worker uploads the same name, and a host
+needs only one upload.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ class Bundle:
     file: IO[bytes]
 
     def parts(self) -> Iterator[bytes]:
-        """Yield the archive in parts of PART_BYTES, read from a temporary file: it is needed once per host, so memory
-        does not keep it, however many threads upload it at once."""
+        """Yield the archive in parts of PART_BYTES, read from a temporary file. The archive is not kept in memory,
+        because each host needs only one upload. Many threads can read the file at once.
+        """
         at = 0
         while part := os.pread(self.file.fileno(), PART_BYTES, at):
             yield part

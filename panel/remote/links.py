@@ -58,7 +58,9 @@ class Link(Protocol):
 
 
 class LocalLink:
-    """The agent as a child process on the panel's machine; its archive is in the target's folder, where it runs."""
+    """The agent as a child process on the panel's machine. The process runs in the target's folder, which has its
+    archive.
+    """
 
     def __init__(self, target: Target) -> None:
         assert target.folder is not None

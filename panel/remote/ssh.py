@@ -115,8 +115,8 @@ def connect(target: Target) -> paramiko.Transport:
 
 
 def _certified(target: Target) -> paramiko.Transport | None:
-    """Open a transport to a host with a key that an authority signed or that is pinned; None if another attempt with
-    the pinned key's type may succeed. Raises HostKeyUnknown, HostCertificateRefused, HostUnreachable.
+    """Open a transport to a host whose key was signed by an authority or is pinned. Return None if another attempt with
+    the type of the pinned key may succeed. Raises HostKeyUnknown, HostCertificateRefused, HostUnreachable.
     """
     plain = SIGNATURES[parse_key_line(target.host_key)[0]] if target.host_key else ALL_SIGNATURES
     try:

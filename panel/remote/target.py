@@ -13,10 +13,10 @@ class Target:
     secrets, so that logs and traces do not contain them.
 
     local: the agent is a child process; its file is in `folder`, its journal in `folder`/state. ssh: `host_key` is the
-    pinned key line ("ssh-ed25519 AAAA..."); "" means that nothing may be sent yet, unless one of `authorities`, which
-    are such lines too, signed the host key. `private_key` has one or several keys, of which one must be accepted;
-    `authority_key` signs a new one for each connection. `via` is the bastion through which the host is reached, and
-    `forwards` is true for a bastion.
+    pinned key line ("ssh-ed25519 AAAA..."). With `host_key` "", nothing may be sent unless one of `authorities` signed
+    the host key; `authorities` are public key lines too. `private_key` has one or several keys, of which one must be
+    accepted; `authority_key` signs a new key for each connection. `via` is the bastion through which the host is
+    reached, and `forwards` is true for a bastion.
     """
 
     name: str

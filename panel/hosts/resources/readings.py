@@ -92,7 +92,7 @@ class Reading:
 
     @property
     def disk_share(self) -> float | None:
-        """Used share of the fullest writable file system, from 0 to 1; None without any."""
+        """Used share of the fullest writable file system, from 0 to 1; None if no writable file system was reported."""
         return max((disk.used_share for disk in self.disks if not disk.read_only), default=None)
 
 
@@ -160,8 +160,10 @@ def loaded(data: Mapping[str, Any]) -> Reading | None:
 
 
 def _offset(time: float | None, asked_at: float, received_at: float) -> float | None:
-    """Return the seconds that the host's clock is ahead of the end of the request, or (negative) behind its beginning;
-    0 in between.
+    """Return the seconds by which the host's clock is ahead (positive) or behind (negative).
+
+    The host read its clock during a request. So a time after the end of the request is ahead, a time before its
+    beginning is behind, and the offset of a time in between is 0.
     """
     if time is None:
         return None

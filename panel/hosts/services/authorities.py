@@ -19,8 +19,8 @@ from panel.remote.keys import key_line, load_private_key, new_private_key
 
 
 def authority_create(*, actor: User, name: str, kind: str, public_key: str = "") -> SshAuthority:
-    """Add an SSH authority. One that signs host keys needs its public key. For one that signs Paddock's keys, create a
-    private key, which never leaves the panel.
+    """Add an SSH authority. An authority that signs host keys needs its public key. For an authority that signs
+    Paddock's keys, Paddock creates the private key, which never leaves the panel.
 
     Raises PermissionDenied, ValidationError.
     """

@@ -27,7 +27,7 @@ def host_enrolled(
 ) -> Host:
     """Create a host with its reported host key and a new private key. The caller has checked the right to enroll.
 
-    A name that is taken gets a number. Raises ValidationError by field.
+    If another host has the name, a number is appended to the name. Raises ValidationError by field.
     """
     _check_key(host_key)
     host = Host(

@@ -56,9 +56,10 @@ def host_create(
 ) -> Host:
     """Add a host over SSH, not yet trusted, and queue a check that reads its host key; no secret is sent.
 
-    Without a private key, a password and an authority, the host is given a new key; selectors.sign_in_command adds it.
-    `teams` see and use the host; none: every team. `values`: port, bastion, private_key, password, authority,
-    use_sudo, sudo_password, layout, site_roots, tags. Raises PermissionDenied, ValidationError, ApplicationError.
+    Without a private key, a password and an authority, Paddock creates a key; selectors.sign_in_command returns the
+    command that adds the key on the host. Only `teams` see and use the host; if empty, every team does. `values`: port,
+    bastion, private_key, password, authority, use_sudo, sudo_password, layout, site_roots, tags. Raises
+    PermissionDenied, ValidationError, ApplicationError.
     """
     host = Host(connection=Connection.SSH, status=HostStatus.NEW)
     given = {"name": name, "address": address, "username": username, **values}
@@ -82,9 +83,9 @@ def host_update(
 ) -> Host:
     """Change a host. Its pinned host key stays, so another machine at a new address is detected before data is sent.
 
-    A new address, port or user deletes stored secrets not included in `values`; at least one to sign in with must
-    remain. A host with new connection settings is checked immediately. `new_key` replaces the private key with a new
-    one, which must be added on the host (selectors.sign_in_command).
+    A new address, port or user deletes stored secrets that are not included in `values`. The host must still have a
+    private key, a password or an authority to sign in with. A host with new connection settings is checked immediately.
+    `new_key` replaces the private key with a new one, which must be added on the host (selectors.sign_in_command).
     """
     require(actor, Action.ADMINISTER)
     if new_key:
@@ -141,7 +142,7 @@ def _require_sign_in(old: Host, values: dict[str, object]) -> None:
 def _secrets_cleared(old: Host, values: dict[str, object]) -> dict[str, str]:
     """Return empty values for stored secrets that belong to the old address, port or user of a host.
 
-    Raises ValidationError at the field of the secret if none remains to sign in with.
+    Raises ValidationError at the field of the secret if no private key, password or authority remains to sign in with.
     """
     # Without a trusted key, another bastion may be the way to another machine.
     bound = BOUND if old.host_key else BOUND | PLACE

@@ -27,8 +27,9 @@ UNFINISHED = (JobStatus.QUEUED, JobStatus.RUNNING)
 def host_job_request(*, actor: User | None, host: Host, kind: str, params: Params | None = None) -> HostJob:
     """Queue a host job and wake a worker; return the job. An equal job that still waits is returned instead.
 
-    `actor` None is the panel itself. SERVICE takes {"web_server": pk, "action": start|stop|reload}, other kinds what
-    their function in PARAMS accepts, or nothing. Raises PermissionDenied, ValidationError.
+    `actor` None is the panel itself. `params` for the kind SERVICE: {"web_server": pk, "action": start|stop|reload}.
+    Other kinds take the parameters that their function in PARAMS accepts; kinds without a function take none. Raises
+    PermissionDenied, ValidationError.
     """
     if actor is not None:
         require(actor, Action.ADMINISTER)
