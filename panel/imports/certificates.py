@@ -62,8 +62,8 @@ def read(record: Import, sites: Iterable[FoundSite]) -> tuple[Bundles, list[str]
 
 
 def is_renewed_there(files: CertificateFiles) -> bool:
-    """Return whether another program renews these certificate files on the host. False with a separate chain file:
-    sites name a single file, so such certificates are copied.
+    """Return whether another program renews these certificate files on the host. False if the chain is in a separate
+    file: a site names a single file, so Paddock copies such certificates.
     """
     return not files.chain and RENEWED_BELOW.match(files.certificate) is not None
 

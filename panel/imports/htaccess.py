@@ -59,8 +59,10 @@ def _directories(nodes: Sequence[Node]) -> Iterator[Node]:
 
 
 def allows(sections: Sequence[Node], root: str, prefix: str) -> bool:
-    """Return whether .htaccess files in `root` apply: the `<Directory>` section with AllowOverride and the longest path
-    decides, the later one of two.
+    """Return whether .htaccess files in `root` apply.
+
+    Of the `<Directory>` sections with AllowOverride that contain `root`, the one with the longest path decides; of two
+    with the same path, the later one.
     """
     found = (-1, "none")
     for section in sections:

@@ -113,8 +113,8 @@ def _with_htaccess(loader: Loader, node: Node, everywhere: bool) -> Node:
 
 
 def _flat(items: Sequence[Read], path: str) -> Iterator[Node]:
-    """Yield the directives of a .htaccess file, also those inside of sections, which OpenLiteSpeed ignores (except
-    tests for mod_headers).
+    """Yield the directives of a .htaccess file, including those inside of sections. OpenLiteSpeed applies such
+    directives as if no section were around them. Sections that test for mod_headers are omitted.
     """
     for item in items:
         if item.body is None:

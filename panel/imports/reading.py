@@ -37,8 +37,8 @@ def apache_variables(envvars: str) -> dict[str, str]:
 
 
 def _is_too_deep(found: tuple[Read, ...]) -> bool:
-    """Return whether blocks are nested more than MAX_NESTING deep; without recursion, which such a tree
-    would exhaust.
+    """Return whether blocks are nested more than MAX_NESTING deep. The function is not recursive, because such a tree
+    would exceed Python's recursion limit.
     """
     level = list(found)
     for _depth in range(MAX_NESTING):

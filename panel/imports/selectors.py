@@ -44,7 +44,9 @@ class Row:
 
     @property
     def items(self) -> list[Item]:
-        """Directives of the site, those that need attention first; of equal outcomes in the order of the files."""
+        """Directives of the site, those that need attention first. Directives with the same outcome keep the order of
+        the files.
+        """
         return sorted(self.found.items, key=lambda item: _ORDER.index(item.outcome))
 
     @property
@@ -75,8 +77,8 @@ def _row(found: FoundSite, site: Site | None) -> Row:
 
 
 def mapped_share(counts: Mapping[str, int]) -> float | None:
-    """Return the percentage of directives that are mapped or changed, of those that belong to sites;
-    None without any.
+    """Return the percentage of mapped or changed directives among all directives that belong to sites; None if no
+    directive belongs to a site.
     """
     total = sum(counts[name] for name in ("mapped", "changed", "snippet", "refused"))
     return 100 * (counts["mapped"] + counts["changed"]) / total if total else None

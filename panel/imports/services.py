@@ -151,7 +151,7 @@ def _managed_files(web_server: WebServer) -> dict[str, str]:
 
 
 def _left_by_adopting(web_server: WebServer) -> list[str]:
-    """Return paths of files whose links adopted sites have replaced: they stay, and are not disabled sites."""
+    """Return the targets of links that adopted sites replace. These files stay, but are not disabled sites."""
     return list(ReplacedFile.objects.filter(web_server=web_server).exclude(link="").values_list("real", flat=True))
 
 
@@ -167,9 +167,9 @@ def _set_aside(report: Report, loaded: Loaded, managed: Mapping[str, str]) -> No
 
 
 def _out_of_reach(web_server: WebServer, loaded: Loaded, site: FoundSite) -> list[str]:
-    """Return errors for files outside the configuration folder, which a first deployment would have to change.
+    """Return errors if the first deployment would have to change files outside of the configuration folder.
 
-    A link in that folder to a file that defines only one site is allowed, because only the link is removed.
+    A link in that folder to a file that defines only this site is allowed: only the link is removed.
     """
     roots = (web_server.paths["config_root"],)
     faults = []
@@ -279,7 +279,7 @@ def _drafts(
 
 
 def _keep_originals(actor: User, record: Import, report: Report, sites: dict[str, Site]) -> None:
-    """Record the original files that adopted sites will change, and ports or listeners that other files open."""
+    """Record the original files that adopted sites will change, and ports or listeners that the server's files open."""
     own = _own_sockets(record.web_server, report)
     if any(getattr(record.web_server, name) != value for name, value in own.items()):
         web_server_update(actor=actor, web_server=record.web_server, **own)
@@ -383,7 +383,7 @@ def _originals(record: Import, report: Report, sites: dict[str, Site]) -> list[O
 
 
 def _include(web_server: WebServer, path: str, file: SourceFile) -> str:
-    """Return the line with which OpenLiteSpeed's main file includes the panel's; "" if it is already there."""
+    """Return the line with which OpenLiteSpeed's main file includes paddock.conf; "" if the main file has this line."""
     if web_server.engine != Engine.OPENLITESPEED or path != web_server.paths["main_config"]:
         return ""
     folder, own = path.rpartition("/")[0], f"{web_server.paths['config_root']}/paddock.conf"

@@ -172,7 +172,7 @@ def _refused(words: str) -> ApplicationError:
 
 
 def _name(name: str) -> str:
-    """Return the name of an archive entry as a path below /. Raises ApplicationError if it leaves the archive."""
+    """Return the path of an archive entry, below /. Raises ApplicationError if the entry points outside the archive."""
     parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
     if ".." in parts or name.startswith(("/", "\\")) or any(ord(character) < 32 for character in name):
         raise _refused(

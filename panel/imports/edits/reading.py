@@ -60,8 +60,10 @@ def with_edit(definition: SiteData, deployed: Parts, edited: Parts) -> SiteData:
 
 
 def tree(engine: str, text: str) -> tuple[object, ...]:
-    """Return the directives of a file without comments, spacing and line numbers, as nested tuples to compare. On nginx
-    and gallop, they are sorted by name where order does not matter. ApplicationError if the text cannot be parsed.
+    """Return the directives of a file without comments, spacing and line numbers, as nested tuples to compare.
+
+    Directives of nginx and gallop are sorted by name where their order does not matter. Raises ApplicationError if the
+    text cannot be parsed.
     """
     try:
         return _bare(READERS[engine](text), engine in NGINX_SYNTAX)
@@ -88,8 +90,8 @@ def directives(engine: str, text: str) -> list[str]:
 
 
 def parts_of(web_server: WebServerSpec, files: Mapping[str, str], path: str) -> Parts:
-    """Read the fields of a site's definition from the file `path` with the importer. `files` are texts by path, which
-    the file may include.
+    """Read the fields of a site's definition from the file `path` with the importer. `files` maps paths to texts: of
+    this file, and of all files that it may include.
     """
 
     def find(pattern: str) -> list[SourceFile]:
@@ -187,7 +189,9 @@ def _merged_snippets(own: Mapping[str, str], old: Mapping[str, str], new: Mappin
 
 
 def _merged_lines(own: str, old: str, new: str) -> str:
-    """Return the lines of `own` without those only in `old`, and with those only in `new` appended."""
+    """Return the lines of `own` with the change from `old` to `new` applied: lines that the change removes are removed,
+    and lines that the change adds are appended.
+    """
     lines, added = own.split("\n") if own else [], []
     before, after = old.split("\n") if old else [], new.split("\n") if new else []
     if len(after) > _MOST_RAW_LINES:

@@ -35,7 +35,9 @@ class _Edit:
     edited: dict[str, str]
 
     def read(self) -> tuple[Parts, Parts]:
-        """Read the deployed and the edited files with the importer. ApplicationError if the edit cannot be parsed."""
+        """Read the deployed and the edited files with the importer. Raises ApplicationError if the edit cannot be
+        parsed.
+        """
         spec, path = web_server_specs.web_server_spec(self.found.revision.web_server), self.found.path
         tree(spec.engine, self.edited[path])
         return parts_of(spec, self.deployed, path), parts_of(spec, self.edited, path)
@@ -85,7 +87,9 @@ def _edit(found: Adoptable, drift: Drift) -> _Edit:
 
 
 def _tried(actor: User, edit: _Edit, definition: SiteData) -> SiteSpec:
-    """Return the frozen site that a definition gives. ApplicationError if its files differ from the edited ones."""
+    """Return the frozen site that a definition gives. Raises ApplicationError if the files rendered from this site
+    differ from the edited files.
+    """
     site, web_server = edit.found.site, edit.found.revision.web_server
     with transaction.atomic():
         _unpin(edit)

@@ -1,7 +1,8 @@
 """Map the response caching of an Apache virtual host: mod_cache's directives, completely or not at all.
 
-mod_cache stores responses without an expiry time only if CacheIgnoreNoLastMod is on, for CacheDefaultExpire. The model
-always stores them, so only configurations with CacheIgnoreNoLastMod are mapped.
+With CacheIgnoreNoLastMod on, mod_cache stores responses without an expiry time for CacheDefaultExpire; otherwise it
+does not store such responses. The model always stores them, so only configurations with CacheIgnoreNoLastMod are
+mapped.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def _worded(seconds: int) -> str:
 
 
 def taken(made: Host, node: Node) -> str | None:
-    """Return the reason for keeping a mod_expires directive raw that is not inside of a section."""
+    """Return the reason to keep a directive of mod_expires raw, if the directive is not inside of a section."""
     return BY_TYPE if node.low == "expiresbytype" else OF_ALL
 
 

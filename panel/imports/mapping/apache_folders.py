@@ -26,9 +26,11 @@ def options(node: Node) -> set[str]:
 
 
 def is_served(made: Host, node: Node) -> bool:
-    """Return whether a path of the site may lead below the folder of a `<Directory>` section, which then applies.
+    """Return whether a `<Directory>` section applies to the site: a path of the site may lead to a file below the
+    section's folder.
 
-    For / only access rules apply, because every folder of a site has a section with the other settings.
+    A section for / applies only by its access rules and its option Indexes, because every folder of a site has a
+    section with the other settings.
     """
     folder = made.path(node.value)
     if folder == "/":

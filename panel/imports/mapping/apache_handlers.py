@@ -27,8 +27,8 @@ TO_HTTPS = re.compile(r"https://%\{(?:SERVER_NAME|HTTP_HOST)\}(?:%\{REQUEST_URI\
 def alias(made: Host, node: Node) -> str | None:
     """Map an `Alias` to a location; return the reason if no location can express it.
 
-    An alias that ends in a slash is a path prefix. One without a slash matches whole segments, so a redirect adds the
-    slash to the folder's own path.
+    An alias that ends in a slash is a path prefix. An alias without a final slash matches whole segments, so a second
+    location redirects the path without the slash to the path with the slash.
     """
     path, folder = _aliased(node)
     if not path:

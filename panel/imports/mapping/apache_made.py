@@ -51,8 +51,8 @@ class Host:
         return ""
 
     def rules(self, rewrites: list[RewriteData], try_files: list[str]) -> None:
-        """Set rewrites and try_files of the server block, and try_files of its PHP locations, which do not
-        inherit it.
+        """Set rewrites and try_files of the server block. Set try_files of its PHP locations too, because they do not
+        inherit the server block's try_files.
         """
         self.block["rewrites"] = rewrites
         if not try_files:

@@ -64,8 +64,8 @@ class _Rule:
 def found(own: Sequence[Node], *, hands_back: bool = False, folder: str = "") -> Found:
     """Map the rewrite rules among the directives `own` of a virtual host or .htaccess file.
 
-    `hands_back`: a changed path is looked up again, as with Apache's [PT]. `folder`: that of a .htaccess file, the base
-    of its paths; "" for a virtual host.
+    `hands_back`: a changed path is looked up again, as with Apache's [PT]. `folder`: the folder of a .htaccess file, to
+    which the paths in its rules are relative; "" for a virtual host.
     """
     bases = [node.value for node in own if node.low == "rewritebase"]
     base = f"{bases[-1].rstrip('/')}/" if bases and folder else folder
@@ -197,7 +197,8 @@ def _whole(pattern: str, folder: str) -> str:
 def always_holds(conditions: Sequence[Node], names: set[str], *, is_tls: bool) -> bool:
     """Return whether the conditions of a rewrite rule hold for every request to a virtual host.
 
-    Such conditions test its names, as certbot's do (`%{SERVER_NAME} =shop.example [OR]`), or that there is no TLS.
+    Such conditions compare the host name with the virtual host's names, as certbot's do (`%{SERVER_NAME} =shop.example
+    [OR]`), or require a connection without TLS.
     """
     asked: set[str] = set()
     for node in conditions:

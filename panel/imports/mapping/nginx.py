@@ -44,7 +44,9 @@ def mapped(loaded: Loaded, web_server: WebServerSpec, prefix: str) -> Report:
 
 
 def _http(nodes: Sequence[Node]) -> Iterator[Node]:
-    """Yield the directives of all `http` blocks, or the given ones if there is none: the file is included in `http`."""
+    """Yield the directives inside of all `http` blocks. Nodes without an `http` block are from a file that `http`
+    includes, and are yielded unchanged.
+    """
     blocks = [node for node in nodes if node.name == "http"]
     if not blocks:
         yield from nodes

@@ -77,8 +77,9 @@ def _times(nodes: list[Node]) -> list[CacheTimeData]:
 
 
 def _skipped(place: Location, kind: str) -> tuple[list[str], bool, bool] | None:
-    """Return the conditions under which requests bypass the cache: (names of cookies, whether query strings do,
-    whether requests with a password are cached). None for other conditions, or if cache_bypass and no_cache differ.
+    """Return the conditions under which requests bypass the cache, as (names of cookies, whether query strings cause a
+    bypass, whether requests with a password are cached). None for other conditions, or if cache_bypass and no_cache
+    differ.
     """
     lists = [
         {word for node in place.chain.effective(f"{kind}_{name}") for word in node.args}

@@ -70,8 +70,8 @@ def proxy(place: Location) -> bool:
 
 
 def upstream_named(place: Location, server: str, port: int) -> str | None:
-    """Return the name of the site's upstream for a `server` as in proxy_pass, added if new; None if the model cannot
-    express it. `port`: the default.
+    """Return the name of the site's upstream for the server in a proxy_pass. A missing upstream is added to the site.
+    None if the model cannot express the server. `port` is the default port.
     """
     block = place.upstreams.get(server.lower())
     if block is not None:
@@ -194,7 +194,9 @@ def fastcgi(place: Location) -> frozenset[str] | None:
 
 
 def _single(place: Location, target: str) -> str | None:
-    """Return the address of a fastcgi_pass target; for an upstream, that of its only server, None if it has several."""
+    """Return the address that a fastcgi_pass target stands for. The address of an upstream is the address of its only
+    server; None if it has several servers, or a server with parameters.
+    """
     block = place.upstreams.get(target.lower())
     if block is None:
         return target

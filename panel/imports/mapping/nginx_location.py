@@ -31,7 +31,7 @@ class Chain:
         self.levels = levels
 
     def effective(self, name: str) -> list[Node]:
-        """Return the effective directives of a name: those of the innermost level with any."""
+        """Return the effective directives of a name: those of the innermost level that has directives of this name."""
         for level in self.levels:
             if found := [node for node in level if node.name == name]:
                 return found
@@ -136,8 +136,8 @@ def _fill(place: Location) -> None:
 
 
 def _returns(place: Location) -> bool:
-    """Map a fixed response (return) of a location; return False, to keep it raw, after rewrite rules, or with a media
-    type that the panel would change.
+    """Map a fixed response (return) of a location. Return False, so that the location stays raw, if it has rewrite
+    rules too, or if the panel would change the response, for example its media type.
     """
     if any(node.name in REWRITES for node in place.own):
         return False

@@ -15,7 +15,9 @@ OTHERS = ("if", "set", "break", "return")
 
 
 def rewrites_of(own: Sequence[Node]) -> tuple[list[RewriteData], str]:
-    """Return the rewrites among the directives of a server or location, and "" or why the model cannot express them."""
+    """Return (rewrites, reason) for the directives of a server or location. `reason` is why the model cannot express
+    the rewrites; "" if it can.
+    """
     if others := sorted({node.name for node in own if node.name in OTHERS}):
         return [], f"sites do not keep the order of rewrite and {', '.join(others)}"
     found: list[RewriteData] = []

@@ -71,7 +71,7 @@ def server(draft: Draft, node: Node, http: Sequence[Node], upstreams: dict[str, 
 
 
 def _inherited_root(made: Server) -> None:
-    """Set the root that a server without one inherits, or nginx's default, html."""
+    """Set the root of a server that has no root itself: the inherited root, or html, the default of nginx."""
     outside = [node.value for node in made.http if node.name == "root"]
     if "root" in made.block or not (outside or not made.block["locations"]):
         return
@@ -331,7 +331,7 @@ def _brotli_types(made: Server, node: Node) -> str:
 
 
 def _header_buffers(made: Server, node: Node) -> str:
-    """Map large_client_header_buffers with four buffers, as the panel always writes; their size limits a header."""
+    """Map large_client_header_buffers to the largest header size, if it sets four buffers, as the panel always does."""
     match = re.fullmatch(r"(\d{1,4})[kK]", node.args[1]) if len(node.args) == 2 else None
     if match is None or node.args[0] != "4" or not 1 <= int(match[1]) <= 1024:
         return "sites support only four buffers with a size in whole kilobytes"

@@ -67,8 +67,8 @@ def _parts(node: Node, listeners: Sequence[Node], loaded: Loaded, web_server: We
 
 
 def _own_listener(node: Node) -> dict[str, Any] | None:
-    """Return a listener of the server's files as data, which the panel needs to map sites into it; None if its name or
-    address is not supported.
+    """Return a listener in the server's own files as data, so that the panel can map sites to this listener. None if
+    the listener's name or address is not supported.
     """
     found = _socket(node)
     if found is None or set("\n{}") & set(node.value) or not node.value:

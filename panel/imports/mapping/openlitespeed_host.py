@@ -113,7 +113,9 @@ def _take(made: Host, item: Node, take: Callable[[Host, Node], str | None] | Non
 
 
 def _usual(value: str, words: str) -> Callable[[Host, Node], str]:
-    """Return a function that maps a key which the panel always writes as `value`; `words` describe that for a note."""
+    """Return a function that maps a directive which the panel always writes with `value`. For another value, the
+    function returns a note with `words`.
+    """
     return lambda made, node: "" if node.value == value else f"!Paddock writes {value}: {words}"
 
 
@@ -125,8 +127,8 @@ def _root(made: Host, node: Node) -> str:
 
 
 def _domains(made: Host, node: Node) -> str:
-    """Accept vhDomain and vhAliases, whose names `openlitespeed` has mapped if the virtual host lists listeners;
-    without listeners they add no names.
+    """Accept vhDomain and vhAliases. If the virtual host lists listeners, `openlitespeed` has mapped these domain
+    names; otherwise the names have no effect.
     """
     return (
         ""
@@ -217,7 +219,9 @@ def _application(made: Host, node: Node) -> str | None:
 
 
 def _scripts(made: Host, node: Node) -> str | None:
-    """Map a script handler for PHP that an existing FastCGI pool runs to a location; keep others raw."""
+    """Map a script handler for PHP to a location, if an existing FastCGI pool runs the scripts; keep other handlers
+    raw.
+    """
     words = [item.value.split() for item in node.body or () if item.name == "add"]
     if len(words) != 1 or len(words[0]) != 2 or words[0][1] != "php" or ":" not in words[0][0]:
         return None
