@@ -60,7 +60,9 @@ def paths_deployed(site: Site, host: Host) -> set[str]:
 
 
 def claims_deployed(site: Site, web_server: WebServer) -> set[tuple[str, str]]:
-    """Return the keys of names, addresses and services that a site's live or disabled revision uses on `web_server`."""
+    """Return (kind, value) for the names, addresses and services that a site's live or disabled revision uses on
+    `web_server`.
+    """
     there = [live_revision(site), disabled_revisions([site]).get(site.pk)]
     specs = [spec_of(revision) for revision in there if revision and revision.web_server_id == web_server.pk]
     return {claim.key for spec in specs for claim in spec_claims(spec, web_server.engine)}

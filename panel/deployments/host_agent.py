@@ -120,8 +120,8 @@ def differing(
     roots: Collection[str],
     timeout_s: float = LOOK_TIMEOUT_S,
 ) -> dict[str, Found]:
-    """Return the files whose state on the host differs from `expected` (path -> value for FileChange.expect), by path.
-    The content of the paths in `secrets` stays on the host. Raises ApplicationError.
+    """Return, by path, the files whose state on the host differs from `expected`, which maps paths to values for
+    FileChange.expect. The content of the paths in `secrets` stays on the host. Raises ApplicationError.
     """
     return differing_ask(host, expected, secrets=secrets, roots=roots, timeout_s=timeout_s)()
 
@@ -225,7 +225,7 @@ def log_counts(
 ) -> list[tuple[Responses, Responses]]:
     """Return counts of responses before and after a time, for each of the given access logs. Raises RemoteError.
 
-    The time is `ago_s` seconds ago, because the clock of the host may be wrong.
+    The time is given as `ago_s`, seconds before now, because the clocks of the host and the panel may differ.
     """
     rows = [{"path": path, "roots": sorted(roots)} for path in logs[:LOGS_AT_ONCE]]
     counts = _call(host, "log_counts", {"logs": rows, "ago_s": ago_s}, ASK_TIMEOUT_S)["counts"]

@@ -97,8 +97,8 @@ def _applied(host: Host, agent: Session, paths: dict[str, str], control: EngineC
 
 
 def _paths(host: Host, agent: Session) -> dict[str, str]:
-    """Return the paths for gallop on a host: in the folder set for the account, in system folders for root, or in the
-    home folder.
+    """Return the paths for gallop on a host: below the folder that the panel or the host sets for gallop, else in
+    system folders if the agent runs as root, else in the account's home folder.
     """
     facts = agent.call("facts")
     if host.connection == Connection.LOCAL:

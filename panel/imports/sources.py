@@ -85,7 +85,7 @@ class _Entry:
 
 class UploadedFiles:
     """Files of an archive, found by the paths that they have on a host. `main` is the main file; "" if the archive has
-    none, so that it is read file by file.
+    no main file. Each file is then read by itself.
     """
 
     def __init__(self, engine: str, filename: str, data: bytes) -> None:

@@ -163,7 +163,9 @@ class SshLink:
         self._transport.close()
 
     def put(self, local: Path, remote: str) -> str:
-        """Upload a file to the agent's folder unless one of that name and size exists; return its absolute path."""
+        """Upload a file to the agent's folder; return its absolute path. A file of the same name and size is not
+        uploaded again.
+        """
         with BoundedSftp.over(self._transport, SFTP_TIMEOUT_S) as sftp:
             _make_folder(sftp)
             path = f"{FOLDER}/{remote}"

@@ -26,8 +26,9 @@ from panel.rendering.spec import RenderedFile
 
 @dataclass(frozen=True)
 class Taken:
-    """An original file of the host that a plan changes. Without `always` the plan lists it only if a site writes a file
-    of the same name; `old` is then the current state of that file.
+    """An original file of the host that a plan removes or changes. `old` and `new` are its states before and after.
+
+    Without `always`, the plan lists the file only if a site writes a file with the same path.
     """
 
     path: str

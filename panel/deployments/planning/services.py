@@ -318,8 +318,8 @@ def site_move(*, actor: User, site: Site, web_server: WebServer) -> list[Deploym
 def sites_move(*, actor: User, sites: Iterable[Site], web_server: WebServer) -> list[Deployment]:
     """Plan to move many sites: one deployment on the new host, then one on each host that they leave.
 
-    The first of the batch is the one that the others wait for. Undeployed sites need no plan: `web_server` becomes
-    their web server at once, if the plan for the others succeeds. Files of disabled sites are removed from their hosts.
+    All other deployments wait for the first one of the batch. Undeployed sites need no plan: `web_server` becomes their
+    web server at once, if the plan for the others succeeds. Files of disabled sites are removed from their hosts.
     """
     deployed, nowhere = _deployed_or_not(_allowed(actor, sites, Action.CHANGE, Action.DEPLOY))
     for site in (*deployed, *nowhere):

@@ -156,8 +156,10 @@ def _is_of(rule: _Rule, controller: str) -> bool:
 
 
 def _rewrite(rule: _Rule, hands_back: bool, folder: str, base: str) -> RewriteData | None:
-    """Map one RewriteRule without conditions; None if there is no equivalent. Without a second lookup (`hands_back`,
-    PT), Apache takes the new path as a file, which the model cannot express.
+    """Map one RewriteRule without conditions; None if the model has no equivalent.
+
+    Unless Apache looks the new path up again (`hands_back`, or the flag PT), it takes this path as a file. The model
+    cannot express that.
     """
     flags, target = rule.flags, rule.target
     pattern = _whole(rule.pattern, folder)
