@@ -262,8 +262,8 @@ _SAME_HOST = _("same host as the web servers")
 
 def suite_fields(suite: Suite, kept: Sequence[str] = ()) -> dict[str, forms.Field]:
     """Return the form fields to choose a part of the suite. An empty selection means everything.
-    `kept`: names of cases to offer in addition to the published groups of cases, because they were chosen before (the
-    API accepts single rows of a table).
+    `kept`: names of cases that were chosen before. The form offers these cases in addition to the published cases,
+    because the API also accepts single rows of a published table.
     """
     cases = choosing.groups(suite.full) | {name: choosing.title(suite, name) for name in kept}
     fields: dict[str, forms.Field] = {}

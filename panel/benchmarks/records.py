@@ -1,5 +1,4 @@
-"""Shapes of the JSON objects that a run stores in its columns, and of the agent's results from which the panel makes
-them.
+"""Shapes of the JSON objects that a run stores in its columns, and of the results of the agent.
 Each class documents one JSON object. The objects stay plain dictionaries, because database rows, exports and the API
 use them unchanged.
 """

@@ -156,14 +156,14 @@ class NetworkSerializer(StrictSerializer):
 
 
 class SuiteChoiceSerializer(StrictSerializer):
-    """The chosen part of a suite.
+    """The chosen part of a suite, and its conditions.
 
-    Without `setups`, the suite uses all configurations for which the host has the web servers. `cases` (ids of
-    published cases, such as `small-multiplexed`, or one row, `small-multiplexed-0`) and `protocols` choose a part of
-    the suite. `application` (of php-application-2020; default: the bundled shop) is the application under load, `paths`
-    a custom list of its pages. `network` replaces the links of all cases, and adds a link to cases without one. Links
-    use `tc netem` if the host's kernel has it, else the bundled emulator; `link` forces the emulator. `load_from` is
-    the host of the load generator and of the emulated link, if different from the web servers' host.
+    `setups`: configurations of web servers; by default all that the host can run. `cases`: ids of published cases, such
+    as `small-multiplexed`, or rows of their tables, such as `small-multiplexed-0`. `application`: the application under
+    load, for php-application-2020 (default: the bundled shop). `paths`: pages of the application, instead of the
+    published list. `network`: a network link for all cases, instead of their published links. A link uses `tc netem` if
+    the host's kernel has it, otherwise the bundled emulator; `link` forces the emulator. `load_from`: the host of the
+    load generator and of the emulated link, if different from the web servers' host.
     """
 
     setups = serializers.ListField(child=serializers.ChoiceField(choices=SETUPS), required=False, max_length=16)

@@ -16,7 +16,9 @@ ASK_RETRY_S = 20
 
 @shared_task
 def run(uuid: str) -> None:
-    """Execute one run, or do nothing if another worker owns it. Tried again later if a host of the run is locked."""
+    """Execute one run, or do nothing if another worker owns it. The task is tried again later if a host of the run is
+    locked.
+    """
     attempt = execution.run_execute(UUID(uuid))
     if attempt == Attempt.BUSY:
         busy_retry(run, (uuid,))
@@ -26,7 +28,9 @@ def run(uuid: str) -> None:
 
 @shared_task
 def ask_left(uuid: str) -> None:
-    """Record what a dead worker's run left on its hosts; tried again until no other job locks the hosts."""
+    """Record what a dead worker's run left on its hosts. The task is tried again later while another job locks one of
+    the hosts.
+    """
     if execution.orphan_ask(UUID(uuid)) == Attempt.BUSY:
         ask_left.apply_async((uuid,), countdown=ASK_RETRY_S)
 

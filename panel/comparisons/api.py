@@ -53,8 +53,8 @@ class Comparisons(Resource):
 
     @extend_schema(request=ComparisonInput, responses={202: ComparisonSerializer})
     def create(self, request: Request) -> Response:
-        """Start a server comparison: copies on private ports must give the same responses, are measured in turns, and
-        are removed at the end.
+        """Start a server comparison. Paddock copies the site to private ports of each web server, checks that all
+        copies give the same responses, measures the copies in turns, and removes them.
 
         The live site is not changed. Needs the scopes sites, deploy and benchmark.
         """
@@ -98,7 +98,9 @@ class Comparisons(Resource):
     @extend_schema(request=EmptySerializer, responses=ComparisonSerializer)
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, uuid: UUID | None = None) -> Response:
-        """Cancel a server comparison: a queued one immediately, a running one after its copies were removed."""
+        """Cancel the server comparison. A queued comparison ends immediately; a running comparison ends after its
+        copies were removed.
+        """
         comparison = services.comparison_cancel(actor=self.actor, comparison=self.get_object())
         return Response(ComparisonSerializer(self.rows().get(pk=comparison.pk)).data)
 

@@ -66,8 +66,9 @@ def _end_former(actor: User, copy: Site, check: Callable[[], None]) -> None:
 
 
 def _ask_about_lost(copy: Site) -> None:
-    """Ask the agent about failed deployments of the copy that lost their worker: if one was applied on the host, record
-    its success. Raises RemoteError while the agent is unreachable.
+    """Record the success of deployments of the copy that are marked as failed because their worker died, but that the
+    host applied. The agent reports whether the host applied a deployment. Raises RemoteError while the agent is
+    unreachable.
     """
     if live_revision(copy) is not None:
         return

@@ -207,8 +207,8 @@ class _Course:
                 self._mark(contender, ContenderStatus.REFUSED, done.error)
 
     def _note_whether_stopped(self, contender: Contender) -> None:
-        """Record whether the web server is stopped, before the deployment starts it, so that a worker that takes over
-        can stop it again.
+        """Record whether the web server is stopped now, before the deployment starts it. During cleanup, this or
+        another worker reads this and stops the web server again.
         """
         assert contender.web_server is not None
         contender.was_stopped = servers.is_stopped(contender.web_server)
@@ -228,7 +228,7 @@ class _Course:
             self._mark(contender, ContenderStatus.DIFFERENT if difference else ContenderStatus.SAME, difference)
 
     def _base_url(self) -> str:
-        """Return the base URL of visitors' requests to the original site, which requests to the copies use, too."""
+        """Return the URL at which visitors reach the original site. Requests to the copies use the same URL."""
         revision = targets.live_revision(self.comparison.original)
         return targets.endpoint(revision, self.comparison.load["arguments"]).base_url
 

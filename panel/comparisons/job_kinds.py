@@ -1,5 +1,5 @@
-"""Server comparisons as a kind of job: the data that the pages and the API of all jobs need, also during a move of the
-site afterwards (core/jobs.py).
+"""Server comparisons as a kind of job: the data that the pages and the API of all jobs need (core/jobs.py). The page of
+a job shows the comparison, and later the site's move to a compared web server.
 """
 
 from __future__ import annotations

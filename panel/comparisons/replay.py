@@ -43,8 +43,8 @@ class Replay:
 
 
 def replay_of(lines: Iterable[str], *, queries: bool = False, other_methods: bool = False) -> Replay:
-    """Return the load of an access log: its successful GET and HEAD requests, and with `other_methods` those of
-    OTHER_METHODS, which are sent without a body because logs contain none.
+    """Return the load of an access log: its successful GET and HEAD requests. `other_methods` adds the requests with
+    OTHER_METHODS, without a body, because logs contain no bodies.
 
     Each request keeps its method. Query strings may contain secrets, so they are removed unless `queries`; requests
     that become equal are merged. Requests of Paddock's own checks are neither sent nor counted.

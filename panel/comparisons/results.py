@@ -1,5 +1,5 @@
-"""Contents of comparison pages: progress, each web server's figures relative to the site's own, and the
-gain of a move.
+"""Contents of comparison pages: progress, the figures of each web server relative to the site's web server before the
+comparison, and the gain of a move.
 """
 
 from __future__ import annotations
@@ -132,8 +132,8 @@ def advice(comparison: Comparison) -> str:
 
 
 def gain(comparison: Comparison) -> list[str]:
-    """Return one line for each figure with the effect of the site's move to its current web server, as this comparison
-    measured it; empty without a valid measurement or a move.
+    """Describe the effect of the site's move to its current web server, as this comparison measured it: one line for
+    each figure. Empty without a valid measurement or a move.
     """
     if comparison.run is None or comparison.run.status != RunStatus.FINISHED:
         return []

@@ -1,4 +1,4 @@
-"""Selectors: server comparisons that a user can see, and web servers to which a site can be compared."""
+"""Selectors: server comparisons that a user can see, and web servers on which a copy of a site can be measured."""
 
 from __future__ import annotations
 

@@ -14,7 +14,9 @@ from panel.comparisons.models import Comparison, Contender, ContenderStatus
 
 
 class ComparisonServerSerializer(serializers.Serializer[Any]):
-    """One web server of a comparison. The first is the site's own, the baseline of ratios."""
+    """One web server of a comparison. The first is the web server that the site had when the comparison started; its
+    figures are the baseline of the ratios.
+    """
 
     position = serializers.IntegerField()
     web_server = serializers.IntegerField(allow_null=True)
@@ -116,8 +118,8 @@ class ComparisonInput(StrictSerializer):
 
 
 class SwitchInput(StrictSerializer):
-    """A move of the site. `position` is that of a web server in `servers`. Without `confirm`, the plan waits for
-    confirmation.
+    """A move of the site. `position` is the position of the new web server in the comparison's list `servers`. Without
+    `confirm`, the plan waits for confirmation.
     """
 
     position = serializers.IntegerField(min_value=0, max_value=100)

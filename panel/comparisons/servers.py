@@ -36,7 +36,9 @@ def stop_again(web_server: WebServer, holder: str, since: datetime) -> None:
 
 
 def _is_needed(web_server: WebServer, since: datetime) -> bool:
-    """Return whether a site is deployed on the web server or on its way there, or a user has started the web server."""
+    """Return whether the web server must keep running: a site is deployed on it, a deployment to it is in progress, or
+    a user has started it.
+    """
     starts = HostJob.objects.filter(
         host=web_server.host, kind=HostJobKind.SERVICE, params__web_server=web_server.pk, params__action="start"
     )

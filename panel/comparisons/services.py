@@ -211,8 +211,8 @@ def comparison_create(
 
 
 def comparison_repeat(*, actor: User, comparison: Comparison) -> Comparison:
-    """Repeat a comparison with the same load, those of its web servers that still exist, and the site as it is deployed
-    now. Raises the errors of `comparison_create`.
+    """Repeat a comparison with the same load, for the site as it is deployed now. Compared web servers that no longer
+    exist are left out. Raises the errors of `comparison_create`.
     """
     rows = comparison.contenders.select_related("web_server__host")
     web_servers = [row.web_server for row in rows if row.web_server is not None]
@@ -254,14 +254,14 @@ def _others(own: WebServer, web_servers: Sequence[WebServer]) -> list[WebServer]
 
 
 def _label(web_server: WebServer) -> str:
-    """Return the label of a web server without its host, which is the same for all compared web servers."""
+    """Return the label of a web server without its host's name. All compared web servers are on the same host."""
     return str(web_server).removesuffix(f" on {web_server.host.name}")
 
 
 @transaction.atomic
 def comparison_cancel(*, actor: User, comparison: Comparison) -> Comparison:
-    """Cancel a comparison: a queued one immediately, a running one after its copies were removed. Conflict if it has
-    ended.
+    """Cancel a comparison. A queued comparison ends immediately; a running comparison ends after its copies were
+    removed. Conflict if the comparison has ended.
     """
     require(actor, Action.BENCHMARK, comparison.original.team)
     rows = Comparison.objects.filter(pk=comparison.pk)

@@ -1,4 +1,4 @@
-"""Job that writes a PHP-FPM pool to its host, or removes it from there."""
+"""Job that writes a PHP-FPM pool to its host, or removes the pool from the host."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def _told(agent: Session, pool: FpmPool, action: str, replace: bool, **values: s
 
 
 def _sockets_follow(host: Host, *, added: str = "", removed: str = "") -> None:
-    """Update the host's list of PHP sockets, from which sites choose, until the next check of the host
-    reads it again.
+    """Add the socket `added` to the PHP sockets in the host's stored facts, and remove the socket `removed`. Forms of
+    sites offer these sockets. The next check of the host replaces the list.
     """
     facts = Host.objects.values_list("facts", flat=True).get(pk=host.pk)
     known = {path for path in facts.get("php_sockets", ()) if isinstance(path, str)} - {removed}

@@ -69,7 +69,9 @@ def fpm_pool_update(*, actor: User, pool: FpmPool, expected_version: int | None 
 
 
 def fpm_pool_apply(*, actor: User, pool: FpmPool, replace: bool = False) -> HostJob:
-    """Start the job that writes the pool to its host again. `replace`: even if its file was edited on the host."""
+    """Start the job that writes the pool to its host again. With `replace`, the job overwrites the pool's file even if
+    somebody edited the file on the host.
+    """
     require(actor, Action.ADMINISTER)
     return _requested(actor, pool, "apply", replace)
 

@@ -1,7 +1,8 @@
 """Private copies of a site: its live version and its draft, on two private web servers of the same host. Pure
 functions.
-The copies serve the site's own folders and send requests to its own upstreams and PHP pools. They differ from the site
-in what a second instance cannot share or must not use up: ports, certificates, logs, caches, and rate limits.
+The copies serve the site's own folders and send requests to its own upstreams and PHP pools. Ports, certificates, logs,
+caches and rate limits are private, because a second web server could not share them, or would use up what visitors
+need.
 """
 
 from __future__ import annotations

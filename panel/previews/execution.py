@@ -1,6 +1,6 @@
 """Execution of a queued preview: private copies of each site's live version and draft receive the same requests.
-The private web servers are a test bed of the host's agent (benchmarks.testbeds). They end with the request that holds
-them, and also if this worker or the connection ends. A preview of a dead worker starts again.
+The private web servers are a test bed (benchmarks.testbeds), which the host's agent keeps until its `testbed` request
+ends. The web servers also stop if this worker or the connection ends. A preview of a dead worker starts again.
 """
 
 from __future__ import annotations

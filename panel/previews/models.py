@@ -46,7 +46,7 @@ class Preview(Job):
 
     @property
     def summary(self) -> str:
-        """The result in one sentence; the error or a title while there is no result."""
+        """The result in one sentence. Without a result: the error, or the title of the preview if no error occurred."""
         if self.status != JobStatus.SUCCEEDED:
             return self.error or _("Preview of the responses")
         if all(result.error for result in self.results):

@@ -258,8 +258,8 @@ def _suite_facts(row: SuiteRun, shown: dict[str, Any]) -> list[list[str]]:
 
 
 def _suite_around(row: SuiteRun, before: SuiteRun) -> list[str]:
-    """Describe other differences between the cases that both suite runs have, without duplicates: versions, hosts,
-    settings.
+    """Describe the differences between two suite runs, for the cases that both have: versions, hosts, settings. Each
+    difference is listed once.
     """
     old = {before.plan[run.case]["slug"]: run for run in before.runs.all() if run.case is not None}
     found = []

@@ -126,7 +126,9 @@ class ScheduleForm(SitesForm):
 
     @property
     def chosen_suite(self) -> Suite:
-        """The suite whose parts the form offers: the one in the request, else the stored one, else the first."""
+        """The suite whose parts the form offers: the suite that the user chose, else the suite of the stored schedule,
+        else the first suite.
+        """
         return SUITES.get(str(self["suite"].value()), next(iter(SUITES.values())))
 
     def clean(self) -> dict[str, object]:

@@ -37,8 +37,8 @@ def message_of(row: Delivery) -> EmailMultiAlternatives:
 
 
 def attachments(report: Report, document: Document) -> list[tuple[str, bytes, str]]:
-    """Return a report's attachments (name, content, media type) in the formats of its schedule; those beyond MOST_BYTES
-    in total are left out.
+    """Return a report's attachments (name, content, media type) in the formats of its schedule. The attachment that
+    brings the total size above MOST_BYTES, and all attachments after it, are left out.
     """
     forms = report.schedule.attachments if report.schedule else []
     found, size = [], 0

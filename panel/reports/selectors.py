@@ -20,8 +20,8 @@ SILENT_AFTER = dt.timedelta(seconds=90)
 
 
 def schedules_visible(user: User) -> QuerySet[Schedule]:
-    """Return the schedules of the user's teams and those without a team, if the user can see all their sites and their
-    host.
+    """Return the schedules that the user can see. Administrators see all. For other users, a schedule has no team or
+    one of the user's teams, all its sites belong to the user's teams, and its host is visible to the user.
     """
     rows = Schedule.objects.select_related("team", "scenario", "host", "run_as").prefetch_related("sites__site__team")
     if not user.is_active or not in_scope(user, Action.VIEW):
@@ -35,8 +35,8 @@ def schedules_visible(user: User) -> QuerySet[Schedule]:
 
 
 def reports_visible(user: User) -> QuerySet[Report]:
-    """Return the reports that the user can see: only about sites of the user's teams, or of suites on hosts that the
-    user can see.
+    """Return the reports that the user can see. Administrators see all. Other users see reports whose sites all belong
+    to their teams, and reports of suite runs that they can see.
     """
     rows = Report.objects.select_related("schedule", "run", "suite_run")
     if not user.is_active or not in_scope(user, Action.VIEW):

@@ -59,7 +59,9 @@ def _assign(schedule: Schedule, values: Mapping[str, Any]) -> None:
 
 
 def _check(actor: User, schedule: Schedule, sites: Sequence[Site]) -> None:
-    """Validate a schedule, and check what its model cannot: the actor's permission, the scenario, and the sites."""
+    """Check a schedule before it is saved: its fields by the model's rules, the actor's permission, the scenario, and
+    the sites.
+    """
     require(actor, Action.BENCHMARK, schedule.team)
     schedule.full_clean()
     if schedule.kind != Kind.SCENARIO:

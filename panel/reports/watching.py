@@ -1,6 +1,6 @@
 """Schedules in the periodic sweep: start due runs, follow running ones, create reports of ended ones.
 Database rows are the source of truth (docs/decisions/0002). One transaction records a date, queues its run and advances
-the schedule, so a killed worker has done all of it or nothing, and the next sweep finds the date due or done.
+the schedule. If a worker dies before the transaction is committed, the next sweep starts the run.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _is_ended(row: Occurrence) -> bool:
 
 
 def _end(row: Occurrence, status: OccurrenceStatus, words: str) -> bool:
-    """End a date whose run is in progress; return whether this worker was the one that ended it."""
+    """Mark a date as ended if its run is in progress. Return False if another worker has marked it already."""
     running = Occurrence.objects.filter(pk=row.pk, status=OccurrenceStatus.RUNNING)
     return bool(running.update(status=status, reason=words, finished_at=timezone.now()))
 
@@ -166,7 +166,7 @@ def _give_up(row: Occurrence) -> None:
 
 def _report(row: Occurrence) -> None:
     """Create and deliver the report of a date whose run has ended. The document is built before the transaction,
-    because that takes time and changes nothing.
+    because building takes time and changes no data.
     """
     run, suite_run = _fresh(row)
     notes = notes_of(row, run, suite_run)

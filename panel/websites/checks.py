@@ -1,6 +1,6 @@
 """Checks before a site can be deployed, across several objects: within the site, with its host, with other sites.
-A draft may have problems, which its page shows; a plan may not. Conflicts with other sites are rejected when a draft is
-saved.
+A draft with problems can be saved, and the site's page shows the problems; a plan is possible only without problems.
+Conflicts with other sites are rejected when a draft is saved.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ def site_problems(
     may_clash: bool = True,
     others: ownership.Ownership | None = None,
 ) -> list[Problem]:
-    """Return the problems that prevent `actor` from planning `site` on `web_server` (default: the site's own); empty if
-    a plan is possible.
+    """Return the problems that prevent `actor` from planning `site` on `web_server` (default: the site's web server).
+    The list is empty if a plan is possible.
 
     `is_fetched`: the site was just loaded by freeze.with_parts. `may_clash`: whether the site is one of
-    `clash_suspects`. `others`: claims of other teams, looked up for several sites at once.
+    `clash_suspects`. `others`: lookup of other teams' names and addresses, which a caller can share among several
+    sites.
     """
     site = site if is_fetched else freeze.fetched(site)
     web_server = web_server or site.web_server
@@ -125,8 +126,8 @@ def _path_problems(
 def _log_problems(
     where: str, block: ServerBlock, former: WebServer | None, web_server: WebServer, served: list[str]
 ) -> Iterable[Problem]:
-    """Return problems with logs outside the web server's log folder, which its root process would write, or inside
-    served folders.
+    """Return problems with logs inside folders that the site serves, and with logs outside the web server's log folder.
+    Logs must stay in the log folder, because the web server's root process writes them.
     """
     log_dir = web_server.paths.get("log_dir", "")
     for name in ("access_log", "error_log"):
@@ -283,10 +284,10 @@ def _own_clashes(blocks: list[ServerBlock]) -> list[Problem]:
 def path_clashes(
     actor: User, site: Site, host: Host, *, kept: Set[str] = frozenset(), named: Mapping[str, str] | None = None
 ) -> list[Problem]:
-    """Return problems with paths of `site` on `host` that belong to another team's files. `named` (paths by place)
-    replaces the site's own paths; paths in `kept` are allowed.
+    """Return problems with paths of `site` on `host` that belong to another team's files. `named` (paths by their place
+    in the site's definition) replaces the paths of the draft. Paths in `kept` are allowed.
 
-    Administrators get none, because they may share folders between teams. A constant number of queries.
+    The list is empty for administrators, who may share folders between teams. A constant number of queries.
     """
     if may(actor, Action.ADMINISTER):
         return []

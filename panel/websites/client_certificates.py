@@ -83,8 +83,8 @@ def _is_signed_by(item: x509.CertificateRevocationList, authority: x509.Certific
 
 
 def revocations_end(pem: str) -> dt.datetime | None:
-    """Return the earliest time at which a revocation list expires, from which web servers reject every client; None if
-    none expires.
+    """Return the time at which the first of the revocation lists expires; None if no list expires. From this time on,
+    web servers reject every client.
     """
     ends = [item.next_update_utc for item in revocations_read(pem)]
     return min((end for end in ends if end is not None), default=None)

@@ -36,8 +36,8 @@ def definition_of(frozen: spec.SiteSpec, was_on: WebServer, now: SiteData, is_on
 
 
 def _upstream(source: spec.Upstream, now: SiteData) -> Mapping[str, object]:
-    """Return the upstream's definition. If the draft's upstream follows hosts by tags, the result does, too; a revision
-    has only the addresses.
+    """Return the upstream's definition. Host tags come from the draft's upstream of the same name, because a revision
+    stores only the addresses of the tagged hosts.
     """
     same: Mapping[str, object] = next((item for item in now["upstreams"] if item["name"] == source.name), {})
     following = {name: same[name] for name in ("host_tags", "host_port") if name in same}

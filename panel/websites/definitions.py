@@ -19,7 +19,8 @@ class ListenData(TypedDict, total=False):
 
 
 class HeaderData(TypedDict, total=False):
-    """A response header, or a request header, which has only name and value. `always`: send with every status.
+    """A header of a request or a response. Request headers have only name and value. `always`: send the response header
+    with every status.
 
     A response header with the name `@set` and no value means all headers of the header set "set".
     """

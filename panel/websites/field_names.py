@@ -1,6 +1,6 @@
 """Plain fields of server blocks and locations, in the display order of pages and the API.
-`BLOCK_SCALARS` and `LOCATION_SCALARS` are the fields that a SiteSpec holds under the same name and with the same value,
-so a new one needs no line in freeze.py or definition_from_spec.py.
+`BLOCK_SCALARS` and `LOCATION_SCALARS` are the fields that a SiteSpec holds under the same name and with the same value.
+freeze.py and definition_from_spec.py copy all of them, so a new plain field needs no code in these modules.
 """
 
 from __future__ import annotations

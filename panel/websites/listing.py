@@ -55,9 +55,8 @@ def _with_pending(sites: QuerySet[Site]) -> QuerySet[Site]:
 
 
 def sites_on_page(user: User) -> QuerySet[Site]:
-    """Return the sites that the user can see, with only the columns of the list of sites: the tables have about a
-    hundred others.
-    `with_domains` adds the server names of the sites on a page.
+    """Return the sites that the user can see, for the page with the list of sites. Only the columns that the page shows
+    are loaded. `with_domains` adds the server names.
     """
     columns = ("name", "tags", "updated_at", "team__name", "web_server__engine", "web_server__host__name")
     state = ("state__status", "state__health", "state__health_at")

@@ -45,7 +45,8 @@ def may_read(user: User, site: Site, log: Log) -> WebServer:
     """Return the web server whose host has the log, one of `site_logs`.
 
     Raises ApplicationError for a site without a web server, and PermissionDenied if the file is, contains, or is inside
-    a path of another team. The path is checked here, too, because sites may have been saved before paths were checked.
+    a path of another team. The path is checked again when the log is read, because older versions of the panel saved
+    sites without checking their paths.
     """
     if site.web_server is None:
         raise ApplicationError(_("%s has no web server yet, so it has no logs.") % site, field="web_server")

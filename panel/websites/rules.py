@@ -245,8 +245,8 @@ def _check_variables(location: Location, faults: _Faults) -> None:
 
 
 def _check_owners(location: Location, faults: _Faults) -> None:
-    """Check that the location's upstream and PHP pool belong to the same site. Another team's would expose
-    its backend.
+    """Check that the location's upstream and PHP pool belong to the location's site. The backend of another team's site
+    must not become reachable through this site.
     """
     site_id = location.block.site_id
     if location.upstream is not None and location.upstream.site_id != site_id:

@@ -64,8 +64,8 @@ def certificates_of_team(team_id: int) -> QuerySet[Certificate]:
 
 
 def allowances_visible(user: User) -> QuerySet[Allowance]:
-    """Return all allowances to an administrator; to others those of the user's teams, and services that all teams may
-    use.
+    """Return the allowances that the user can see. Administrators see all. Other users see the allowances of their
+    teams, and the services that all teams may use.
     """
     rows = Allowance.objects.select_related("team", "host", "granted_by")
     if user.role == Role.ADMIN or not may(user, Action.VIEW):
@@ -178,7 +178,9 @@ def certificates_visible(user: User) -> QuerySet[Certificate]:
 
 
 def certificates_expired(sites: Iterable[Site]) -> dict[int, list[Certificate]]:
-    """Map the ids of the given sites to the expired certificates that their drafts use; others are left out."""
+    """Map the id of each given site to the expired certificates that its draft uses. Sites without expired certificates
+    are left out.
+    """
     found: dict[int, list[Certificate]] = {}
     rows = ServerBlock.objects.filter(site__in=sites, certificate__not_after__lte=timezone.now())
     for block in rows.select_related("certificate").order_by("position"):

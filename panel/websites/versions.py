@@ -1,9 +1,8 @@
-"""Versions of sites: a counter of changes, by which the panel decides whether a draft has changes and a plan is
-outdated.
+"""Versions of sites. The panel compares versions to decide whether a draft has changes, and whether a plan is outdated.
 `Site.version` counts the changes of a draft: of the site, its server blocks, locations, upstreams, PHP pools, raw
 directives, certificates and pinned files. Notes and tags are not counted, because no host needs them. A plan is
-outdated if the version has changed since; a draft has changes if its version differs from the live version that
-deployments record.
+outdated if the version has changed since the plan was made. A draft has changes if its version differs from the live
+version that deployments record.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ IS_PENDING = Q(state__deployed_at__isnull=False) & (
 
 
 def versions_count(sites: Collection[int]) -> None:
-    """Increment the version of each of the given sites, by id. Call this from a service, in its transaction if it has
-    one.
+    """Increment the version of each of the given sites, by id. Call this function inside the transaction of the calling
+    service, if the service has one.
     """
     if not sites:
         return
@@ -46,8 +45,8 @@ def version_count(site: Site) -> None:
 
 
 def plans_outdate(sites: Collection[int]) -> None:
-    """Make the plans of the given sites outdated without a change of their files: a draft without changes stays without
-    changes.
+    """Make the plans of the given sites outdated although the sites' files stay the same. A draft without changes still
+    counts as unchanged, because its live version is incremented, too.
     """
     for follow in followers:
         follow(sites)

@@ -39,8 +39,8 @@ def web_server_spec(web_server: WebServer) -> spec.WebServerSpec:
 
 
 def web_server_spec_for(site: Site, web_server: WebServer, frozen: spec.SiteSpec | None = None) -> spec.WebServerSpec:
-    """Return the WebServerSpec for one site, with the services of the host that raw directives of its team may use. The
-    services are loaded only if raw directives in `frozen` refer to another server.
+    """Return the WebServerSpec for one site, with the services of the host that raw directives of its team may use. If
+    the raw directives in `frozen` refer to no name, address or service, the services are not loaded.
     """
     found = web_server_spec(web_server)
     if frozen is not None and not any(

@@ -63,7 +63,9 @@ class Scenarios(Resource):
     @extend_schema(request=QuickInput, responses={201: ScenarioSerializer})
     @action(detail=False, methods=["post"])
     def quick(self, request: Request) -> Response:
-        """Create a copy of the predefined scenario that `quick` names by its slug, or return the existing copy."""
+        """Create a scenario from the predefined scenario with the slug `quick`. If the user can see an existing
+        scenario with the predefined name, return the existing scenario.
+        """
         scenario = services.quick_create(actor=self.actor, quick=BY_SLUG[self.body(QuickInput)["quick"]])
         return self.answer(scenario, status=201, location=f"/api/v1/scenarios/{scenario.pk}/")
 
@@ -88,8 +90,8 @@ class Scenarios(Resource):
     )
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def history(self, request: Request, pk: str = "") -> Response:
-        """List a figure (default: throughput_rps) of each valid run, oldest first; `change` marks statistically
-        significant changes.
+        """List a figure of the scenario's valid runs, oldest first. `figure` names the figure (default:
+        throughput_rps). `change` describes a statistically significant change.
         """
         name = request.query_params.get("figure", "throughput_rps")
         if name not in BY_NAME:
@@ -128,7 +130,7 @@ class Runs(Resource):
 
     @extend_schema(request=RunInput, responses={202: RunSerializer})
     def create(self, request: Request) -> Response:
-        """Freeze a scenario with the deployed revisions of the given sites, and queue the run."""
+        """Create a run with a copy of the scenario and the deployed revisions of the given sites, and queue the run."""
         values = self.body(RunInput)
         scenario = selectors.scenarios_visible(self.actor).filter(pk=values["scenario"]).first()
         if scenario is None:
@@ -155,7 +157,7 @@ class Runs(Resource):
     @extend_schema(request=EmptySerializer, responses=RunSerializer)
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, uuid: UUID | None = None) -> Response:
-        """Cancel a queued run immediately; ask a running one to stop."""
+        """Cancel the run. A queued run ends immediately; the worker of a running run is asked to stop the load tool."""
         return Response(RunSerializer(services.run_cancel(actor=self.actor, run=self.get_object())).data)
 
     @extend_schema(responses=RoundSerializer(many=True))

@@ -40,7 +40,9 @@ class SuiteInput(SuiteChoiceSerializer):
 
 
 class CaseSerializer(serializers.Serializer[Any]):
-    """One case of a suite run. `run` is the UUID of the case's run, null before the case starts."""
+    """One case of a suite run: one load, measured in one run on every configuration that supports the load's protocol.
+    `run` is the UUID of the case's run, null before the case starts.
+    """
 
     title = serializers.CharField()
     status = serializers.CharField()
@@ -50,10 +52,11 @@ class CaseSerializer(serializers.Serializer[Any]):
 class SuiteRunSerializer(serializers.ModelSerializer[SuiteRun]):
     """A suite run.
 
-    `shortened`: fewer and shorter rounds than published. `part`: the chosen part of the suite, in words; empty for the
-    whole suite. `application`: the application under load, in words; empty for a suite of files. `network`: the chosen
-    link, null for the suite's own. `load_from`: the host of the load generator, empty for the web servers' own.
-    `expected_s`: estimated duration of all cases, from the published figures.
+    `shortened`: whether rounds are fewer and shorter than published. `part`: the chosen part of the suite, in words;
+    empty for the whole suite. `application`: the application under load, in words; empty for a suite of files.
+    `network`: the chosen network link; null if each case uses its published link. `load_from`: the host of the load
+    generator; empty if the web servers' host generates the load. `expected_s`: estimated duration of all cases, from
+    the published figures.
     """
 
     host = serializers.CharField(source="host_name", read_only=True)
@@ -143,7 +146,7 @@ class Suites(Resource):
 
     @extend_schema(request=SuiteInput, responses={202: SuiteRunSerializer})
     def create(self, request: Request) -> Response:
-        """Start a suite run: freeze the suite for the web servers of the host, and queue its first case."""
+        """Start a suite run on the web servers of the host: store a copy of the suite, and queue its first case."""
         values = self.body(SuiteInput)
         host = one(hosts_visible(self.actor), "name", values["host"], "/host")
         row = suite_services.suite_start(
@@ -180,7 +183,7 @@ class Suites(Resource):
     @extend_schema(responses=OpenApiTypes.OBJECT)
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def tables(self, request: Request, uuid: UUID | None = None) -> Response:
-        """Return the result in the layout of the publication, next to the published figures."""
+        """Return the result tables in the layout of the published benchmark, with the published figures."""
         return Response(
             {"tables": [suite_exports.table_json(table) for table in suite_results.tables(self.get_object())]}
         )

@@ -41,7 +41,9 @@ def _shortened(label: str) -> str:
 
 
 def _by_label(rows: Rows) -> Spec:
-    """Return the y encoding with one chart row for each label, in the order of `rows`; `_ABOVE` prints the labels."""
+    """Return the y encoding with one chart row for each label, in the order of `rows`. The axis has no labels, because
+    the layer `_ABOVE` prints them above the bars.
+    """
     labels = list(dict.fromkeys(row["label"] for row in rows))
     return {"field": "label", "type": "nominal", "sort": labels, "axis": None}
 

@@ -22,9 +22,10 @@ from panel.websites.models import Site
 class Aim:
     """One target of a run, with its addresses and processes.
 
-    `allowed` are the listeners to which the agent may send load. `trees` are the roots of the process trees to monitor:
-    pid files or process names by "server" and "application". `server()` returns the web server's current state.
-    `testbed` is the id of the target's test bed. `load` is the host of the load generator if it is another host.
+    `allowed` are the listeners to which the agent may send load. `trees` maps "server" and "application" to the roots
+    of the process trees to monitor: pid files or process names. `server()` returns the web server's current state.
+    `testbed` is the id of the target's test bed. `load` is the host of the load generator; None if the web server's
+    host generates the load.
     """
 
     row: RunTarget
@@ -43,7 +44,8 @@ class Aim:
 
 
 def site_aims(run: Run) -> list[Aim]:
-    """Return the targets of a run of deployed sites; ApplicationError if a site was deleted since."""
+    """Return the targets of a run of deployed sites. ApplicationError if a site was deleted after the run was created.
+    """
     return [_site_aim(row, run) for row in run.targets.select_related("site", "revision__web_server__host")]
 
 

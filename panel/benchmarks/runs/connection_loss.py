@@ -18,17 +18,19 @@ _CALL_S = 60.0
 
 
 def is_connection_loss(error: RemoteError) -> bool:
-    """Return whether the error means that the connection to the host was lost. An error response of the agent does not
-    mean that.
+    """Return whether the error means that the connection to the host was lost. False if the agent responded with an
+    error.
     """
     return not isinstance(error, OperationRefused)
 
 
 def told(error: RemoteError, remote: Target, asked: Mapping[str, Any], check: Callable[[], None]) -> str:
-    """Explain the loss of a host reported by `error`, with facts from the host once it responds again.
+    """Wait at most ten minutes until a lost host responds again; explain the loss and name what the run left on the
+    host.
 
-    `asked`: the agent's report on the running test bed, {"namespaces", "tick", "boot"}, or only {"boot": boot id}.
-    `check` is called repeatedly during the wait of at most ten minutes; its exceptions end the wait.
+    `error` is the error that reported the loss. `asked` is the agent's report on the running test bed, {"namespaces",
+    "tick", "boot"}, or only {"boot": boot id}. `check` is called repeatedly during the wait; an exception of `check`
+    ends the wait.
     """
     began = time.monotonic()
     try:
@@ -71,7 +73,7 @@ def leftovers_text(host: str, left: list[str]) -> str:
 def _answer(remote: Target, asked: Mapping[str, Any], check: Callable[[], None]) -> Message:
     """Wait until a new agent starts on the host; return its response about leftovers of the run.
 
-    A booting host refuses connections, and for a while also logins, so both are tried again for ten minutes.
+    Connections and logins are tried again for ten minutes, because a booting host refuses them for a while.
     """
     deadline = time.monotonic() + RETURN_S
     while True:

@@ -57,7 +57,7 @@ class Cancelled(Exception):
 
 
 class LostRun(Exception):
-    """Raised if this worker no longer owns the run: another worker or none does."""
+    """Raised if this worker no longer owns the run, because another worker owns the run or the run has ended."""
 
 
 class Measuring:
@@ -136,8 +136,8 @@ class Measuring:
         return reasons
 
     def _network_reasons(self) -> list[str]:
-        """Return reasons, in words, why the emulated link makes the run invalid: its measured properties differ from
-        those requested.
+        """Return the reasons, in words, why the emulated link makes the run invalid: measured properties that differ
+        from the requested properties.
         """
         if not self.network:
             return []
@@ -252,7 +252,9 @@ class Measuring:
         return bool(self.arguments.get("rate_rps")) or {method_and_path(path)[0] for path in self.paths} != {"GET"}
 
     def _bring_bundled(self) -> None:
-        """Upload the bundled load generator to every host of a run of deployed sites. A test bed uploads its own."""
+        """Upload the bundled load generator to every host of a run of deployed sites. For runs in a test bed, the start
+        of the test bed uploads the load generator.
+        """
         for aim in self.aims:
             if aim.host not in self.uploaded and aim.row.revision is not None:
                 host = aim.row.revision.web_server.host

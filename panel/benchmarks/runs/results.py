@@ -161,8 +161,8 @@ def compared(runs: list[Run]) -> dict[str, object]:
 
 
 def _against(first: list[Measured], run: Run) -> dict[str, object]:
-    """Return `run` with a table of its changes from the first compared run, for targets that both runs have; the table
-    is None without such targets.
+    """Return the template context of one compared run: the run, and a table of changes from the first run. The table
+    covers the targets that both runs have; None if they share no target.
     """
     found = run_changes.changes(selectors.measured_rounds(run), first, {})
     return {"run": run, "table": change_texts.table(found) if found else None}

@@ -1,6 +1,6 @@
 """Changes between two measurements of the same load, and their significance. Pure functions.
-Two separate questions. Do the rounds of the two runs differ? `intervals.unpaired` answers this. Do the runs differ by
-more than usual? Only earlier runs can tell: `intervals.scatter` of the earlier runs since the last change
+Two separate questions. Do the rounds of the two runs differ? `intervals.unpaired` answers this. Do the two runs differ
+by more than runs usually do? `intervals.scatter` answers this, from the earlier runs since the last change
 (changepoints.py).
 """
 
@@ -60,8 +60,8 @@ def changes(
 ) -> list[Change]:
     """Return the changes of the given figures for every target of both runs, matched by label.
 
-    `earlier` must not contain a value of `now`. Figures that were zero in all rounds of one side (CPU time below the
-    kernel's tick) have no ratio and are left out.
+    `earlier` maps (label, figure) to the values in earlier runs, without the run of `now`. A figure that was zero in
+    all rounds of `now` or of `before` has no ratio and is left out, for example CPU time below the kernel's tick.
     """
     found = []
     for label in dict.fromkeys(measured.label for measured in now):
@@ -104,7 +104,7 @@ def _reality(ratio: Ratio, usual: Interval | None, now: float) -> Reality:
 
 
 def around(now: Fingerprint, before: Fingerprint) -> list[str]:
-    """Describe the other differences between two runs' fingerprints: targets, versions, revisions, kernels, content."""
+    """Describe, in words, the differences between two fingerprints: targets, versions, revisions, kernels, content."""
     old, new = ({target["label"]: target for target in side.get("targets", [])} for side in (before, now))
     shared = [label for label in new if label in old]
     found = [f"{label} is new in this run" for label in new if label not in old]

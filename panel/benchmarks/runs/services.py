@@ -106,8 +106,8 @@ def scenario_delete(*, actor: User, scenario: Scenario) -> None:
 
 @transaction.atomic
 def run_create(*, actor: User, scenario: Scenario, sites: Sequence[Site], title: str = "") -> Run:
-    """Freeze `scenario` with the deployed revisions of `sites`, and queue the run. The first site is the baseline of
-    ratios.
+    """Create a run with a copy of `scenario` and the deployed revisions of `sites`, and queue the run. The first site
+    is the baseline of ratios.
     """
     require(actor, Action.BENCHMARK, scenario.team)
     scenario.full_clean()
@@ -155,8 +155,9 @@ def run_create_once(*, actor: User, scenario: Scenario, sites: Sequence[Site], t
 
 
 def repeated_as(run: Run) -> Literal["run", "suite", "comparison"]:
-    """Return what to start again to repeat a run: the "run" itself, its "suite", or the server "comparison" whose
-    copies of a site it measured, because these copies no longer exist.
+    """Return which of three things to start again to repeat `run`: the "run", the "suite" of which the run is a case,
+    or the server "comparison". A run of a comparison cannot be repeated alone, because the measured copies of the site
+    no longer exist.
     """
     if run.suite_run_id is not None:
         return "suite"
@@ -245,8 +246,8 @@ def require_run(actor: User, run: Run, action: Action) -> None:
 
 @transaction.atomic
 def run_cancel(*, actor: User, run: Run) -> Run:
-    """Cancel a queued run immediately; ask the worker of a running one to stop the load tool. Conflict if the run has
-    ended.
+    """Cancel a run. A queued run ends immediately; the worker of a running run is asked to stop the load tool. Conflict
+    if the run has ended.
     """
     require_run(actor, run, Action.BENCHMARK)
     now = timezone.now()

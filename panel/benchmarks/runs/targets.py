@@ -1,5 +1,5 @@
 """The listener of a deployed site that a load tool may send requests to. Runs get targets only from this module.
-The listener comes from the live revision, not from the draft, which may not be deployed.
+The listener comes from the live revision, because the draft may have listeners that the host does not have.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ ACTIVE_SHARE = 0.90
 def reasons(parameters: Parameters, rounds: Iterable[Measured], cpus: int, changes: list[str]) -> list[str]:
     """Return the reasons, for people, why a run is invalid; empty if it is valid.
 
-    `parameters` are those frozen in the run, `rounds` are without warm-ups, `cpus` is the number of CPUs available to
-    the load tool, `changes` are differences in the fingerprint during the run.
+    `parameters` are stored with the run. `rounds` contain no warm-ups. `cpus` is the number of CPUs available to the
+    load tool. `changes` are differences in the fingerprint during the run, in words.
     """
     by_target: dict[str, list[Measured]] = defaultdict(list)
     for measured in rounds:
@@ -133,8 +133,8 @@ def _apart(measured: Measured, offered: int, *, only_shorter: bool) -> float:
     """Return |expected - reported| / reported mean latency, after subtracting the rounding error of the tool's report.
     `offered` is the number of concurrent requests.
 
-    `only_shorter`: ignore a mean above the expected value. For each request sent late, wrk adds those it would have
-    sent meanwhile (stats_correct in its source), so its mean grows with every pause.
+    `only_shorter`: ignore a mean above the expected value. wrk's mean grows with every pause, because wrk also counts
+    the requests that it would have sent during the pause (stats_correct in wrk's source).
     """
     assert measured.metrics is not None
     latency = measured.metrics.latency_ms

@@ -27,7 +27,7 @@ class ChangePoint:
     """A lasting change in a series of values. From position `index` on, the median is `ratio` times the median since
     the previous change; `ratio` is infinity if the earlier median was zero.
 
-    `chance`: probability of at least this difference in random order.
+    `chance`: probability that the same values in random order show at least this difference.
     """
 
     index: int
@@ -55,8 +55,8 @@ def _ratio(before: Sequence[float], after: Sequence[float]) -> float:
 
 
 def _divided(values: Sequence[float], start: int, level: float, generator: random.Random) -> list[tuple[int, float]]:
-    """Return pairs (index, probability by chance) for the change points of `values`, a part of a series that begins at
-    index `start`.
+    """Return the change points of `values`, a part of a series that begins at index `start`, as pairs (index, chance).
+    `chance` is the probability that the same values in random order show at least this difference.
     """
     if len(values) < ENOUGH:
         return []

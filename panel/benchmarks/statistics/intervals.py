@@ -99,8 +99,9 @@ def ratio(values: Sequence[float], baseline: Sequence[float]) -> Ratio:
     """Return the median of the ratios of round i of `values` to round i of `baseline`, with a paired bootstrap
     interval.
 
-    Pairing removes effects common to both rounds (a busy minute, a warm cache). Pairs with a value not above zero are
-    left out. With logarithms, A over B is exactly the inverse of B over A.
+    Pairing removes effects common to both rounds (a busy minute, a warm cache). Pairs in which a value is zero or
+    negative are left out. The computation uses logarithms, so the ratio of A to B is exactly the inverse of the ratio
+    of B to A.
     """
     pairs = zip(values, baseline, strict=True)
     logs = [math.log(value) - math.log(base) for value, base in pairs if value > 0 and base > 0]

@@ -187,7 +187,9 @@ class Suite:
         return self.full if preset == "full" else self.short
 
     def application(self, slug: str) -> Application | None:
-        """Return the suite's application with the slug, or its first application for ""; None if there is none."""
+        """Return the suite's application with the slug; for "", the suite's first application. None if the suite has no
+        such application.
+        """
         return next((item for item in self.applications if slug in ("", item.slug)), None)
 
     def setup(self, slug: str) -> Setup:

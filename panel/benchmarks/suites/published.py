@@ -14,7 +14,7 @@ _FILE = Path(__file__).with_name("published.json")
 
 @functools.cache
 def suite(slug: str) -> dict[str, Any]:
-    """Return the publication with that id; StopIteration if it is unknown."""
+    """Return the published benchmark with the id `slug`; StopIteration for an unknown id."""
     found = json.loads(_FILE.read_text(encoding="utf-8"))["suites"]
     return next(item for item in found if item["id"] == slug)
 

@@ -33,7 +33,7 @@ from panel.hosts.services import refuse_paused
 def suite_start(
     *, actor: User, suite: str, preset: str, host: Host, setups: Sequence[str] = (), choice: Choice | None = None
 ) -> SuiteRun:
-    """Freeze the suite, or its chosen part, for the web servers of `host`, and queue its first case.
+    """Store a copy of the suite, or of its chosen part, for the web servers of `host`, and queue its first case.
 
     No `setups` means all configurations. NotPrepared if the host lacks the chosen application.
     """
@@ -79,8 +79,8 @@ def _title(definition: Suite, choice: Choice, host: Host) -> str:
 
 
 def _check_load_host(actor: User, host: Host, choice: Choice | None) -> None:
-    """Check that the host for the load generator is visible to the user, is ready, and uses SSH. The load generator may
-    only reach the test bed on `host`.
+    """Check that the host for the load generator is visible to the user, is ready, and uses SSH. The host must not be
+    `host`, which runs the web servers.
     """
     if choice is None or not choice.load_from:
         return

@@ -89,7 +89,7 @@ def number_cell(value: float | None, digits: int, *, detail: str = "", published
 
 def figure_cell(name: str, figures: dict[str, FigureEstimate], words: str = "", *, unit: bool = False) -> Cell:
     """Return the cell of a figure: the median of the rounds and its interval, as `summary.summarize` stores them.
-    `unit`: whether the text has the unit; the note of some tables states it instead.
+    `unit`: whether the cell's text contains the unit. False for tables whose note has the unit.
     """
     found = figures.get(name)
     if found is None:

@@ -1,5 +1,5 @@
 """WordPress as the application of the suite `php-application-2020`: the requested pages. Pure data.
-agents/host/wordpress_php.py creates the pages with these numbers.
+agents/host/wordpress_php.py creates posts, pages and categories with the numbers in the paths.
 """
 
 from __future__ import annotations

@@ -67,10 +67,10 @@ def new_peers(servers: str, load: str) -> Peers:
 
 @dataclass(frozen=True)
 class Place:
-    """One configuration in the test bed: its address and its process trees, given as names of test bed servers or of
-    processes below them (`openlitespeed/lsphp*`).
+    """One configuration in the test bed: its address and the process trees to monitor.
 
-    `digest` identifies the configuration's files, independent of ports.
+    `trees` maps "server" and "application" to a server of the test bed (`nginx`), or to child processes of a server
+    (`openlitespeed/lsphp*`). `digest` identifies the configuration's files, independent of ports.
     """
 
     setup: Setup

@@ -1,7 +1,7 @@
 """A test bed for the duration of a run: private instances of the host's web servers, started and stopped by the host's
 agent.
-The agent keeps the test bed while its request runs, in a thread of this worker. The test bed ends with the run, and
-also when this worker, the connection or the agent ends.
+The agent keeps the test bed while it executes the panel's request `testbed`, for which a thread of this worker waits.
+The test bed ends with the run, and also when this worker, the connection or the agent ends.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class OpenTestbed:
 
 @contextmanager
 def testbed_open(run: Run, check: Callable[[], None], waiting: Callable[[], None]) -> Iterator[OpenTestbed]:
-    """Context manager that starts a test bed for a run, and stops it at the end.
+    """Context manager that starts a test bed for a run, and stops the test bed at the end.
 
-    `check` is called during the start, `waiting` during the wait for a lost host; an exception of either one stops the
-    test bed.
+    `check` is called during the start, `waiting` during the wait for a lost host. An exception of `check` or `waiting`
+    stops the test bed.
     """
     rows = list(run.targets.select_related("web_server__host"))
     web_servers = [_web_server(row) for row in rows]
@@ -97,8 +97,8 @@ def testbed_open(run: Run, check: Callable[[], None], waiting: Callable[[], None
 def _set_up(
     run: Run, rows: list[RunTarget], web_servers: list[WebServer], remotes: list[Target], check: Callable[[], None]
 ) -> tuple[standings.Plan, list[HeldTestbed], list[TestbedUp]]:
-    """Start the test bed on the web servers' host and, if it is another one, on the load generator's host. Return the
-    plan, the running requests, and each agent's report. If ports are in use, new ports are tried.
+    """Start the test bed on the web servers' host, and on the load generator's host if that is a different host. Return
+    the plan, the running requests, and each agent's report. If ports are in use, new ports are tried.
     """
     for attempt in range(1, _ATTEMPTS + 1):
         held: list[HeldTestbed] = []
@@ -121,8 +121,8 @@ def _set_up(
 
 
 def _end(held: list[HeldTestbed]) -> None:
-    """Stop all parts of a test bed, the load generator's first. ApplicationError that lists everything left on any
-    host.
+    """Stop all parts of a test bed, beginning with the part on the load generator's host. If any part left something on
+    its host, raise one ApplicationError that lists everything.
     """
     remains = []
     for item in reversed(held):
@@ -222,8 +222,8 @@ def _plan(run: Run, rows: list[RunTarget], web_servers: list[WebServer], remotes
 
 
 def _address(remote: Target) -> str:
-    """Return the IP address at which the run's other host reaches a host. The panel reaches the host at the same
-    address.
+    """Resolve a host's address to an IP address. The panel and the run's other host both use this IP address to reach
+    the host.
     """
     try:
         return str(socket.getaddrinfo(remote.address, None, type=socket.SOCK_DGRAM)[0][4][0])

@@ -224,10 +224,10 @@ def php_fpm(setup: Setup, *, as_root: bool) -> dict[str, str]:
 
 
 def mariadb() -> dict[str, str]:
-    """Return the configuration of the test bed's database: no network, data created by the agent, small where size has
-    no effect.
-    The agent starts MariaDB as the servers' account, which owns `data`, `temp` and `run`. MariaDB writes its errors to
-    its output.
+    """Return the configuration of the test bed's database: no network, and a small log file, whose size has no effect
+    on the measurements.
+    The agent creates the data and starts MariaDB as the servers' account, which owns `data`, `temp` and `run`. MariaDB
+    writes its errors to stderr, not to a file.
     """
     place = home(DATABASE)
     lines = [

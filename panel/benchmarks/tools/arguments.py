@@ -242,7 +242,7 @@ def _integer(field: Field, raw: Any) -> int:
 
 
 def _together(tool: Tool, values: Arguments) -> dict[str, str]:
-    """Return errors, by argument, of combinations of arguments that are valid one by one."""
+    """Check combinations of arguments that are valid one by one. Return the errors by argument."""
     requests, duration = values.get("requests"), values["duration_s"]
     concurrency, threads = values["concurrency"], values.get("threads", 1)
     assert isinstance(concurrency, int) and isinstance(threads, int)

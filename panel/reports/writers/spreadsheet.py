@@ -1,6 +1,6 @@
 """Writer of a report as OpenDocument spreadsheet: a sheet for its headline, and one for each table.
-Every text is a string cell, which no program evaluates; CSV's apostrophe would be visible here. Characters that XML
-cannot represent are removed.
+Every text is a string cell, so no program evaluates the text as a formula. The apostrophe that protects texts in CSV
+would be visible here and is not used. Characters that XML cannot represent are removed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""REST API of allowances: permissions of teams to use resources that are not their own."""
+"""REST API of allowances: permissions of teams to use resources that belong to others."""
 
 from __future__ import annotations
 

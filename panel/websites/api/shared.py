@@ -119,7 +119,9 @@ class DirectiveSets(_SharedSettings):
 
     @extend_schema(request=shared.DirectiveSetChange, responses=shared.DirectiveSetSerializer)
     def partial_update(self, request: Request, name: str = "") -> Response:
-        """Replace the text of a directive set. The directives of every site that uses the set are validated with it."""
+        """Replace the text of a directive set. If the raw directives of any site that uses the set would become
+        invalid, nothing changes.
+        """
         return self._partial_update()
 
     def destroy(self, request: Request, name: str = "") -> Response:

@@ -293,7 +293,8 @@ class Sites(Resource):
     def logs(self, request: Request, name: str = "") -> Response:
         """Return the last lines of one of the site's logs on its host. Without `log`, return the list of logs.
 
-        With `search` or `day` (UTC): the newest lines of that day that contain the text, in rotated files too.
+        With `search` (a text) or `day` (UTC, today by default), return the newest matching lines of the day, also from
+        rotated files.
         """
         site = self.get_object()
         return logs_answer(

@@ -295,8 +295,7 @@ class SiteServerForm(Form):
     web_server = _web_server_choice()
 
     def leave(self, web_server: WebServer | None) -> None:
-        """Require a web server in the form, other than `web_server`, for a site with files on a host: the site can move
-        to another web server, but not be without one.
+        """Prepare the form for a site with files on a host. The user must choose a web server other than `web_server`.
         """
         field = self.fields["web_server"]
         assert isinstance(field, ServerChoiceField)

@@ -17,7 +17,9 @@ from panel.websites.models.sites import Site
 
 
 class RawSnippet(BaseModel):
-    """Raw directives, which only administrators write. Checked against an allow-list, and by the web server itself."""
+    """Raw directives, which only administrators write. Paddock checks them against an allow-list; the web server tests
+    them, too.
+    """
 
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="snippets")
     engine = models.CharField(max_length=16, choices=Engine.choices)

@@ -1,4 +1,4 @@
-"""Sites, and the maintenance pages that visitors see instead of them."""
+"""Sites, and the maintenance of sites, in which visitors see a maintenance page."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ class Site(BaseModel):
 
 class Maintenance(BaseModel):
     """Maintenance of a site, active or being started: visitors see a page instead of the site.
-    Written by deployments.maintenance. Maintenance belongs to the live version, not to the draft: every deployment of
-    the draft keeps it.
+    deployments.maintenance writes these rows. Maintenance belongs to the live version, not to the draft: every
+    deployment of the draft keeps it.
     """
 
     site = models.OneToOneField(Site, on_delete=models.CASCADE, related_name="maintenance")

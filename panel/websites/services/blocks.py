@@ -27,9 +27,7 @@ def _next_position(rows: Any) -> int:
 
 
 def listens_set(block: ServerBlock, listens: Iterable[ListenValues]) -> None:
-    """Replace the listens of a server block. For `block_create` and `block_update`, which check permission and write
-    the audit row.
-    """
+    """Replace the listens of a server block. The calling services check the permission and write the audit row."""
     block.listens.all().delete()
     faults: dict[str, list[str]] = {}
     for position, values in enumerate(listens):

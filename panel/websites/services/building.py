@@ -158,8 +158,8 @@ class Builder:
         return list(zip(items, found, strict=True)), left
 
     def _save(self, instance: models.Model, values: Data, **places: Any) -> bool:
-        """Save an instance if it changed; return whether it did. Missing fields get the model's default, in existing
-        rows, too.
+        """Save an instance if it changed. Return whether fields other than the position changed. Fields without a value
+        in `values` get the model's default, also in existing rows.
         """
         before = None if instance._state.adding else _columns(instance)
         if before is not None:

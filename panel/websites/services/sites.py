@@ -35,8 +35,8 @@ _SHORT_FORM = {
 
 
 def listens_of(port: int, certificate: Certificate | None, *, address: str = "", is_default: bool) -> list[ListenData]:
-    """Return the listens of a new site: HTTP; with a certificate, HTTPS; with a certificate and port 80, HTTP and HTTPS
-    on 443.
+    """Return the listens of a new site. Without a certificate, the site listens on `port` over HTTP; with a
+    certificate, over HTTPS. With a certificate and port 80, it listens on 80 over HTTP and on 443 over HTTPS.
     """
     plain: ListenData = {"port": port, "address": address, "default_server": is_default}
     if certificate is None:

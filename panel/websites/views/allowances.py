@@ -31,7 +31,9 @@ list_page = require_http_methods(["GET", "HEAD", "POST"])
 def _list_page(
     request: Request, form: Any, rows: QuerySet[Allowance], values: dict[str, object], **context: Any
 ) -> HttpResponse:
-    """Show a list of allowances with a form that adds one, or add one. `values` are the fields that the form lacks."""
+    """Show a list of allowances and a form, or add the allowance that the form describes. `values` are fields of the
+    new allowance that the form does not have.
+    """
     if request.method == "POST":
         if "_field" in request.POST:
             return field_errors(request, form)

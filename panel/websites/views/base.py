@@ -88,8 +88,8 @@ _SECTIONS = (
 
 @dataclass(frozen=True)
 class SiteTabs:
-    """Tabs of a site's pages: the sections, the pages of the current section if it has several, and the labels of the
-    current ones.
+    """Tabs of a site's pages: the sections, and the pages of the current section if it has several. `section` and
+    `page` are the labels of the current section and page.
     """
 
     sections: list[Tab]

@@ -18,7 +18,7 @@ class ParseError(ValueError):
 
 @dataclass(frozen=True)
 class Output:
-    """Output of one execution of a load tool. `outputs` and `latency` are those of a BenchResult
+    """Output of one execution of a load tool. `outputs` and `latency` are the fields of the same names in a BenchResult
     (agents/protocol.py).
     """
 
@@ -41,7 +41,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Latency:
-    """Latencies in milliseconds. `resolution` is that of the tool's output, for example 10 for hundredths of a
+    """Latencies in milliseconds. `resolution` is the smallest step in the tool's output, in ms: 10 for hundredths of a
     second.
     """
 
