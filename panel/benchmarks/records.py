@@ -105,7 +105,7 @@ class LinkMeasurement(TypedDict):
 
 
 class Link(TypedDict):
-    """An emulated network link: the requested properties (agents/host/link.py) and the measured ones."""
+    """An emulated network link: its requested properties (agents/host/link.py) and its measured properties."""
 
     asked: dict[str, int]
     measured: LinkMeasurement

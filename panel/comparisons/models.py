@@ -26,7 +26,9 @@ class ComparisonPhase(models.TextChoices):
 
 
 class Comparison(Job):
-    """A server comparison. `load` is the frozen load: keyword arguments for `scenario_create` in panel/benchmarks."""
+    """A server comparison. `load` is a copy of the load: keyword arguments for `scenario_create` in
+    panel/benchmarks.
+    """
 
     time_limit = timedelta(hours=48)  # that of its run
 

@@ -54,7 +54,9 @@ MOST_SERVERS = 8
 
 
 class Chosen(NamedTuple):
-    """A frozen load, whether it is a replay, and the reasons in words why log lines were left out."""
+    """A load, copied from a scenario or a log, as a comparison stores it. `left_out`: reasons in words why log lines
+    are not replayed.
+    """
 
     load: Parameters
     is_replay: bool
@@ -62,7 +64,7 @@ class Chosen(NamedTuple):
 
 
 def load_of(scenario: Scenario) -> Parameters:
-    """Return the frozen load of a scenario. ValidationError if the scenario is invalid."""
+    """Return a copy of the scenario's load, as a comparison stores it. ValidationError if the scenario is invalid."""
     scenario.full_clean(validate_unique=False)
     return parameters_of(scenario)
 
@@ -149,8 +151,8 @@ def _methods(paths: Sequence[str]) -> set[str]:
 def _replay_tool(host: Host, methods: set[str]) -> Tool:
     """Return the first of REPLAY_TOOLS that is installed on the host and supports all `methods`.
 
-    If there is none, return H2LOAD for methods other than GET, because the bundled load generator replaces h2load.
-    Raises ApplicationError if there is none and GET is the only method.
+    If no tool qualifies, return H2LOAD for methods other than GET, because the bundled load generator replaces h2load.
+    If GET is the only method, raise ApplicationError instead.
     """
     with pool.session(target_for(host)) as agent:
         there = agent.call("fingerprint", {})["tools"]

@@ -53,8 +53,8 @@ def _is_of_another_team(pool: FpmPool) -> bool:
 
 
 def folder_of(roots: Iterable[str], site_roots: Iterable[str]) -> str:
-    """Return the folder that a pool may read: the first document root below the host's site folders; the folder above
-    it if the root is the public part of an application. "" if there is none.
+    """Return the folder that a pool may read: the first document root below one of the host's site folders. If this
+    root is the public folder of an application, return the folder above. "" if no document root is below a site folder.
     """
     for root in roots:
         above, last = posixpath.split(root.rstrip("/"))

@@ -62,8 +62,9 @@ class Section:
 class Document:
     """Content of a report.
 
-    `changes` are sentences about changes since `since` (the name of the previous run), `around` other differences,
-    `notes` the results of other dates of the schedule, `warnings` the reasons why figures are invalid.
+    `since` is the name of the previous run, and `changes` are sentences about changes of figures since the previous
+    run. `around` are other differences between the two runs. `notes` are remarks on the schedule's dates, for example
+    on skipped dates. `warnings` are the reasons why figures are invalid.
     """
 
     title: str

@@ -27,8 +27,8 @@ LATE = dt.timedelta(minutes=2)
 
 
 def look(now: dt.datetime | None = None) -> None:
-    """Start due runs, follow open ones, create reports of ended ones, and delete old reports. Several workers may call
-    this function at the same time.
+    """Start due runs, follow runs in progress, create reports of ended runs, and delete old reports. Several workers
+    may call this function at the same time.
     """
     now = now or timezone.now()
     gap = _gap(now)

@@ -35,8 +35,8 @@ _WEAK = (hashes.SHA1, hashes.MD5)
 
 def faults_of(chain: Sequence[x509.Certificate], roots: Sequence[x509.Certificate] | None = None) -> list[str]:
     """Return the faults of a certificate chain, leaf first, as keys of WORDS.
-    `roots` replaces the public authorities. Rules that browsers apply only to public authorities are not applied to
-    others. Self-signed certificates have no faults, because their users know that browsers reject them.
+    `roots` replaces the public authorities. Some rules apply only to chains of public authorities, as in browsers.
+    Self-signed certificates have no faults, because their users know that browsers reject them.
     """
     leaf = chain[0]
     if leaf.issuer == leaf.subject:

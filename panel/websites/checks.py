@@ -300,20 +300,22 @@ def path_clashes(
 
 
 def claim_problems(claims: Iterable[Claim]) -> list[Problem]:
-    """Return the problems for the given claims, each message once per place."""
+    """Return the problems for the given claims (names, addresses, services), each message once per place."""
     return list(dict.fromkeys(Problem(claim.where, ownership.refusal(claim)) for claim in claims))
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Paths and claims that a site had before a change. The change is not checked for these again."""
+    """Paths and claims (names, addresses, services) that a site had before a change. A check of the change accepts
+    them.
+    """
 
     paths: Set[str] = frozenset()
     claims: Set[ownership.Key] = frozenset()
 
 
 def kept_of(site: Site | None, team: Team, web_server: WebServer | None) -> Kept:
-    """Return the paths and claims that `site` already uses for `team` on `web_server`."""
+    """Return the paths and claims (names, addresses, services) that `site` already uses for `team` on `web_server`."""
     host = web_server.host if web_server else None
     return Kept(paths.kept_paths(site, team, host), ownership.claims_kept(site, team, web_server))
 
@@ -340,8 +342,8 @@ def refuse_foreign(actor: User, site: Site, *, kept: Kept | None = None, field: 
 
 
 def refuse_host_of_others(site: Site, web_server: WebServer | None = None, *, field: str = "web_server") -> None:
-    """Reject a web server (by default the site's own) on a host that only other teams may use. Raises ValidationError
-    at `field`.
+    """Reject a web server (default: the site's web server) on a host that only other teams may use. Raises
+    ValidationError at `field`.
     """
     web_server = web_server or site.web_server
     if web_server is None or web_server.host.permits(site.team):

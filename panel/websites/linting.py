@@ -17,7 +17,9 @@ from panel.websites.services import site_define, site_export
 
 
 def site_findings(site: Site, web_server: WebServer | None = None) -> list[Finding]:
-    """Return the warnings about the draft on `web_server` (default: the site's own); empty without a web server."""
+    """Return the warnings about the draft on `web_server` (default: the site's web server); empty without a
+    web server.
+    """
     web_server = web_server or site.web_server
     if web_server is None:
         return []

@@ -97,7 +97,7 @@ def sites_tagged(sites: QuerySet[Site], tag: str) -> QuerySet[Site]:
 
 
 def site_tags(sites: QuerySet[Site]) -> list[str]:
-    """Return the tags by which the sites can be filtered: their own tags and those of their hosts."""
+    """Return the tags by which a list of sites can be filtered: tags of the sites, and tags of their hosts."""
     web_servers = WebServer.objects.filter(pk__in=sites.order_by().values("web_server")).values("host")
     return sorted(tags_used(sites) | tags_used(Host.objects.filter(pk__in=web_servers)))
 

@@ -61,7 +61,9 @@ def site_claims(site: Site, *, is_fetched: bool = False) -> list[Claim]:
 
 
 def _raw_texts(site: Site, is_fetched: bool) -> list[tuple[str, str]]:
-    """Return (engine, text) of the site's raw directives for the engine of its web server; others are not rendered."""
+    """Return (engine, text) of the site's raw directives for its current kind of web server (engine). Raw directives
+    for other kinds are not deployed, so they take nothing from other teams.
+    """
     rows = site.snippets.all() if is_fetched else RawSnippet.objects.filter(site=site.pk)
     return [
         (row.engine, row.expanded)
@@ -76,7 +78,9 @@ def _listens(block: ServerBlock) -> list[ListenSpec]:
 
 
 def claims_kept(site: Site | None, team: Team, web_server: WebServer | None) -> set[Key]:
-    """Return keys of the claims that `site` already has for `team` on `web_server`. Saving these again is allowed."""
+    """Return keys of the claims (names, addresses, services) that `site` already has for `team` on `web_server`. A
+    change may save these claims again.
+    """
     if site is None or site.pk is None or site.team_id != team.pk:
         return set()
     claims = site_claims(site)
@@ -84,7 +88,7 @@ def claims_kept(site: Site | None, team: Team, web_server: WebServer | None) -> 
 
 
 def _key(claim: Claim, web_server: WebServer | None) -> Key:
-    """Return the key of a claim, including the web server or host in which the claim applies."""
+    """Return the key of a claim (name, address or service), with the web server or host on which the claim applies."""
     if claim.kind in ("address", "default"):
         return (*claim.key, web_server.pk if web_server else None)
     is_of_host = claim.kind == "service" or is_local(claim.value)
@@ -225,14 +229,16 @@ def foreign_claims(
 
 
 def not_deployed(claims: list[Claim], site: Site, web_server: WebServer) -> list[Claim]:
-    """Return those of the claims that the deployed version of `site` does not have on `web_server`."""
+    """Return the claims (names, addresses, services) that the deployed version of `site` does not have on
+    `web_server`.
+    """
     there = {key for keys in deployed for key in keys(site, web_server)} if claims else set()
     return [claim for claim in claims if claim.key not in there]
 
 
 def refusal(claim: Claim) -> str:
-    """Return the error message for a claim. The message names only the requested resource, because its owner may be
-    confidential.
+    """Return the error message for a name, address or service of another owner. The message names only the requested
+    resource, because its owner may be confidential.
     """
     if claim.kind == "service":
         words = _(
@@ -258,7 +264,8 @@ def refusal(claim: Claim) -> str:
 
 
 def claims_refused(actor: User, site: Site, *, kept: Set[Key] = frozenset()) -> list[Claim]:
-    """Return the claims that `actor` may not give to `site` by a change of its names, listens, team or web server.
+    """Return the claims (names, addresses, services) that `actor` may not give to `site` by a change of its names,
+    listens, team or web server.
 
     For an administrator, all claims except those in raw directives are allowed and recorded as allowances.
     """
@@ -274,8 +281,8 @@ def claims_refused(actor: User, site: Site, *, kept: Set[Key] = frozenset()) -> 
 
 
 def _allow(actor: User, site: Site, claim: Claim) -> None:
-    """Record an allowance for a claim that an administrator saved, so that operators of the site's team can keep the
-    change.
+    """Record an allowance for a claim (name, address or service) that an administrator saved. With the allowance,
+    operators of the site's team can keep the change.
     """
     is_of_host = claim.kind != "name" or is_local(claim.value)
     host = site.web_server.host if site.web_server and is_of_host else None

@@ -86,7 +86,7 @@ def _header(item: Mapping[str, Any]) -> Header:
 @dataclass(frozen=True)
 class Line:
     """One line of raw directives. `name`: the directive set that contains the line, "" for the raw directives
-    themselves; `number`: line number there, from 1.
+    themselves. `number`: number of the line in this text, from 1.
     """
 
     text: str

@@ -44,7 +44,9 @@ class Aim:
 
 
 def site_aims(run: Run) -> list[Aim]:
-    """Return the targets of a run of deployed sites. ApplicationError if a site was deleted after the run was created."""
+    """Return the targets of a run of deployed sites. ApplicationError if one of the sites was deleted in
+    the meantime.
+    """
     return [_site_aim(row, run) for row in run.targets.select_related("site", "revision__web_server__host")]
 
 

@@ -21,8 +21,8 @@ from panel.core.charts import Chart
 
 
 class FigureCell(TypedDict):
-    """A figure of one target, formatted for display. `value` is "–" if the figure is missing, `interval` is "" if there
-    is none.
+    """A figure of one target, formatted for display. `value` is "–" if the figure is missing. `interval` is "" if the
+    figure has no interval.
     """
 
     value: str

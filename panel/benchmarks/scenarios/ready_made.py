@@ -1,4 +1,4 @@
-"""Predefined scenarios, which the page of scenarios offers while there are none."""
+"""Predefined scenarios, which the page of scenarios offers while no scenario exists."""
 
 from __future__ import annotations
 

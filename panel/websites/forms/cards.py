@@ -40,7 +40,9 @@ class ShownCard:
 
 
 def shown(form: forms.BaseForm, cards: Sequence[Card], notes: Mapping[str, Sequence[str]]) -> Iterator[ShownCard]:
-    """Yield the cards with the form's fields. `notes`: lines of text to show below the field of that name."""
+    """Yield the cards with the form's fields. `notes` maps the name of a field to lines of text to show below the
+    field.
+    """
     for card in cards:
         fields = [_field(form[name], name in card.wide, notes.get(name, ())) for name in card.fields.__annotations__]
         yield ShownCard(card.title, card.handlers, fields)

@@ -1,4 +1,4 @@
-"""Allowances: names, addresses and services that a team may use although they belong to others."""
+"""Allowances: names, addresses and services that a team may use although they belong to other owners."""
 
 from __future__ import annotations
 

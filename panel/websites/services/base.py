@@ -81,7 +81,7 @@ def _is_whole(value: object) -> bool:
 
 @contextmanager
 def at(place: str) -> Iterator[None]:
-    """Context manager that prefixes the fields of errors raised inside with `place/`."""
+    """Context manager that adds `place/` in front of the field names of errors raised in its block."""
     try:
         yield
     except ApplicationError as error:

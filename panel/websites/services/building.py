@@ -37,8 +37,8 @@ def members_of(instance: models.Model) -> dict[str, object]:
 
 
 def split(data: Any, apart: set[str]) -> tuple[dict[str, object], dict[str, object]]:
-    """Split the values of a definition's object into plain fields, and the values named in `apart`, which are rows of
-    their own.
+    """Split the values of a definition's object into plain fields, and the values named in `apart`, which are stored in
+    other rows.
     """
     values = row_values(data)
     plain = {name: value for name, value in values.items() if name not in apart}

@@ -25,8 +25,8 @@ JUDGED_AT_ONCE = 1000
 def _values(
     bundle: certificates.Bundle, source: CertificateSource, host: Host | None = None, paths: tuple[str, str] = ("", "")
 ) -> dict[str, object]:
-    """Return the columns of a certificate. `host` and `paths` (certificate, key) are those of a file that stays on its
-    host.
+    """Return the columns of a certificate. `host` and `paths` (certificate, key) are set only for a certificate file
+    that stays on its host.
     """
     place = {"host": host, "certificate_path": paths[0], "key_path": paths[1]}
     return {**asdict(bundle), "source": source, "revoked_at": None, **place}

@@ -146,7 +146,7 @@ def site_update(
 
 @transaction.atomic
 def sites_tag(*, actor: User, sites: Iterable[Site], add: Iterable[str] = (), remove: Iterable[str] = ()) -> list[Site]:
-    """Add and remove tags of all given sites, or of none.
+    """Add tags to all given sites, and remove tags from them. If one change is rejected, no site changes.
 
     Raises PermissionDenied, ValidationError, and ApplicationError if no site or no tag is given.
     """

@@ -26,15 +26,15 @@ N = TypeVar("N", bound=Model)
 
 
 def site_get(request: Request, name: str, action: Action = Action.VIEW) -> Site:
-    """Return the site of that name; 404 if the user cannot see it, PermissionDenied if the user lacks the permission
-    for `action`.
+    """Return the site with the given name. 404 if the user cannot see the site, PermissionDenied if the user lacks the
+    permission for `action`.
     """
     return named_get(request, sites_listed(request.user), name, action)
 
 
 def named_get(request: Request, rows: QuerySet[N], name: str, action: Action) -> N:
-    """Return the row of that name from `rows`, which the user may see. 404 if there is none, PermissionDenied if the
-    user lacks the permission for `action` in the row's team.
+    """Return the row with the given name from `rows`, which the user may see. 404 if no row has the name,
+    PermissionDenied if the user lacks the permission for `action` in the row's team.
     """
     row = rows.filter(name=name).first()
     if row is None:

@@ -35,8 +35,8 @@ HOURS = ((24, _("24 hours")), (7 * 24, _("7 days")), (MAX_HOURS, _("31 days")))
 
 
 def web_server_wanted(request: Request, site: Site) -> WebServer | None:
-    """Return the web server of `?web_server=`, else the site's own, else any that the user can see, so that drafts
-    without a web server can be rendered, too.
+    """Return the web server of `?web_server=`, else the site's web server. For a draft without a web server, return any
+    web server that the user can see, so that the draft can be rendered.
     """
     wanted = request.GET.get("web_server", "")
     web_servers = web_servers_visible(request.user)
@@ -46,8 +46,8 @@ def web_server_wanted(request: Request, site: Site) -> WebServer | None:
 
 
 def web_server_choices(user: User, site: Site) -> list[WebServer]:
-    """Return one web server for each engine, the site's own first. Web servers of the same engine get the
-    same files.
+    """Return one web server for each engine, beginning with the site's web server. Web servers of the same engine get
+    the same files.
     """
     found = {site.web_server.engine: site.web_server} if site.web_server else {}
     for web_server in web_servers_visible(user).order_by("engine", "pk"):

@@ -79,8 +79,8 @@ def site_list(request: Request) -> HttpResponse:
 @login_required
 @require_POST
 def bulk(request: Request) -> HttpResponse:
-    """Enable or disable the selected sites, all or none, or redirect to the page of another action. The view
-    deployments:plan plans deployments.
+    """Enable or disable all selected sites, or redirect to the page of another action. If one site is rejected, no site
+    changes. The view deployments:plan plans deployments.
     """
     sites = _ticked(request, request.POST.getlist("site"))
     action = request.POST.get("action")
@@ -100,7 +100,7 @@ def bulk(request: Request) -> HttpResponse:
 
 
 def _ticked(request: Request, names: list[str]) -> list[Site]:
-    """Return the sites of the given names if all exist; otherwise show a message and return none."""
+    """Return the sites with the given names. If any of them does not exist, show a message and return no site."""
     sites = list(sites_listed(request.user).filter(name__in=names).order_by("name"))
     if sites and len(sites) == len(set(names)):
         return sites
