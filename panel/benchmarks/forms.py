@@ -160,8 +160,8 @@ class SitesForm(Form):
         return bool(self.left_out or self.search or self.tags)
 
     def _offer(self, sites: QuerySet[Site]) -> None:
-        """Limit the sites on the page to at most OFFERED chosen sites and OFFERED others; `left_out` counts
-        the rest.
+        """Limit the sites on the page to at most OFFERED chosen sites, and at most OFFERED sites that are not chosen.
+        `left_out` counts all remaining sites.
         """
         chosen = self.data.getlist("sites") if isinstance(self.data, QueryDict) else self.initial.get("sites", [])
         kept = list(sites.filter(name__in=chosen[:OFFERED]))

@@ -176,8 +176,8 @@ class RunTarget(models.Model):
         return self.label
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Save the target. ValueError if a new target is neither a deployed site nor a configuration of a web server in
-        a test bed, so load is only sent to managed hosts.
+        """Save the target. A new target must be a deployed site, or a configuration of a web server in a test bed;
+        otherwise raise ValueError. So Paddock sends load only to managed hosts.
         """
         if self._state.adding:
             is_site = self.site_id is not None and self.revision_id is not None

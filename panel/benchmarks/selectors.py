@@ -95,7 +95,7 @@ def measured_rounds(run: Run) -> list[Measured]:
 
 
 def progress_of(run: Run) -> tuple[int, int]:
-    """Return the numbers of finished and of all rounds, including warm-ups."""
+    """Return the number of finished rounds and the number of all rounds, including warm-ups."""
     targets = run.targets.aggregate(
         done=Count("rounds", filter=Q(rounds__finished_at__isnull=False)), all=Count("pk", distinct=True)
     )

@@ -142,8 +142,8 @@ def _limited(name: str, **more: Any) -> serializers.FloatField:
 
 
 class NetworkSerializer(StrictSerializer):
-    """An emulated network link, the same in both directions. The jitter applies per direction, plus or minus; the queue
-    is drop-tail.
+    """An emulated network link, the same in both directions. In each direction, the delay varies by at most plus or
+    minus the jitter. A full queue drops new packets (drop-tail).
     """
 
     bandwidth_mbps = _limited("bandwidth_mbps")

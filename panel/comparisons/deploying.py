@@ -20,8 +20,8 @@ WAIT_S = 3.0  # before another attempt on a busy or unreachable host
 
 
 def carry_out(actor: User, plan: Deployment, check: Callable[[], None]) -> Deployment:
-    """Confirm `plan` and wait until the deployment ends. `check` is called repeatedly and may raise to stop waiting;
-    the deployment then continues, or `copy_remove` cancels it.
+    """Confirm `plan` and wait until the deployment ends. `check` is called repeatedly; an exception of `check` ends the
+    wait, not the deployment, which `copy_remove` can cancel.
     """
     deployments.deployment_confirm(actor=actor, deployment=plan)
     while not _ended(plan):

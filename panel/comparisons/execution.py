@@ -73,7 +73,7 @@ def comparison_execute(uuid: UUID) -> Attempt:
 
 
 def forgotten_delete() -> None:
-    """Delete ended comparisons of deleted sites. While copies are left, comparisons do not end."""
+    """Delete comparisons of deleted sites that have ended. A comparison ends only after all its copies were removed."""
     Comparison.objects.filter(site=None).exclude(status__in=UNDER_WAY).delete()
 
 
@@ -154,8 +154,8 @@ class _Course:
             raise Stopped
 
     def _check_owned(self) -> None:
-        """Raise Lost if another worker owns the comparison. Unlike `_check`, ignores cancellation, which has no effect
-        during cleanup.
+        """Raise Lost if another worker owns the comparison. Unlike `_check`, this method ignores cancellation, which
+        has no effect during cleanup.
         """
         if not self.claim.rows.filter(pk=self.comparison.pk).exists():
             raise Lost

@@ -39,8 +39,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One web server in the result table. `cells` match `columns` and are empty if the web server was not measured;
-    `is_now`: it serves the site now.
+    """One web server in the result table. `cells` match `columns`; empty if the web server was not measured. `is_now`:
+    whether the site uses this web server now.
     """
 
     contender: Contender

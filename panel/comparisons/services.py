@@ -300,10 +300,9 @@ def comparison_delete(*, actor: User, comparison: Comparison) -> None:
 
 
 def switch_plan(*, actor: User, contender: Contender) -> Deployment:
-    """Plan to move the site to the web server of `contender`. The user reviews and confirms the plan like any other.
-
-    Raises the errors of `deployments.services.site_move`, and ApplicationError if the copy's responses differed from
-    the original's.
+    """Plan to move the site to the web server of `contender`. The user reviews and confirms the plan like any other
+    plan. Raises the errors of `deployments.services.site_move`, and ApplicationError if the copy's responses differed
+    from the original's.
     """
     site = contender.comparison.original
     require(actor, Action.DEPLOY, site.team)
@@ -322,9 +321,9 @@ def switch_plan(*, actor: User, contender: Contender) -> Deployment:
 
 
 def comparison_switch(*, actor: User, contender: Contender, accept_drift: bool = False) -> Deployment:
-    """Plan and confirm the move of the site to the web server of `contender`, rolled back if verification fails. The
-    first contender is the web server that the site had before. Raises the errors of `switch_plan` and
-    `deployment_confirm`.
+    """Plan and confirm the move of the site to the web server of `contender`. The deployment is rolled back if
+    verification fails. The first contender is the web server that the site had before. Raises the errors of
+    `switch_plan` and `deployment_confirm`.
     """
     comparison = contender.comparison
     before = {"server": str(comparison.original.web_server)}

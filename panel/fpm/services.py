@@ -77,8 +77,8 @@ def fpm_pool_apply(*, actor: User, pool: FpmPool, replace: bool = False) -> Host
 
 
 def fpm_pool_remove(*, actor: User, pool: FpmPool, replace: bool = False) -> HostJob:
-    """Start the job that removes the pool from its host and then deletes it. ApplicationError while a live site uses
-    the pool.
+    """Start the job that removes the pool from its host, and then from the panel. ApplicationError while a live site
+    uses the pool.
     """
     require(actor, Action.ADMINISTER)
     refuse_used(pool)
@@ -87,7 +87,7 @@ def fpm_pool_remove(*, actor: User, pool: FpmPool, replace: bool = False) -> Hos
 
 @transaction.atomic
 def fpm_pool_forget(*, actor: User, pool: FpmPool) -> None:
-    """Delete a pool in the panel only; its host keeps it. For a host that no longer exists."""
+    """Delete a pool in the panel only; its host keeps it. Use this for a host that no longer exists."""
     require(actor, Action.ADMINISTER)
     _refuse_running(pool)
     audit_record(actor=actor, action="fpm_pool.forget", target=pool, before=_settings(pool))

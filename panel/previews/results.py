@@ -80,8 +80,9 @@ def from_json(data: Sequence[Mapping[str, Any]]) -> list[SiteResult]:
 
 @dataclass(frozen=True)
 class Heard:
-    """Response of one version to a request. `again` is the response to a repetition, which shows what changes by
-    itself. `location` is the location that handles the request. `ports`: private port of each socket.
+    """Response of one version to a request. `again` is the response to a repetition of the request: parts that differ
+    from `response` change without a deployment, too. `location` is the location that handles the request. `ports`:
+    private port of each socket.
     """
 
     response: Response
@@ -91,7 +92,9 @@ class Heard:
 
 
 def difference(question: Question, before: Heard, after: Heard) -> Difference | None:
-    """Return the changes from one version's response to the other's; None if a visitor would notice none."""
+    """Compare the responses of the two versions. Return the differences that a visitor would notice; None if there are
+    no such differences.
+    """
     one, two = _seen(before.response, before.ports), _seen(after.response, after.ports)
     again = _seen(before.again, before.ports) if before.again is not None else one
     changes: list[Change] = []

@@ -71,8 +71,8 @@ def pkcs12(certificate_pem: str, private_key_pem: str, name: str, password: str)
 
 
 def public_read(certificate_pem: str) -> Bundle:
-    """Validate and return a certificate without its key, which stays on its host: leaf first, each one followed by its
-    issuer. The certificate may have expired.
+    """Validate and return a certificate whose key stays on its host. The text contains the leaf first, and each
+    certificate is followed by its issuer. The certificate may have expired.
 
     Raises ApplicationError with the `field` certificate_pem.
     """

@@ -1,7 +1,7 @@
 """Ownership of names and addresses: a site cannot take a resource that another team's site uses.
-A public name belongs to a team on all hosts of this panel; a name with a different meaning per host (`localhost`,
-`www.*`) on one host only. An address and a default server belong to a team on one web server. Disabled sites count too.
-Administrators may share resources; each such decision is an `Allowance`. See docs/decisions/0405.
+A public name belongs to a team on all hosts of this panel. A name whose meaning depends on the host (`localhost`,
+`www.*`) belongs to a team on one host. An address and a default server belong to a team on one web server. Disabled
+sites count too. Administrators may share resources; each such decision is an `Allowance`. See docs/decisions/0405.
 """
 
 from __future__ import annotations

@@ -156,8 +156,8 @@ def _taken(team: Team, host: Host) -> Iterator[PurePosixPath]:
 
 
 def foreign_paths(paths: Iterable[str], team: Team, host: Host) -> set[str]:
-    """Return those of `paths` that equal, contain, or are inside a path of another owner on `host`. A constant number
-    of queries.
+    """Return the paths in `paths` that equal, contain, or are inside a path of another owner on `host`. A constant
+    number of queries.
     """
     asked = set(paths)
     if not asked:

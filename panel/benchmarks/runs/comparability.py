@@ -114,8 +114,8 @@ def _target_changes(old: TargetFacts, new: TargetFacts) -> list[str]:
 
 
 def _named(host: HostFacts) -> dict[str, str]:
-    """Map the names, in words, of the facts that affect a host's figures to their values. Memory is rounded, because
-    kernels reserve different amounts.
+    """Return the facts of a host that affect figures: their names in words, mapped to their values. Memory is rounded,
+    because kernels reserve different amounts.
     """
     facts: Mapping[str, object] = host
     found = {words: str(facts[key] or "none") for key, words in _NAMES.items() if key in facts}

@@ -180,8 +180,8 @@ class Measuring:
             raise
 
     def _fingerprint(self) -> Fingerprint:
-        """Return the fingerprint of every host and target. Before the first round, NotComparable if a target responds
-        with an error or the targets' responses differ.
+        """Return the fingerprint of every host and target. Before the first round, raise NotComparable if a target
+        responds with an error or the targets' responses differ.
         """
         hosts: dict[str, HostFacts] = {}
         for aim in self.aims:

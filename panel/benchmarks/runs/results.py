@@ -178,7 +178,7 @@ def _told_apart(runs: list[Run]) -> list[str]:
 
 
 def differences(runs: list[Run]) -> list[str]:
-    """Return reasons, other than the web servers, why the figures of the runs may differ: parameters or hosts."""
+    """Describe differences in the parameters and hosts of the runs, which can be the reason for different figures."""
     first, found = runs[0], []
     for run in runs[1:]:
         for key, value in first.parameters.items():
@@ -203,7 +203,7 @@ def _machines(run: Run) -> dict[str, object]:
 
 
 def argument_words(run: Run) -> list[str]:
-    """Return the arguments of the load in words, with the labels and order of their form, without unset arguments."""
+    """Return the set arguments of the load in words. Labels and order are as in the form of a scenario."""
     labels = {field.name: field.label for field in TOOLS[Tool(run.parameters["tool"])].fields}
     arguments = run.parameters["arguments"]  # PostgreSQL does not keep the key order of JSON
     names = [*labels, *sorted(arguments.keys() - labels.keys())]

@@ -170,7 +170,9 @@ def _verdict(low: float, high: float) -> Verdict:
 
 
 def _bootstrap(logs: list[float]) -> tuple[float, float]:
-    """Return bootstrap bounds for the median of `logs`. Below six values, the bounds are the whole range."""
+    """Return bootstrap bounds for the median of `logs`. For fewer than six values, the bounds are the smallest and the
+    largest value.
+    """
     ordered, count = sorted(logs), len(logs)
     if range_confidence(count) < CONFIDENCE:
         return ordered[0], ordered[-1]

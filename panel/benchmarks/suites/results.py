@@ -52,8 +52,8 @@ def lines(row: SuiteRun) -> list[Line]:
 
 
 def course(row: SuiteRun) -> dict[str, Any]:
-    """Return the progress of a suite run: all cases, the number of ended and of all cases, the current run, the
-    expected duration.
+    """Return the progress of a suite run: the cases, the number of ended cases, the number of all cases, the current
+    run, and the expected duration.
     """
     found = lines(row)
     current = next((line.run for line in found if line.run and not line.run.is_ended), None)

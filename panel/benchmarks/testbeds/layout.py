@@ -1,5 +1,5 @@
-"""Plan of a test bed, made from a case and its configurations: files, servers, ports, and addresses. Makes no
-requests.
+"""Plan of a test bed, made from a case and its configurations: files, servers, ports, and addresses. This module sends
+no requests to hosts.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Program:
 
 @dataclass(frozen=True)
 class Peers:
-    """Data shared by the two hosts of a run with the load generator on another host: their addresses, and secrets for
-    the tunnel.
+    """Data shared by the two hosts of a run, one for the web servers and one for the load generator: their addresses,
+    and secrets for the tunnel between them.
     """
 
     servers: str

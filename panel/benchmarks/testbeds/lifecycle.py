@@ -262,8 +262,8 @@ class HeldTestbed:
         self._events.put({"state": "ended"})
 
     def up(self, check: Callable[[], None]) -> TestbedUp:
-        """Wait until every server of the test bed responds; return the agent's report. Raises errors of the request and
-        of `check`.
+        """Wait until every server of the test bed responds; return the agent's report. Raises errors of the `testbed`
+        request and of `check`.
         """
         try:
             while True:

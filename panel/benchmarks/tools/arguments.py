@@ -190,8 +190,8 @@ TOOLS: dict[Tool, ToolForm] = {
 
 
 def clean(tool: str, raw: Mapping[str, Any]) -> Arguments:
-    """Return the validated arguments of a load tool, with defaults for missing ones. ArgumentError names each invalid
-    one.
+    """Return the validated arguments of a load tool, with defaults for missing arguments. Raises one ArgumentError that
+    names every invalid argument.
     """
     if tool not in Tool.values:
         raise ArgumentError({"": f"Unknown load tool {tool!r}. Choose one of {', '.join(Tool.values)}."})

@@ -74,8 +74,8 @@ def _offer(user: User, slug: str, host: Host | None) -> dict[str, object]:
 
 @require_safe
 def suite_expected(request: Request, suite: str) -> HttpResponse:
-    """Return the expected duration of each preset for the chosen part and host as HTML: the form's buttons, or only
-    text if the query has `words`.
+    """Return, as HTML, the expected duration of each preset for the chosen part and host. The HTML is the form's
+    buttons with the durations; with `words` in the query, only text.
     """
     if suite not in SUITES:
         raise Http404

@@ -55,7 +55,7 @@ def _edit(
 
 
 def _cards(form: BlockForm | LocationForm, notes: Notes) -> dict[str, Any]:
-    """Return the template context of a server block or location besides the form."""
+    """Return the template context for the editor page of a server block or location: the form's cards and notes."""
     return {"notes": notes, "cards": shown(form, form.cards, notes)}
 
 

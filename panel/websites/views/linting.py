@@ -48,7 +48,7 @@ class Line:
 
 def lines_of(user: User, sites: Iterable[tuple[Site, WebServer | None]]) -> list[Line]:
     """Return the warnings about each site on its current or planned web server, for templates/websites/findings.html.
-    Warnings about a web server other than the site's own can be fixed only after the move.
+    Warnings about a planned web server can be fixed only after the site has moved.
     """
     return [
         Line(site, finding, is_there and _may_fix(user, site, finding), _may_edit(user, site, finding))
