@@ -23,7 +23,7 @@ class TestbedParameters(TypedDict):
 
 
 class Parameters(TypedDict):
-    """Run.parameters: the scenario, frozen when the run was created."""
+    """Run.parameters: the scenario, copied when the run was created."""
 
     name: str
     tool: str

@@ -82,8 +82,8 @@ class ContenderStatus(models.TextChoices):
 
 
 class Contender(models.Model):
-    """One web server of a comparison. The first is the site's current one. `copy` is set while the site's
-    copy exists.
+    """One web server of a comparison. The first is the web server that the site had when the comparison started. `copy`
+    is set while the site's copy exists.
     """
 
     comparison = models.ForeignKey(Comparison, on_delete=models.CASCADE, related_name="contenders")

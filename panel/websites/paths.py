@@ -121,7 +121,7 @@ def spec_paths(spec: SiteSpec, engine: str) -> dict[str, str]:
 
 
 def kept_paths(site: Site | None, team: Team, host: Host | None) -> set[str]:
-    """Return the paths that `site` already uses on `host` for `team`. Using these again is allowed."""
+    """Return the paths that `site` already uses on `host` for `team`. A change may use these paths again."""
     if site is None or site.web_server is None or host is None:
         return set()
     if site.team_id != team.pk or site.web_server.host_id != host.pk:

@@ -61,8 +61,8 @@ def headers_expanded(
 ) -> tuple[Header, ...]:
     """Return the headers in their order, with the headers of header sets in place of the sets' names.
 
-    A header in `headers` replaces one of the same name in a set; of two sets with the same header, the first one is
-    used. ApplicationError if a set does not exist, because without it a protection might be missing.
+    A header in `headers` replaces a header of the same name in a set. If two sets have the same header, the first set's
+    header is used. ApplicationError if a set does not exist, because without the set a protection might be missing.
     """
     taken = {item["name"].lower() for item in headers}
     found: list[Header] = []

@@ -1,5 +1,5 @@
 """Conversion of a WebServer row to a WebServerSpec for the renderer, with the services of the host that sites may use.
-Imports no models of sites, because their validation uses this module.
+This module imports no models of sites, because the validation of these models imports this module.
 """
 
 from __future__ import annotations

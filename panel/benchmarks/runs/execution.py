@@ -83,8 +83,8 @@ def _end(claim: Claim, status: RunStatus, *, error: str = "", reasons: list[str]
 
 
 def orphans_end() -> list[UUID]:
-    """Mark the running runs of dead workers as failed; return their ids. The agent itself stops the load tool and its
-    servers when the worker's connection closes.
+    """Mark the running runs of dead workers as failed; return their ids. The agent stops the load tool and the test bed
+    as soon as the worker's connection closes.
     """
     words = (
         "The panel's worker stopped during this run. Paddock keeps the figures measured so far. Start the run again."

@@ -35,7 +35,7 @@ class Reality(StrEnum):
 class Change:
     """The change of one figure of one target: `ratio` is the current value divided by the previous one.
 
-    `usual` is the interval of normal variation, computed from `runs` earlier runs; None if these are too few.
+    `usual` is the interval of normal variation, computed from `runs` earlier runs; None if too few earlier runs exist.
     """
 
     label: str

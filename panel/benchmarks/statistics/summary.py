@@ -85,7 +85,9 @@ BY_NAME = {figure.name: figure for figure in FIGURES}
 
 
 def summarize(rounds: Iterable[Measured], engines: dict[int, str]) -> Summary:
-    """Return the summary of `rounds`, which are without warm-ups. `engines` maps a target's position to its engine."""
+    """Return the summary of `rounds`, which must not contain warm-ups. `engines` maps a target's position to its
+    engine.
+    """
     own: dict[int, list[Measured]] = defaultdict(list)
     for measured in rounds:
         own[measured.target].append(measured)

@@ -95,9 +95,9 @@ def command(
 ) -> Command:
     """Return the command of a load tool for one round, or for a warm-up of `seconds`.
 
-    `parser`: siege also fetches linked resources. Links can point anywhere, so the agent allows this only in a test bed
-    without other network access. `bundled`: number of threads of the bundled load generator, which replaces h2load; 0
-    means h2load.
+    `parser`: whether siege also fetches linked resources. Links can point anywhere, so the agent allows this only in a
+    test bed without other network access. `bundled`: number of threads of the bundled load generator, which replaces
+    h2load; 0 means h2load.
     """
     values = dict(arguments)
     if seconds:

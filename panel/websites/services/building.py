@@ -53,10 +53,12 @@ def list_of(data: Data, name: str) -> list[Any]:
 
 
 def _matched(rows: Sequence[Row], items: Sequence[Any], *keys: tuple[Key, Key]) -> tuple[list[Row | None], list[Row]]:
-    """Match the items of a definition with existing rows; return the row of each item, None for a new one, and the rows
-    without an item.
-    `keys`: pairs of functions that return the key of a (place, row) and of a (place, item). A row belongs to an item if
-    their keys are equal and not None. The first pair is tried for all items, then the next one.
+    """Match the items of a definition with existing rows. Return the row of each item (None for a new item), and the
+    rows without an item.
+
+    `keys` are pairs of functions. The first function returns the key of a (place, row), the second the key of a (place,
+    item). A row belongs to an item if their keys are equal and not None. The first pair is tried for all items, then
+    the next pair.
     """
     found: list[Row | None] = [None] * len(items)
     left = list(enumerate(rows))

@@ -198,7 +198,7 @@ def site_define(
 ) -> Site:
     """Create a site from its definition, or change `site` to match it, completely or not at all.
 
-    `action` and `noted` replace the action of the audit row and add data to it.
+    `action` is the action of the audit row, and `noted` is additional data of the audit row.
     """
     plain, apart = split(data, {"team", "web_server", "upstreams", "php_pools", "blocks"})
     team = _team(actor, apart.get("team"), site.team if site else None)
