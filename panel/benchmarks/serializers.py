@@ -158,12 +158,13 @@ class NetworkSerializer(StrictSerializer):
 class SuiteChoiceSerializer(StrictSerializer):
     """The chosen part of a suite, and its conditions.
 
-    `setups`: configurations of web servers; by default all that the host can run. `cases`: ids of published cases, such
-    as `small-multiplexed`, or rows of their tables, such as `small-multiplexed-0`. `application`: the application under
-    load, for php-application-2020 (default: the bundled shop). `paths`: pages of the application, instead of the
-    published list. `network`: a network link for all cases, instead of their published links. A link uses `tc netem` if
-    the host's kernel has it, otherwise the bundled emulator; `link` forces the emulator. `load_from`: the host of the
-    load generator and of the emulated link, if different from the web servers' host.
+    `setups`: configurations of web servers; by default all that the host can run. `cases` and `protocols`: the part of
+    the suite to run; by default the whole suite. A case is the id of a published case, such as `small-multiplexed`, or
+    a row of its table, such as `small-multiplexed-0`. `application`: the application under load, for
+    php-application-2020 (default: the bundled shop). `paths`: pages of the application, instead of the suite's list.
+    `network`: a network link for all cases, instead of their published links. A link uses `tc netem` if the host's
+    kernel has it, otherwise the bundled emulator; `link` forces the emulator. `load_from`: the host of the load
+    generator and of the emulated link, if different from the web servers' host.
     """
 
     setups = serializers.ListField(child=serializers.ChoiceField(choices=SETUPS), required=False, max_length=16)

@@ -301,8 +301,10 @@ def comparison_delete(*, actor: User, comparison: Comparison) -> None:
 
 def switch_plan(*, actor: User, contender: Contender) -> Deployment:
     """Plan to move the site to the web server of `contender`. The user reviews and confirms the plan like any other
-    plan. Raises the errors of `deployments.services.site_move`, and ApplicationError if the copy's responses differed
-    from the original's.
+    plan.
+
+    Raises the errors of `deployments.services.site_move`, and ApplicationError if the copy's responses differed from
+    the original's.
     """
     site = contender.comparison.original
     require(actor, Action.DEPLOY, site.team)

@@ -197,7 +197,9 @@ class Sites(Resource):
     @action(detail=True, methods=["get", "put"])
     def definition(self, request: Request, name: str = "") -> Response:
         """Return the definition of the whole site. PUT changes the site to match a definition, completely or not at
-        all. GET shows "(secret)" instead of password hashes; PUT with "(secret)" keeps the stored hash.
+        all.
+
+        GET shows "(secret)" instead of password hashes. PUT with "(secret)" keeps the stored hash.
         """
         site = self.get_object()
         if request.method == "PUT":
