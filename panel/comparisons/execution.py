@@ -207,8 +207,8 @@ class _Course:
                 self._mark(contender, ContenderStatus.REFUSED, done.error)
 
     def _note_whether_stopped(self, contender: Contender) -> None:
-        """Record whether the web server is stopped now, before the deployment starts it. During cleanup, this or
-        another worker reads this and stops the web server again.
+        """Record whether the web server is stopped now, before the deployment starts it. With this record, the cleanup
+        can stop the web server again, also in another worker.
         """
         assert contender.web_server is not None
         contender.was_stopped = servers.is_stopped(contender.web_server)

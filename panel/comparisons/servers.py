@@ -36,8 +36,8 @@ def stop_again(web_server: WebServer, holder: str, since: datetime) -> None:
 
 
 def _is_needed(web_server: WebServer, since: datetime) -> bool:
-    """Return whether the web server must keep running: a site is deployed on it, a deployment to it is in progress, or
-    a user has started it.
+    """Return whether the web server must keep running: a site is deployed on it, a deployment to it is queued or
+    running, or a user has started it.
     """
     starts = HostJob.objects.filter(
         host=web_server.host, kind=HostJobKind.SERVICE, params__web_server=web_server.pk, params__action="start"

@@ -54,8 +54,8 @@ MOST_SERVERS = 8
 
 
 class Chosen(NamedTuple):
-    """A load, copied from a scenario or a log, as a comparison stores it. `left_out`: reasons in words why log lines
-    are not replayed.
+    """A load, copied from a scenario or made from a log, as a comparison stores it. `is_replay`: whether the load was
+    made from a log. `left_out`: reasons in words why log lines are not replayed.
     """
 
     load: Parameters

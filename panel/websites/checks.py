@@ -306,8 +306,8 @@ def claim_problems(claims: Iterable[Claim]) -> list[Problem]:
 
 @dataclass(frozen=True)
 class Kept:
-    """Paths and claims (names, addresses, services) that a site had before a change. A check of the change accepts
-    them.
+    """Paths and claims (names, addresses, services) that a site had before a change. The checks of a change accept
+    these paths and claims.
     """
 
     paths: Set[str] = frozenset()

@@ -1,7 +1,7 @@
 """A test bed for the duration of a run: private instances of the host's web servers, started and stopped by the host's
 agent.
-The agent keeps the test bed while it executes the panel's request `testbed`, for which a thread of this worker waits.
-The test bed ends with the run, and also when this worker, the connection or the agent ends.
+The agent keeps the test bed while it executes a `testbed` request of the panel. A thread of this worker waits for the
+end of this request. The test bed ends with the run, and also when this worker, the connection or the agent ends.
 """
 
 from __future__ import annotations
