@@ -53,7 +53,10 @@ app.steps["consumer"].add(LeaveMessages)
 
 @worker_ready.connect
 def sweep_at_start(**_: object) -> None:
-    """Start all sweeps at once, so that jobs of a killed worker do not wait for the scheduler's next sweep."""
+    """Start all sweeps (periodic tasks that start waiting jobs) as soon as a worker is ready.
+
+    Jobs of a killed worker then do not wait for the scheduler's next sweep.
+    """
     for name, entry in app.conf.beat_schedule.items():
         if name.startswith("sweep-"):
             app.send_task(entry["task"])
@@ -61,9 +64,9 @@ def sweep_at_start(**_: object) -> None:
 
 @worker_init.connect
 def watch_queue(**_: object) -> None:
-    """Start the watch of Redis in a worker; in embedded mode, mark the worker as present.
-    The worker works without the queue while Redis does not respond. The mark is a file lock that the self-check looks
-    for.
+    """Watch Redis in a worker; in embedded mode, show other processes that the worker runs.
+    While Redis does not respond, the worker works without the queue. In embedded mode, it holds a file lock that
+    the self-check looks for.
     """
     if uses_redis(app):
         app.without_queue = WithoutQueue(app, app.conf.worker_concurrency)
@@ -74,9 +77,9 @@ def watch_queue(**_: object) -> None:
 
 @worker_shutting_down.connect
 def leave_in_time(**_: object) -> None:
-    """End the process after STOP_WITHIN_S even if a host hangs.
-    Unfinished jobs stay claimed by this process. The next worker notices that it is gone, takes the jobs over, and asks
-    the hosts for the results.
+    """End a worker STOP_WITHIN_S after its shutdown began, even if a host does not respond.
+    Unfinished jobs stay claimed by the ended process. The next worker notices that this process has ended, takes
+    the jobs over, and asks the hosts for the results.
     """
     timer = threading.Timer(STOP_WITHIN_S, os._exit, (0,))
     timer.daemon = True

@@ -51,7 +51,7 @@ def folder(name: str, default: Path) -> Path:
 
 
 def shut_folder(path: Path) -> Path | None:
-    """Return the topmost folder of `path`, inclusive, that other accounts cannot enter; None if there is none."""
+    """Return the topmost of `path` and its parent folders that other accounts cannot enter; None if there is none."""
     way = [*reversed(path.parents), path]
     return next((folder for folder in way if folder.exists() and not folder.stat().st_mode & 0o001), None)
 
@@ -61,9 +61,11 @@ SYSTEM_FOLDER = Path("/var/lib/paddock")
 
 
 def host_folder(name: str, home: Path) -> Path:
-    """Return the folder for web servers and sites on the panel's own host: that of the variable `name`, or `home`/host.
+    """Return the folder for web servers and sites on the panel's own host.
 
-    Servers that root starts run as unprivileged accounts; if these cannot enter `home`, the folder is below /var/lib.
+    The environment variable `name` sets the folder; the default is `home`/host. If the panel runs as root and other
+    accounts cannot enter the folder above `home`, the default is below /var/lib: web servers that root starts run
+    as unprivileged accounts.
     """
     if given := read.str(name, ""):
         return Path(given).expanduser().resolve()

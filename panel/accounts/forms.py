@@ -62,7 +62,7 @@ class _TwicePassword(Form):
 
     def _judge(self, password: str) -> None:
         """Add the errors of the password validators to the form.
-        Needed because the service, which validates too, is not called for a form with other errors.
+        The service validates the password too, but is not called if the form has other errors.
         """
         try:
             validate_password(password)

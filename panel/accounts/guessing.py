@@ -155,10 +155,10 @@ def guess(guesser: Guesser, *, kind: Kind, account: User | str, check: Callable[
 
 
 def wrong_secret_counted(request: HttpRequest, kind: Kind) -> None:
-    """Count an unknown token or link; raise TooManyGuesses beyond the limit of the caller's network.
+    """Count an unknown token or link, or a request for a link by mail; raise TooManyGuesses beyond the limit.
 
-    Valid tokens and links are never rejected here: they are too long to guess, and a neighbor's wrong ones must not
-    block them.
+    The limit is per network of callers. Valid tokens and links are never counted or rejected: they are too long to
+    guess, and the wrong guesses of others in the same network must not block their owners.
     """
     _reserve({f"{kind}|{network_of(client_address(request))}": RANDOM})
 
@@ -172,7 +172,10 @@ def guesses_forget(user: User) -> None:
 
 
 def device_remember(request: HttpRequest, response: HttpResponseBase, user: User) -> None:
-    """Mark this browser as known for `user` with a cookie: attacks from elsewhere then do not delay its sign-ins."""
+    """Mark this browser as known for `user` with a cookie.
+
+    Wrong guesses from elsewhere then do not delay sign-ins of `user` from this browser.
+    """
     known = _devices(request)
     device = known.pop(str(user.pk), "") or secrets.token_hex(16)
     kept = dict([*known.items(), (str(user.pk), device)][-_DEVICES_KEPT:])
@@ -245,8 +248,8 @@ def _store(row: GuessBudget, failures: float, limit: Limit, counted_at: datetime
 
 
 def _give_back(limits: dict[str, Limit]) -> None:
-    """Undo the count of `_reserve` for these keys.
-    Other guesses stay counted: one sign-in does not clear the count of a network.
+    """Uncount one guess, which `_reserve` counted, under every key of `limits`.
+    Other guesses stay counted: one correct password does not clear the count of a whole network.
     """
     if not limits:
         return

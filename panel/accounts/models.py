@@ -63,9 +63,9 @@ class UserManager(BaseUserManager["User"]):
         return user
 
     def get_by_natural_key(self, username: str | None) -> User:
-        """Return the user with this name in any case; raise DoesNotExist if there is none.
-        Names are unique regardless of case (accounts_user_username_ci) and ASCII; otherwise PostgreSQL would match i to
-        a dotless i.
+        """Return the user with this name, ignoring case; raise DoesNotExist if there is none.
+        User names are ASCII, and unique regardless of case (accounts_user_username_ci). Without the check for
+        ASCII, PostgreSQL would match i to a dotless i.
         """
         if not username or not username.isascii():
             raise self.model.DoesNotExist

@@ -96,8 +96,8 @@ def require_each(user: User, action: Action, teams: Iterable[Team | None]) -> No
 def team_keys(user: User) -> list[int]:
     """Return the primary keys of the teams of `user`; without a query after `teams_read`.
 
-    Filter by these values, not by a subquery: from a subquery, the database cannot estimate how many rows the teams
-    have, so it could read all rows of a large table for a team that has few of them.
+    Filter rows by these keys, not by a subquery. The database cannot estimate how many rows a subquery selects, so
+    it could read a whole large table for a team with few rows.
     """
     if "teams" in getattr(user, "_prefetched_objects_cache", {}):
         return [team.pk for team in user.teams.all()]

@@ -158,7 +158,7 @@ def _tools() -> list[Check]:
 
 
 def _mail() -> list[Check]:
-    """Check that a mail server is configured; no line if no active user gets email alerts."""
+    """Check that a mail server is configured; [] if no active user gets email alerts."""
     if not User.objects.filter(is_active=True, mail_alerts=True).exists():
         return []
     found = server()

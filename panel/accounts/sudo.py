@@ -41,9 +41,9 @@ def sudo_is_open(request: HttpRequest) -> bool:
 
 
 def second_factor_passed(guesser: Guesser, user: User, code: str) -> bool:
-    """Return whether `user` needs no two-factor code or `code` is correct.
+    """Return True if `user` does not use two-factor authentication, or if `code` is correct.
 
-    TooManyGuesses after too many wrong codes.
+    Raises TooManyGuesses after too many wrong codes.
     """
     if not user.has_second_factor:
         return True
@@ -74,7 +74,7 @@ def _page_before(request: HttpRequest) -> str:
 def sudo_required(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
     """Decorate a view to require a recent confirmation of the password.
 
-    Otherwise it redirects to the confirmation page, which redirects back afterwards.
+    Without a recent confirmation, the view redirects to the confirmation page, which redirects back afterwards.
     """
 
     @wraps(view)

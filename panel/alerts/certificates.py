@@ -34,7 +34,7 @@ def _faulty() -> QuerySet[Certificate]:
 
 
 def _live(**due: dt.datetime) -> QuerySet[SiteState]:
-    """Select the states of deployed sites; `due` are further lookups of the query."""
+    """Select the states of deployed sites that also match the lookups `due`."""
     return SiteState.objects.filter(status__in=DEPLOYED, **due)
 
 
@@ -127,7 +127,10 @@ def fault_alerts(user: User, most: int) -> list[Alert]:
 
 @found_in(lambda hour: CertificateWatch.objects.filter(problems_since__isnull=False))
 def presented_alerts(user: User, most: int) -> list[Alert]:
-    """Return alerts for live sites that present a certificate other than deployed, or not valid for a name."""
+    """Return alerts for live sites that present a wrong certificate.
+
+    A certificate is wrong if it is not the deployed one, or not valid for a domain name of the site.
+    """
     rows = _watched(user).filter(problems_since__isnull=False).order_by("problems_since")
     return [
         Alert(

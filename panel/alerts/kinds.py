@@ -47,12 +47,12 @@ class Alert:
 
     @property
     def key(self) -> str:
-        """Key that stays the same while the same alert about the same object exists at the same step."""
+        """Key that identifies the alert. It changes when the alert becomes more urgent (`step`)."""
         return f"{self.status} {self.url} {self.step}".rstrip()
 
     @property
     def begins(self) -> str:
-        """Part of the key that is the same at all steps of the alert."""
+        """Part of the key that stays the same when the alert becomes more urgent (`step`)."""
         return f"{self.status} {self.url}"
 
 

@@ -1,7 +1,7 @@
-"""Check by one query which sources of alerts have rows at all, because most installations have few alerts.
+"""Find by one query which sources of alerts (functions that return alerts) can have any alerts.
 
-Each source registers, by `found_in`, the rows that it reads, of all teams. A source whose rows do not exist has no
-alerts for any user, so its own query, which costs several times as much, is skipped.
+Most installations have few alerts. `found_in` registers a query of all rows, of every team, that can cause a source's
+alerts. If no such row exists, the source is not called, because its own query costs several times as much.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Services for alert mails: each subscribed user gets a mail when an alert is new or resolved.
 
-Sent alerts are recorded after the mail server accepted the mail. If a worker dies in between, they are sent again; none
-is lost.
+Sent alerts are recorded after the mail server accepted the mail. If a worker dies before it records them, the alerts
+are mailed again; none is lost.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ PAUSES = (dt.timedelta(minutes=2), dt.timedelta(minutes=10), dt.timedelta(hours=
 
 @dataclass(frozen=True)
 class News:
-    """Contents of a mail: new alerts and resolved ones (`over`).
-    `gone` are all sent alerts that no longer exist; they include those that a new alert about the same object replaces.
+    """Contents of an alert mail: new alerts (`new`) and resolved alerts (`over`).
+    `gone` are all mailed alerts that no longer exist: the resolved ones, and alerts that a new alert about the same
+    object replaces.
     """
 
     new: list[Alert]
@@ -71,7 +72,10 @@ def _send(user: User, now: dt.datetime) -> None:
 
 
 def _claimed(user: User, now: dt.datetime) -> bool:
-    """Claim the attempt for this worker; return False if another worker has it or the last attempt was too recent."""
+    """Claim the next attempt to mail alerts to `user` for this worker; return whether the claim succeeded.
+
+    The claim fails if another worker has the attempt, or if the last attempt was too recent.
+    """
     row, _made = AlertMail.objects.get_or_create(user=user)
     pause = PAUSES[min(max(row.attempts, 1), len(PAUSES)) - 1]
     free = Q(tried_at=None) | Q(tried_at__lte=now - pause) | Q(attempts=0, sent_at__gte=F("tried_at"))

@@ -278,7 +278,8 @@ def base64_decoded(text: str, pointer: str) -> bytes:
 
 def all_tagged(queryset: QuerySet[Any], tags: list[str], pointer: str) -> list[Any]:
     """Return the rows that have all of these tags.
-    Raises ApiError for none, because a tag may be misspelled, and for more than MAX_NAMED.
+    Raises ApiError if no row has all of the tags (a tag may be misspelled), or if more than MAX_NAMED rows have
+    them.
     """
     rows = list(with_tags(queryset, tags)[: MAX_NAMED + 1])
     words = "" if rows else f"No objects that you have access to have all of these tags: {', '.join(tags)}."

@@ -132,7 +132,10 @@ class _Unknown(Exception):
 
 
 class _Counted:
-    """ASGI `receive` that counts body bytes; it raises _TooLarge beyond the limit, _Unknown for anonymous callers."""
+    """ASGI `receive` that counts body bytes.
+
+    Raises _TooLarge beyond the limit, and _Unknown if an anonymous caller sends more than ANONYMOUS bytes.
+    """
 
     def __init__(self, receive: Receive, limit: int, is_known: Callable[[], Awaitable[bool]]) -> None:
         self.receive, self.limit, self.is_known = receive, limit, is_known
@@ -171,8 +174,8 @@ async def _is_known(scope: Scope) -> bool:
 
 
 async def _asked(question: Callable[[str], bool], text: str) -> bool:
-    """Run a query in a separate thread and close its connection.
-    Return True while the database is unavailable, because the panel then responds with that error itself.
+    """Call `question`, a query, in a separate thread, close the thread's database connections, and return the result.
+    Returns True while the database is unavailable. The request then continues, and its view reports the error.
     """
 
     def ask() -> bool:

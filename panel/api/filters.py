@@ -111,9 +111,10 @@ class StrictFilters(DjangoFilterBackend):  # type: ignore[misc]
         return _filter_set(view.model, fields)
 
     def _of_nothing(self, request: Any, queryset: QuerySet[Any], view: Any) -> QuerySet[Any]:
-        """Apply filters with an empty value, such as `resolution=`, which finds rows whose field is empty.
+        """Apply filters with an empty value, for example `resolution=`: select the rows whose field is empty.
 
-        Fields that are never empty reject it: a program with an empty list must not get all rows.
+        Only choice filters accept an empty value. Other filters reject an empty value, because a program that
+        sends an empty list must not get all rows.
         """
         for name, item in self.filters_of(view).items():
             if request.query_params.get(name, "-").strip(", "):

@@ -73,8 +73,8 @@ def claim(request: Request, user: User) -> IdempotencyRecord | None:
 def _take_over(record: IdempotencyRecord) -> bool:
     """Take over a request whose process died before the response; return False if another caller did.
 
-    `created_at` identifies the owner of the record: a first request that finishes late finds it changed and leaves the
-    record alone.
+    `created_at` identifies the owner of the record. A first request that finishes late finds another `created_at`,
+    and leaves the record alone.
     """
     now = timezone.now()
     left = IdempotencyRecord.objects.filter(pk=record.pk, status=None, created_at=record.created_at)
@@ -85,7 +85,7 @@ def _take_over(record: IdempotencyRecord) -> bool:
 
 
 def _own(record: IdempotencyRecord) -> QuerySet[IdempotencyRecord]:
-    """Select the record; nothing if a repetition has taken it over."""
+    """Select the record of a request; select nothing if a repeated request has taken the record over."""
     return IdempotencyRecord.objects.filter(pk=record.pk, created_at=record.created_at)
 
 

@@ -144,7 +144,10 @@ def _of_comparison(row: Comparison) -> JobData:
 
 
 def _of_suite(row: SuiteRun) -> JobData:
-    """Describe a suite, with one step for each started case; errors belong to the cases."""
+    """Describe a suite, with one step for each case (a run of the suite) that has started.
+
+    Errors belong to the cases, not to the suite.
+    """
     runs = list(row.runs.order_by("case"))
     steps = [_step(run.title, run.status, run.error or run.progress, run) for run in runs]
     result = {"cases": {run.title: run.status for run in runs}} if row.is_ended else None

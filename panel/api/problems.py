@@ -178,7 +178,10 @@ def _summary(errors: Errors) -> str:
 
 
 def _at(place: str, fault: ValidationError) -> Errors:
-    """Return the errors of one `place`; for an error in a JSON object, the pointer includes params["field"]."""
+    """Return the errors of one `place`, each with its JSON pointer.
+
+    If `params["field"]` of `fault` names a field of a JSON object at this place, the pointer leads to that field.
+    """
     member = str((getattr(fault, "params", None) or {}).get("field", ""))
     where = {place: {member: [text.removeprefix(f"{member}: ") for text in fault.messages]}}
     return flatten(where if member else {place: list(fault.messages)})

@@ -1,4 +1,7 @@
-"""Selectors of the audit log: administrators see all entries, others those of their teams' objects and their own."""
+"""Selectors of the audit log.
+
+Administrators see all entries. Other users see their own actions, and entries about objects of their teams.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,8 @@ from panel.audit.models import AuditEntry
 def audit_visible(user: User) -> QuerySet[AuditEntry]:
     """Select the entries that `user` may read.
 
-    Administrators read all. Others read their own actions, and actions on objects that belonged to one of their teams;
-    those on objects of several teams are for administrators only.
+    Administrators read all. Other users read their own actions, and actions on objects that belonged to one of
+    their teams. Only administrators read actions of others on objects of several teams.
     """
     entries = AuditEntry.objects.all()
     if not user.is_active or not in_scope(user, Action.VIEW):

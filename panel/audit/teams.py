@@ -49,8 +49,8 @@ def _team(target: Model, shared: dict[str, dict[int, int | None]]) -> int | None
 
 
 def _of_shared(label: str, rows: list[Model]) -> dict[int, int | None]:
-    """Return {primary key of an object: that of its team} for objects of this kind; None if it has several teams.
-    One query reads all of them.
+    """Return {primary key of an object: primary key of its team} for the objects of kind `label`, by one query.
+    The value is None for an object with several teams.
     """
     mine = [row for row in rows if row._meta.label_lower == label]
     found: dict[int, set[int]] = {}

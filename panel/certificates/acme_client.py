@@ -64,8 +64,8 @@ class AcmeProblem(Exception):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A certificate authority, and the account there with its key.
-    `ca_pem` is "" for authorities that the system trusts; `url` is the account's URL, "" before its registration."""
+    """A certificate authority, and an account at this authority with the account's key.
+    `ca_pem` is "" for authorities that the system trusts; `url` is the account's URL, "" before the registration."""
 
     directory: str
     key_pem: str = data_field(repr=False)
@@ -137,7 +137,7 @@ class Authority:
 
     def register(self, email_address: str, binding: Binding | None) -> str:
         """Register the account's key, agree to the terms of service, and return the account's URL.
-        A key that is registered already gets its account again."""
+        If the key is registered already, return the URL of its existing account."""
 
         def call() -> str:
             acme = self._connected()
@@ -206,9 +206,9 @@ class Authority:
     # --- orders ---
 
     def order(self, names: list[str], profile: str, replaces: str) -> Placed:
-        """Place an order, as a replacement of the certificate with the ID `replaces`, if any (RFC 9773 section 5).
-        If the authority rejects it, order again without the ID: the authority may not know that certificate, or assign
-        it to another account. Not after a rate limit, because orders that replace nothing have lower limits."""
+        """Place an order. With `replaces`, the order replaces the certificate with this ID (RFC 9773 section 5).
+        If the authority rejects the order, order again without the ID, which may be unknown to the authority.
+        Do not order again after a rate limit, because orders that replace nothing have lower limits."""
         try:
             return Placed(self._order(names, profile, replaces))
         except AcmeProblem as problem:
@@ -278,7 +278,7 @@ class Authority:
         return content, tls_file(tls_name(name)) if kind == ChallengeKind.TLS else token
 
     def answer(self, challenge: Challenge) -> None:
-        """Tell the authority that the file or record is in place, in the same way for all kinds of challenges."""
+        """Tell the authority that the challenge's file or TXT record is in place; all kinds send the same message."""
         self._told(lambda: self._post(challenge.url, challenges.HTTP01Response()))
 
     def finalize(self, url: str, request: x509.CertificateSigningRequest) -> None:

@@ -58,8 +58,8 @@ def through(host: Host) -> Target | None:
 def unanswered(spec: SiteSpec, host: Host, challenge: Challenge) -> str:
     """Return the reason why the site's web server does not show the challenge to the panel; "" if it does.
 
-    Also "" if the site has no listener of this kind that the panel can reach, or if the bastion of its host does not
-    forward connections to the listener.
+    Also "" if the panel can reach no listener that has to show the challenge, or if the bastion of the host does
+    not forward connections to the listener.
     """
     via = through(host)
     is_tls = challenge.kind == ChallengeKind.TLS

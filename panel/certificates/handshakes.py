@@ -63,8 +63,8 @@ def _digests(certificates: Iterable[x509.Certificate]) -> Digests:
 def presented(listener: Listener, through: Target | None = None) -> list[x509.Certificate]:
     """Return the certificate chain that the listener presents for its name.
 
-    `through` is the target of its host, if the host is behind a bastion, which forwards TCP only. Raises
-    HandshakeFailed.
+    `through` is the SSH target of the listener's host if the host is behind a bastion, otherwise None. A bastion
+    forwards TCP only. Raises HandshakeFailed.
     """
     return _in_words(lambda: _over_quic(listener) if listener.is_quic else _certificates(listener, through))
 

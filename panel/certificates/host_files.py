@@ -40,7 +40,7 @@ def look() -> int:
 
 def _texts(asked: tuple[Host, Sequence[Certificate]]) -> dict[str, str]:
     """Read certificate files of one host; return their contents by path.
-    Makes no database query (`with_authorities`), because each thread would open its own connection.
+    Call this through `with_authorities`: then no thread queries the database and opens its own connection.
     """
     host, rows = asked
     try:

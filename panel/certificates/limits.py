@@ -54,7 +54,10 @@ class Limit:
 
 @dataclass(frozen=True)
 class Bucket:
-    """A token bucket: `subject` is the counted account, domain or names in words, `key` the same in the database."""
+    """A token bucket of one ACME account, domain, or set of names.
+
+    `subject` names what the bucket counts for people, `key` identifies the same in the database.
+    """
 
     limit: Limit
     key: str
@@ -108,8 +111,8 @@ def _keys(kind: LimitKind, account: str, names: Sequence[str]) -> list[tuple[str
 def counted_kinds(*, is_replacement: bool, is_same: bool) -> set[LimitKind]:
     """Return the kinds of limits that apply to an order.
 
-    An order that names the certificate that it replaces (RFC 9773, section 5) has only the limit of failures. The limit
-    of the domain does not apply if there was a certificate for the same names.
+    With `is_replacement` (the order names its predecessor, RFC 9773 section 5), only the limit of failures applies.
+    With `is_same` (there was a certificate for the same names), the limit of the domain does not apply.
     """
     if is_replacement:
         return {LimitKind.FAILURES}

@@ -42,7 +42,10 @@ ALLOWED_EVERY = dt.timedelta(hours=20)
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """One listener and name of a live site, with the deployed chain: empty if only the host has the file."""
+    """One check to make: a listener of a live site, one name, and the deployed certificate chain.
+
+    `deployed` is empty if Paddock does not know the chain, for example because only the host has the file.
+    """
 
     state: SiteState
     listener: Listener
@@ -96,7 +99,10 @@ def _questions(state: SiteState) -> Iterator[Question]:
 
 
 def _deployed(revision: Revision, path: str) -> tuple[x509.Certificate, ...]:
-    """Return the chain in a file of the revision, or in the file on its host as last read; () if unknown."""
+    """Return the certificate chain in the file `path`, as deployed, or as last read if the file is the host's own.
+
+    () if the chain is unknown.
+    """
     digest = next((item["sha256"] for item in revision.files if item["path"] == path), "")
     text = contents([digest]).get(digest, "")
     if not text:

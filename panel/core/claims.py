@@ -62,9 +62,10 @@ class Claim:
         return self.model._default_manager.filter(claimed_by=self.token, status=JobStatus.RUNNING)
 
     def take(self, uuids: Iterable[UUID], **values: Any) -> int:
-        """Claim queued rows and set `values`; return the number of claimed rows, 0 while this machine is drained.
+        """Claim queued rows and set `values`; return the number of claimed rows.
 
-        Rows that only a newer release can execute stay queued for its workers.
+        No rows are claimed while this machine is drained (core/draining.py). Rows that only a newer release of
+        the panel can execute stay queued for workers of that release.
         """
         if is_draining():
             return 0

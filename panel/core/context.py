@@ -11,8 +11,8 @@ from django.urls import NoReverseMatch
 def shell(request: HttpRequest) -> dict[str, str]:
     """Return the variables of every page.
 
-    `login_path` is the URL of the sign-in page; an htmx response from there means that the session has ended. `command`
-    is the command that runs management commands on this installation.
+    `login_path` is the URL of the sign-in page; if an htmx request ends at this URL, the session has ended.
+    `command` is the command that runs management commands on this installation.
     """
     try:
         login_path = resolve_url(settings.LOGIN_URL)

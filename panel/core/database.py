@@ -32,7 +32,7 @@ def answers() -> bool:
 
 def is_away(error: BaseException | None) -> bool:
     """Return whether `error` means that the database is unavailable.
-    PostgreSQL errors tell by their code; for others the database is queried.
+    For an error of PostgreSQL, the error code decides; for any other, a test query.
     """
     if not isinstance(error, DatabaseError | InterfaceError):
         return False
@@ -52,7 +52,7 @@ def wait_briefly() -> None:
 def once_it_responds(work: Callable[[], object], what: str) -> None:
     """Run `work`; if the database is unavailable, return at once and repeat `work` in a thread until it succeeds.
 
-    For writes that release a claim or a lock that other processes wait for. `what` completes "later: ..." in the log.
+    For writes that release a claim or a lock that other processes wait for. `what` describes the work in the log.
     """
     try:
         work()

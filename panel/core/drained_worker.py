@@ -29,9 +29,9 @@ class LeaveMessages(bootsteps.StartStopStep):
         return uses_redis(consumer.app)
 
     def start(self, consumer: Any) -> None:
-        """Start to follow the state of draining.
+        """Start to check regularly whether the machine is drained.
 
-        Celery calls this for every connection to Redis, which takes messages at first.
+        Celery calls this for each new connection to Redis. The connection takes messages until the first check.
         """
         self._leaves = False
         self._timer = consumer.timer.call_repeatedly(LOOK_EVERY_S, self._follow, (consumer,))
@@ -44,8 +44,9 @@ class LeaveMessages(bootsteps.StartStopStep):
     shutdown = stop
 
     def _follow(self, consumer: Any) -> None:
-        """Stop or resume taking messages if the machine's state of draining has changed.
-        A message that arrives in between returns to the queue, because kombu finds no consumer for it.
+        """Stop taking messages if the machine is now drained, or resume if it no longer is.
+        A message that still arrives after the stop returns to the queue, because kombu finds no consumer for
+        it.
         """
         if is_draining() == self._leaves:
             return

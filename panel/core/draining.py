@@ -1,6 +1,7 @@
-"""Draining: workers of this machine finish their jobs and start no others, so that it can be stopped or upgraded.
+"""Draining of a machine: its workers finish their jobs and start no others, before a stop or an upgrade.
 
-The mark is a file in the data folder, which the processes of one machine share. Workers of other machines continue.
+A file in the data folder, which the processes of one machine share, marks the machine as drained. Workers of other
+machines continue.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ else:
 
 
 class _Sealed:
-    """Encrypted value of a row that was not accessed yet.
-    Decrypting a host's key costs more than loading the host, and most rows are loaded for other fields.
+    """Encrypted value of a model field that no code has accessed yet.
+    Decrypting a host's key costs more than loading the host's row, and most rows are loaded for other fields.
     """
 
     __slots__ = ("text",)

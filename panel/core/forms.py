@@ -227,7 +227,7 @@ class TagsChangeForm(Form):
 
 
 class TagFilterField(forms.ChoiceField):
-    """Filter field to choose one of the tags in use, or any."""
+    """Filter field to choose one of the tags in use, or *Any* for no filter."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(label=gettext_lazy("Tag"), required=False, **kwargs)

@@ -1,8 +1,8 @@
-"""Table locks of migrations that run while other processes handle requests, on PostgreSQL.
+"""Table locks on PostgreSQL, for migrations that run while other processes handle requests.
 
-A migration locks the tables that it changes, one after the other, until its transaction ends. PostgreSQL would end a
-request as a deadlock if it holds one of these tables and waits for another. Therefore a migration locks every table
-before it changes any; requests then wait for its end, and none waits in a circle.
+A migration locks each table that it changes until its transaction ends. A request that holds one of these tables and
+waits for another would end as a deadlock. Therefore, a migration locks all tables before it changes any. Requests then
+wait for the end of the migration, without deadlocks.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class CheckedModel(models.Model):
             raise ValidationError(found)
 
     def _with_the_rest(self, found: words.Found, exclude: set[str], unique: bool) -> ValidationError:
-        """Return the errors of invalid fields, together with those of further checks of the valid fields."""
+        """Return the errors of invalid fields, and the errors that further checks of the valid fields find."""
         others: words.Found = {}
         if words.is_only_empty(found):
             others = _faults(self.clean, others)  # clean() has better messages for missing values
@@ -139,7 +139,10 @@ class BaseModel(CheckedModel):
 
 
 class PeriodicDate(models.Model):
-    """Next time of an entry of CELERY_BEAT_SCHEDULE. The process that moves it sends the task (core/scheduling.py)."""
+    """Next time of an entry of CELERY_BEAT_SCHEDULE.
+
+    The process that sets the time to the following date sends the entry's task (core/scheduling.py).
+    """
 
     name = models.CharField(max_length=100, unique=True)
     next_at = models.DateTimeField()

@@ -19,8 +19,9 @@ FEW = 1_000
 def unindexed(field: str) -> Coalesce:
     """Return the field as a sort expression that no index matches, so that the database filters first and sorts then.
 
-    For queries of the first few rows where few rows match: with an index of the order, the database expects to find
-    them early, and reads the index to its end, with a lookup for each row.
+    Use this for the first few rows of a large table, if few rows match. With an index on the field, the database
+    expects matches early in the order of the index. If few rows match, it reads the whole index and looks up each
+    row.
     """
     return Coalesce(field, field)
 
@@ -28,10 +29,10 @@ def unindexed(field: str) -> Coalesce:
 class LongListPaginator(Paginator):  # type: ignore[type-arg] # not subscriptable when it runs
     """Paginator of a query's rows, or of the first `most` rows.
 
-    Counting stops at `most`, and each page first finds the keys of its rows, so that a page of a million rows costs the
-    database little more than a page of a thousand. If a history has at most FEW rows, they are found first and sorted
-    afterwards: a database that expects more of them reads along the index of the order, past all other rows. `keys` are
-    the keys of the rows in order, if a search has already found them.
+    Counting stops at `most`. Each page first finds the keys of its rows, so that a page of a million rows costs the
+    database little more than a page of a thousand. With `most`, a list of at most FEW rows is found first and
+    sorted afterwards: otherwise the database may read an index of the order, past all rows that are not in the
+    list. `keys` are the keys of all rows in order, if a search has already found them.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-"""Scheduler of Celery's beat with its times in the database, so that several schedulers may run on several machines.
+"""Scheduler of Celery's beat with its times in the database, so that several machines may run schedulers.
 
-Each entry's next time is a row. The scheduler that moves a row to its next time sends the task in the same transaction:
-others find the time moved, and if a scheduler is killed before the commit, others send the task. If it was killed
-between the message and the commit, the message is sent twice with the same ID, which contains the time; tasks only look
-at rows, which hold the state (decision 0002), so that a second run changes nothing.
+Each entry of the schedule has a row with its next time. A scheduler sends a task in the same transaction in which it
+moves the row to the following time, so that no other scheduler sends the task. If the scheduler is killed before the
+commit, another scheduler sends the task, possibly for the second time. Both messages then have the same ID, which
+contains the time. A second run changes nothing, because tasks only look at rows, which hold the state (decision 0002).
 """
 
 from __future__ import annotations

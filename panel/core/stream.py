@@ -116,7 +116,7 @@ def user_of_session(session_key: str) -> AbstractBaseUser | None:
 
 async def _while_allowed(events: AsyncIterator[str], is_allowed: Callable[[], Awaitable[bool]]) -> AsyncIterator[str]:
     """Yield the events until `is_allowed` returns false.
-    It is called before each event, and every RECHECK_S seconds in between.
+    `is_allowed` is called before each event, and every RECHECK_S seconds between events.
     """
     following = asyncio.ensure_future(anext(events))
     try:

@@ -1,7 +1,8 @@
-"""Work while Redis does not respond: each worker runs the periodic tasks itself, and the tasks that these start.
+"""Work while Redis does not respond: each worker runs the periodic tasks, and the tasks that they start, itself.
 
-Rows hold the state and messages only wake workers (decision 0002), so only the messages are missing. Times of periodic
-tasks are moved as by a scheduler, so each is due once among all workers; rows are claimed as always.
+Rows hold the state, and messages only wake workers (decision 0002), so no work is lost without messages. The worker
+that first moves a periodic task to its next time runs the task, so that only one worker runs it. Workers claim rows as
+usual.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class WithoutQueue:
                 logger.warning("Redis responds again")
 
     def _send(self, entry: ScheduleEntry) -> None:
-        """Run a periodic task once its next time is committed."""
+        """Run a periodic task after the commit that stores the task's next time."""
         name = entry.task
         assert name is not None
         transaction.on_commit(lambda: self.submit(name))

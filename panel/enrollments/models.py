@@ -51,7 +51,11 @@ class Enrollment(BaseModel):
 
     @property
     def is_valid(self) -> bool:
-        """Return whether the enrollment has not ended, so that the hosts that it added can finish."""
+        """Return whether the enrollment is valid.
+
+        An enrollment ends when it expires, is revoked, or its creator is no longer an active administrator.
+        Hosts that a valid enrollment added can finish, even if no further host can use the enrollment.
+        """
         creator = self.created_by
         is_running = self.revoked_at is None and self.expires_at > timezone.now()
         return is_running and creator is not None and creator.is_active and creator.is_admin

@@ -77,11 +77,11 @@ def enrollment_revoke(*, actor: User, enrollment: Enrollment) -> None:
 
 @transaction.atomic
 def host_add(*, token: str, address: str, report: Report) -> tuple[Host, str]:
-    """Add the host that sent `report` from `address`; return it with the line for its authorized_keys file.
+    """Add the host that sent `report` from `address`; return the host and the line for its authorized_keys file.
 
-    A host whose command was interrupted gets the same response again. Raises ApplicationError with the code `gone`
-    without an open enrollment, and ValidationError by field. A conditional update decides if two hosts use the last
-    place at once.
+    A host whose command was interrupted gets the same response again. If two hosts use the last place at once, only
+    one of them is added. Raises ApplicationError with the code `gone` if the enrollment is unknown, ended, or used
+    up. Raises ValidationError by field.
     """
     row = enrollment_of(token)
     if row is None:

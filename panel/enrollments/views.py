@@ -66,7 +66,7 @@ def _commands(request: HttpRequest, token: str, enrollment: object) -> dict[str,
 
 
 def panel_url(request: HttpRequest) -> str:
-    """Return the URL of the panel that hosts use: PADDOCK_URL if set, otherwise that of this request."""
+    """Return the URL at which hosts reach the panel: PADDOCK_URL if set, otherwise the URL of this request."""
     return str(settings.PANEL_URL) or request.build_absolute_uri("/").rstrip("/")
 
 

@@ -203,7 +203,7 @@ def _require_passing_check(change: Change, found: Mapping[Host, Observation], pr
 
 def _each(change: Change, work: Callable[[Change, Host], None]) -> None:
     """Call `work` for each host, standby hosts first, so that the address stays in place as long as possible.
-    If no host has the address yet, the first host is first.
+    If no host has the address yet, the order is the reverse: the host that should take the address comes first.
     """
     for host in change.hosts if change.is_new else reversed(change.hosts):
         try:
@@ -228,8 +228,8 @@ def _put(change: Change, host: Host) -> None:
 
 
 def _await_holder(change: Change, host: Host) -> None:
-    """Wait up to FIRST_S for the first host to take a new address before the others can.
-    Continue after that time, because the check may fail on the first host.
+    """Wait up to FIRST_S until `host`, the first host, has taken the new address.
+    Other hosts get their files afterwards, even if `host` has not taken the address, because its check may fail.
     """
     deadline = time.monotonic() + FIRST_S
     while time.monotonic() < deadline and change.spec.ip not in _observed(change, host).addresses:

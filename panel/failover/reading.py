@@ -21,8 +21,8 @@ CURRENT = dt.timedelta(minutes=3)
 class Observation:
     """State of keepalived on one host at the time `at`.
 
-    `digest` is the SHA-256 of keepalived's file on the host, `written` that of the file that Paddock wrote; "" for no
-    file. `checks` maps each URL to its problem, "" for none.
+    `digest` is the SHA-256 of keepalived's file on the host, `written` the SHA-256 of the file that Paddock wrote;
+    "" for no file. `checks` maps each URL to its problem, "" for none.
     """
 
     version: str
@@ -99,7 +99,10 @@ class Verdict:
 
 
 def verdict(ip: str, check_url: str, hosts: Mapping[str, Observation | None]) -> Verdict:
-    """Judge an applied address by the observations of its hosts; None for a host whose state is not known now."""
+    """Judge an applied address by the observations of its hosts.
+
+    The observation of a host is None if the state of the host is not known now.
+    """
     holders = [name for name, seen in hosts.items() if seen is not None and ip in seen.addresses]
     unknown = [name for name, seen in hosts.items() if seen is None]
     if len(holders) > 1:

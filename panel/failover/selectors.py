@@ -99,7 +99,10 @@ def state_of(row: VirtualAddress) -> Verdict:
 
 @dataclass(frozen=True)
 class HostState:
-    """State of one host of a virtual address, for its page. `holds` is None if not known now."""
+    """State of one host of a virtual address, for its page.
+
+    `holds` tells whether the host has the address; None if that is not known now.
+    """
 
     member: VirtualAddressHost
     seen: Observation | None

@@ -26,9 +26,10 @@ Members = Sequence[tuple[Host, str]]  # hosts in order, each with its address, "
 
 @transaction.atomic
 def virtual_address_create(*, actor: User, hosts: Members, values: Mapping[str, Any]) -> VirtualAddress:
-    """Add a virtual address. `values` are name, address, check_url, and returns.
+    """Add a virtual address with its hosts.
 
-    Raises PermissionDenied, ValidationError.
+    `values` are the model fields `name`, `address`, `check_url`, and `returns`. Raises PermissionDenied,
+    ValidationError.
     """
     require(actor, Action.ADMINISTER)
     row = VirtualAddress(router_id=_free_router_id(), **values)
@@ -121,7 +122,10 @@ def _free_router_id() -> int:
 
 
 def _members(row: VirtualAddress, hosts: Members) -> list[VirtualAddressHost]:
-    """Return the unsaved members of the address. Raises ValidationError at the field `hosts`."""
+    """Check the chosen hosts; return unsaved rows that connect them with the address.
+
+    Raises ValidationError at the field `hosts`.
+    """
     if not FEWEST_HOSTS <= len(hosts) <= MOST_HOSTS:
         words = _("Choose from %(fewest)d to %(most)d hosts.") % {"fewest": FEWEST_HOSTS, "most": MOST_HOSTS}
         raise ValidationError({"hosts": words})

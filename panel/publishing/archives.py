@@ -1,7 +1,7 @@
 """Archives of a site's files: zip and tar archives are checked and rewritten as tar.gz. Pure: no files or database.
 
-The new archive has files, folders, and links that stay inside. Anything else rejects the whole archive, so that nothing
-is published in part.
+The new archive has files, folders, and links that do not lead outside the archive. An archive with anything else is
+rejected as a whole, so that nothing is published in part.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Packed:
 def packed(source: IO[bytes], target: IO[bytes], folder: str = "") -> Packed:
     """Write the files below `folder` of a zip or tar archive to `target` as tar.gz; return their counts.
 
-    A single top folder that holds everything is left out, as in archives of code hosts. Raises ApplicationError at the
-    field `archive` or `folder` for an archive that is rejected.
+    If one top folder contains all files, as in downloads from GitHub, names are written without this folder. Raises
+    ApplicationError at the field `archive` or `folder` if the archive is rejected.
     """
     source.seek(0)
     try:
@@ -154,7 +154,8 @@ def _strange(name: str) -> ApplicationError:
 def checked(entries: Iterator[Entry]) -> dict[str, Entry]:
     """Return the entries of an archive by their normalized names; raise ApplicationError if the archive is rejected.
 
-    Names must not lead outside or occur twice; number and announced sizes are limited before anything is unpacked.
+    Names must not occur twice or point outside the archive. The number of entries and the sizes that they announce
+    are limited before anything is unpacked.
     """
     found: dict[str, Entry] = {}
     size = 0

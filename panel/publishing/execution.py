@@ -1,9 +1,10 @@
-"""Execution of a publication: prepare the files on every host, exchange all folders, check the sites.
+"""Execution of a publication: prepare the files on every host, exchange the folders, check the sites.
 
-No folder is exchanged before all hosts have the files. If a host fails, no further folder is exchanged; then, or if a
-site responds worse than before, every exchanged host gets its former files back. The steps on a host can be repeated,
-so the publication of a dead worker starts again; if it fails then, hosts that the dead worker exchanged are restored
-too. At the end each host is asked which release it has.
+To exchange the folders of a host is to put the prepared folder in the place of the site's current folder. No folder is
+exchanged before all hosts have the files. If a host fails, or if a site responds worse than before, every host whose
+folders were exchanged gets its former files back. If a worker dies, another worker starts the publication again,
+because all steps can be repeated. If that attempt fails, it also restores the hosts whose folders the dead worker
+exchanged. At the end each host is asked which release it has.
 """
 
 from __future__ import annotations
@@ -58,10 +59,11 @@ class Stopped(Exception):
 
 @dataclass
 class Target:
-    """Outcome of a publication on one host. `replaced` names the former files in the agent's store.
+    """Outcome of a publication on one host.
 
-    `is_asked` is recorded before the host is asked to exchange its folders. `serves` tells what the host had at the
-    end: a release (`release` is its number, None if the panel no longer has it), other files, or unknown.
+    `replaced` is the name under which the agent keeps the former files on the host. `is_asked` is recorded before
+    the host is asked to exchange its folders. `serves` tells which content the host had at the end: a release,
+    other files, or unknown. `release` is the number of that release, None if the panel no longer has it.
     """
 
     site: str
@@ -340,10 +342,10 @@ class _HostWork:
             self.target.state = "returned"
 
     def tidy(self, names: list[str]) -> None:
-        """Remove other files of this site from the agent's store, and ask the host which release it has.
+        """Let the agent delete all releases of this site except `names` and the live one, and record which one is live.
 
-        A late request to exchange the folders then finds nothing to exchange. Files that could not be removed are
-        removed the next time.
+        The deleted releases include prepared ones, so a late request to exchange the folders has no effect.
+        Releases that could not be deleted are deleted the next time.
         """
         try:
             self.current = str(self._call("tidy", keep_releases=names)["current"])
@@ -353,7 +355,9 @@ class _HostWork:
             logger.warning("older content of %s stays on %s: %s", self.place.site, self.place.host, error.message)
 
     def _observed(self) -> Observed | None:
-        """Return the state of the site's health page on the host; None if it is not live there or has no probes."""
+        """Return the state of the site's health page on the host.
+        None if the site is not live on the host, or has no health check that the host can make.
+        """
         if not self.place.is_live:
             return None
         site = self.place.site

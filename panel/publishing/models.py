@@ -65,9 +65,9 @@ class ReleasePart(models.Model):
 class Publication(Job):
     """Job that publishes a release on all hosts of a site. A publication from git has no release until it is fetched.
 
-    `above` is the number of folders above the document root that are replaced: 1 for applications whose document root
-    is one of their folders. `keep` are paths in that folder that stay, such as uploads. `targets` is the outcome on
-    each host (execution.Target as JSON).
+    `above` selects the folder that is replaced: 0 for the document root, 1 for its parent folder, for example for
+    an application whose document root is one of its folders. `keep` are paths in the replaced folder that stay,
+    such as uploads. `targets` is the outcome on each host (execution.Target as JSON).
     """
 
     time_limit = timedelta(minutes=30)

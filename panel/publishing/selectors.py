@@ -69,8 +69,8 @@ def published(site: Site) -> Publication | None:
 
 
 def release_numbers(site: Site, names: Iterable[str]) -> dict[str, int]:
-    """Return the numbers of releases by their names in the agents' stores, for releases that the panel still has.
-    A name is "r" and the primary key of a publication.
+    """Return {name: release number} for names of content that agents keep on hosts.
+    A name is "r" and the primary key of a publication. Releases that the panel no longer has are left out.
     """
     keys = [int(name[1:]) for name in names if name[:1] == "r" and name[1:].isdecimal()]
     rows = Publication.objects.filter(site=site, pk__in=keys, release__isnull=False)
@@ -78,7 +78,7 @@ def release_numbers(site: Site, names: Iterable[str]) -> dict[str, int]:
 
 
 def hosts_that_differ(site: Site, live: Publication | None) -> list[dict[str, Any]]:
-    """Return the targets of the last ended publication whose hosts did not have the live release at its end."""
+    """Return the targets (hosts) without the live release at the end of the last publication; [] if it succeeded."""
     ended = Publication.objects.filter(site=site, web_server=None).exclude(status__in=UNFINISHED)
     last = ended.exclude(targets=[]).first()
     if last is None or last.status == JobStatus.SUCCEEDED:
@@ -110,10 +110,10 @@ def _root(spec: SiteSpec) -> str:
 
 
 def places_of(site: Site, above: int, web_server: WebServer | None = None) -> list[Place]:
-    """Return the folders to publish to: those of the site and its copies on their hosts.
+    """Return the folders to publish to: one for the site, and one for each of its copies, on their hosts.
 
-    With `web_server`, only the same folder on the host of that web server. Raises ApplicationError if a folder cannot
-    be published to.
+    With `web_server`, only the same folder on the host of that web server. Raises ApplicationError if a folder
+    cannot be published to.
     """
     if web_server is not None:
         return [_place_elsewhere(site, above, web_server)]

@@ -111,8 +111,9 @@ def _step(rollout: Rollout) -> Next:
 
 @transaction.atomic
 def _wish(rollout: Rollout) -> Wish:
-    """Return the pending request of a person, and clear it, so that it is followed once.
-    A request to undo is stored at once; pausing and ending can be requested again.
+    """Return the pending request of a person, and clear it, so that only one worker follows it.
+    A request to undo is also stored as the start of the undo, so that it is not lost if the worker dies. Other
+    requests can be made again.
     """
     wish = Wish(rollout.wish)
     if wish != Wish.NONE:
@@ -168,7 +169,10 @@ def _begin(rollout: Rollout, wave: Wave) -> Next:
 
 
 def _until(closed: Sequence[Closed]) -> float:
-    """Return the seconds until all of these hosts may be changed; at most WINDOW_LOOK_S, as windows can be edited."""
+    """Return the seconds until the maintenance windows of all these hosts allow changes.
+
+    The result is at most WINDOW_LOOK_S, because users may edit the windows meanwhile.
+    """
     opens = [item.opens_at for item in closed]
     known = [moment for moment in opens if moment is not None]
     left_s = max(((moment - timezone.now()).total_seconds() for moment in known), default=WINDOW_LOOK_S)
@@ -254,14 +258,14 @@ def _passed(wave: Wave) -> Next:
 
 
 def note(wave: Wave, found: Finding) -> None:
-    """Store a gate's result in the wave's evidence, in place of the earlier result of that gate."""
+    """Store the result of a gate (a check of the wave) in the wave's evidence; replace the gate's earlier result."""
     kept = [row for row in wave.evidence if row["gate"] != found.gate]
     wave.evidence = [*kept, {**asdict(found), "at": timezone.now().isoformat()}]
 
 
 @transaction.atomic
 def _fail(rollout: Rollout, wave: Wave, found: Finding) -> Next:
-    """Record the failed gate, and start to undo all waves.
+    """Record the failed gate (a check of the wave), and start to undo all waves.
     One transaction records both, so that a wave never fails without its undo.
     """
     note(wave, found)

@@ -36,7 +36,7 @@ LEAST_SLOWER_MS = 50.0  # visitors do not notice a smaller increase
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of one gate of a wave; `passed` is None if the gate could not judge."""
+    """Result of one gate, a check that a wave has to pass; `passed` is None if the gate could not judge."""
 
     gate: str
     passed: bool | None
@@ -54,7 +54,7 @@ class Counted:
 
 
 def failing_sites(deployments: Iterable[Deployment]) -> list[int]:
-    """Return the primary keys of the sites of these deployments whose health check failed last."""
+    """Return the primary keys of the sites of these deployments that failed their latest health check."""
     sites = DeploymentItem.objects.filter(deployment__in=list(deployments)).values("site")
     return list(SiteState.objects.filter(site__in=sites, health=Health.FAILING).values_list("site", flat=True))
 
@@ -119,8 +119,8 @@ def _ago_s(deployment: Deployment) -> float:
 
 
 def _logs(deployments: Sequence[Deployment], *, live: bool) -> dict[int, list[tuple[str, str, list[str]]]]:
-    """Return site name, path, and log folders of each access log of the sites, by the primary key of the deployment.
-    The logs are those of the deployed revision, or with `live` false those of the previous one.
+    """Return {primary key of a deployment: access logs of its sites}, each log as (site name, path, log folders).
+    With `live`, these are the logs of the deployed revision, otherwise the logs of the previous revision.
     """
     side = "revision" if live else "previous"
     items = DeploymentItem.objects.filter(deployment__in=list(deployments), **{f"{side}__isnull": False})
@@ -136,7 +136,10 @@ def _logs(deployments: Sequence[Deployment], *, live: bool) -> dict[int, list[tu
 
 
 def judged(counted: Sequence[Counted], beside: Sequence[Responses], most_errors: float, most_slower: int) -> Finding:
-    """Judge each site against itself before, and against the unchanged hosts `beside`. Pure: no I/O."""
+    """Compare the responses of each site with those before the deployment, and with unchanged hosts (`beside`).
+
+    Pure: no I/O.
+    """
     others = _share(sum(row.errors for row in beside), sum(row.requests for row in beside))
     for row in counted:
         share = _share(row.after.errors, row.after.requests)

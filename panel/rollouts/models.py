@@ -27,8 +27,8 @@ def check_hook(value: str) -> None:
 class Rollout(Job):
     """Job that carries out the deployments of `batch` in waves.
 
-    `next_at` is the time of the next step. `error` is the reason of a failed gate or of a pause, or names the hosts
-    that could not be rolled back.
+    `next_at` is the time of the next step. `error` is the reason of a failed gate (a check of a wave) or of a
+    pause, or names the hosts that could not be rolled back.
     """
 
     batch = models.UUIDField(unique=True, editable=False)
@@ -60,8 +60,8 @@ class Rollout(Job):
 class Wave(models.Model):
     """Hosts of a rollout that are deployed together.
 
-    `evidence` lists the results of the gates as {gate, passed, words, at}; `passed` is null for a gate that could not
-    judge. `failing` are the sites that failed before the wave was observed.
+    `evidence` lists the results of the gates (checks of the wave) as {gate, passed, words, at}; `passed` is null
+    for a gate that could not judge. `failing` are the sites that failed before the wave was observed.
     """
 
     rollout = models.ForeignKey(Rollout, on_delete=models.CASCADE, related_name="waves")

@@ -11,7 +11,7 @@ from panel.rollouts.models import MOST_SOAK_S, Part, Rollout, Wave
 
 
 class GateFindingSerializer(serializers.Serializer[dict[str, object]]):
-    """Result of one gate of a wave; `passed` is null if the gate could not judge."""
+    """Result of one gate, a check that a wave has to pass; `passed` is null if the gate could not judge."""
 
     gate = serializers.CharField()
     passed = serializers.BooleanField(allow_null=True)

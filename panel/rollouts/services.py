@@ -26,7 +26,10 @@ MOST_AHEAD = dt.timedelta(days=90)
 
 @dataclass(frozen=True)
 class Rules:
-    """Rules of a rollout: the sizes of the first two waves, and the limits of the gates, named as in `Rollout`."""
+    """Rules of a rollout: the sizes of the first two waves, and the limits of the gates (checks of a wave).
+
+    The fields are named as in `Rollout`.
+    """
 
     first: int = 1
     percent: int = 10

@@ -90,7 +90,10 @@ def _confirm(parts: Sequence[Part]) -> None:
 
 
 def _alone_or_kept(parts: Sequence[Part], work: Callable[[Sequence[Part]], None], error: ApplicationError) -> None:
-    """Run `work` for each part alone, so that one host does not block the others. A single part records the error."""
+    """Run `work` for each part alone after it failed for all of them, so that one host does not block the others.
+
+    If there is only one part, it gets no rollback; `kept` stores the message of `error`.
+    """
     if len(parts) > 1:
         for part in parts:
             work([part])

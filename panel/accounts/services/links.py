@@ -37,9 +37,9 @@ MAIL_TIMEOUT_S = 15.0
 
 @dataclass(frozen=True)
 class NewLink:
-    """A new link with its path, which is known only now.
+    """A new link. Its `path` contains the secret, which is not stored, so the path is known only at creation.
 
-    `sent` names the receiver of the mail, or the reason for none.
+    `sent` names the receiver of the mail, or tells why no mail was sent.
     """
 
     link: AccountLink
@@ -57,9 +57,10 @@ def user_invite(*, actor: User, **values: Any) -> NewLink:
 
 
 def link_create(*, actor: User, user: User) -> NewLink:
-    """Create a link, for an administrator, with which `user` sets a new password; mail it if possible.
+    """Create a link with which `user` sets a new password; mail the link if possible.
 
-    Earlier links of the user end. Raises ApplicationError if the account is not active.
+    Only administrators may call this. Earlier links of the user stop working. Raises ApplicationError if the
+    account is not active.
     """
     require(actor, Action.ADMINISTER)
     if not user.is_active:
@@ -107,8 +108,8 @@ def link_found(secret: str) -> AccountLink | None:
 def link_use(*, secret: str, password: str) -> User:
     """Set the password of the link's user, end the user's sessions, and return the user.
 
-    Raises ApplicationError with the code `gone` if the link is not usable, ValidationError for a weak password. A
-    conditional update decides between two simultaneous calls.
+    Of two simultaneous calls, at most one succeeds. Raises ApplicationError with the code `gone` if the link is not
+    usable, ValidationError for a weak password.
     """
     link = link_found(secret)
     if link is None:

@@ -70,8 +70,8 @@ def setup_is_open(secret: str) -> bool:
 def setup_complete(*, secret: str, username: str, password: str, email: str = "", timezone_name: str = "UTC") -> User:
     """Create the first administrator and the first team; return the administrator.
 
-    Raises ApplicationError with the code `gone` if the secret is wrong or used, or an account exists; ValidationError
-    for invalid values. A conditional update decides between two simultaneous calls.
+    Of two simultaneous calls, at most one succeeds. Raises ValidationError for invalid values. Raises
+    ApplicationError with the code `gone` if the secret is wrong or used, or if an account already exists.
     """
     with transaction.atomic():
         claimed = SetupSecret.objects.filter(digest=secret_digest(secret), used_at=None).update(used_at=timezone.now())

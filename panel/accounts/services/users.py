@@ -102,7 +102,8 @@ def user_update(
 ) -> User:
     """Change a user's fields, teams, and, if given, the password.
 
-    A new password or deactivation ends all sessions of the user; these and a new email address end unused links.
+    A new password or a deactivation ends all sessions of the user. A new password, a deactivation, or a new email
+    address ends the user's unused links.
     """
     require(actor, Action.ADMINISTER)
     with transaction.atomic():

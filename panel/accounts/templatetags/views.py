@@ -17,7 +17,7 @@ register = template.Library()
 def saved_views(context: RequestContext, may_clear: bool = False) -> dict[str, object]:
     """Render the user's saved views of the current list, and a form to save the current filter.
 
-    `may_clear` tells whether a filter is set that a link can clear.
+    With `may_clear`, a link that clears the current filter is shown too.
     """
     request: HttpRequest = context["request"]
     page = request.resolver_match.view_name if request.resolver_match else ""

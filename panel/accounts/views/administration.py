@@ -73,7 +73,10 @@ def user_new(request: HttpRequest) -> HttpResponse:
 
 
 def _user_made(request: HttpRequest, data: Mapping[str, Any]) -> User | links.NewLink:
-    """Create the account with its password, or without one and with a link to set it."""
+    """Create an account with the entered password.
+
+    If no password was entered, invite the user by a one-time link that sets the password.
+    """
     if data["password"]:
         return users.user_create(actor=actor_of(request), **data)
     values = {name: value for name, value in data.items() if name != "password"}

@@ -137,9 +137,9 @@ def _ended(request: Request) -> HttpResponse:
 
 
 def _is_cut(request: HttpRequest, target: str) -> bool:
-    """Return whether the browser sent a form after the session had ended, and was redirected to the sign-in page.
+    """Return whether this sign-in page is the response to a form that was sent after the session had ended.
 
-    In that case the page of the form is both the referrer and the target after sign-in.
+    If so, the URL of the form's page is both the referrer and the target after sign-in.
     """
     came_from = urlsplit(request.META.get("HTTP_REFERER", "")).path
     is_own = bool(target) and unquote(came_from) == unquote(urlsplit(target).path)

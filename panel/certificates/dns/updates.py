@@ -68,8 +68,9 @@ def _change(action: str, kind: str, values: Mapping[str, str], record: Record) -
 
 
 def public_address(host: str, port: int, field: str) -> str:
-    """Return an address of a server that a team's settings name.
-    Raises ApplicationError for the field unless all of its addresses are public, or in PADDOCK_WEBHOOK_NETWORKS.
+    """Return an IP address of the server `host`, which a team entered in its settings.
+    Raises ApplicationError at `field` if an address of the server is neither public nor in
+    PADDOCK_WEBHOOK_NETWORKS.
     """
     try:
         found = [str(row[4][0]) for row in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]

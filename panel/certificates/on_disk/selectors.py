@@ -1,4 +1,4 @@
-"""Selectors of certificates on hosts' disks, and of the part that Paddock has in them.
+"""Selectors of certificates on hosts' disks, and of the certificate files that Paddock deployed or reads.
 
 Only administrators see them, because the files of a host may belong to any team.
 """
@@ -31,9 +31,10 @@ FOLDER, ENDING = "paddock", ".crt"  # Paddock's files: CONFIG_ROOT/paddock/SITE/
 
 @dataclass(frozen=True)
 class Keeper:
-    """Paddock's part in a certificate file: it deployed the file for `site`, or reads it as a file of the host.
+    """Use of a certificate file by Paddock: Paddock deployed the file for `site`, or reads it as a file of the host.
 
-    `certificate` is None if it was deleted since. `site` is "" for a file of the host.
+    `site` is "" for a file that Paddock only reads. `certificate` is None if the certificate was deleted from the
+    panel.
     """
 
     certificate: Certificate | None
@@ -45,7 +46,10 @@ class Keeper:
 
     @property
     def kind(self) -> str:
-        """Return "automatic" or the certificate's source; "deployed" if the certificate was deleted."""
+        """Return "automatic" for automatic HTTPS, otherwise the source of the certificate.
+
+        The result is "deployed" if the certificate was deleted from the panel.
+        """
         if self.automatic is not None:
             return "automatic"
         return str(self.certificate.source) if self.certificate is not None else "deployed"
@@ -53,7 +57,10 @@ class Keeper:
 
 @dataclass(frozen=True)
 class Line:
-    """A certificate on a host, as pages and the API show it. `keeper` is None if Paddock has no part in it."""
+    """A certificate on a host, as pages and the API show it.
+
+    `keeper` is None if Paddock neither deployed nor reads the file.
+    """
 
     row: HostCertificate
     keeper: Keeper | None
@@ -86,7 +93,7 @@ def reading_of_host(user: User, host: Host) -> CertificateReading | None:
 
 
 def lines(rows: Iterable[HostCertificate]) -> list[Line]:
-    """Return the certificates with Paddock's part in them, in at most four queries."""
+    """Return the certificates, each with its use by Paddock (`Keeper`), in at most four queries."""
     rows = list(rows)
     if not rows:
         return []
@@ -109,7 +116,7 @@ def lines(rows: Iterable[HostCertificate]) -> list[Line]:
 
 
 def _deployed(rows: Sequence[HostCertificate], hosts: set[int]) -> dict[int, tuple[str, str]]:
-    """Return site name and certificate name of the files that Paddock deployed, by the primary key of the row."""
+    """Return {primary key of a row: (site name, certificate name)} for the files that Paddock deployed."""
     folders: dict[int, set[str]] = defaultdict(set)
     for host, paths in WebServer.objects.filter(host__in=hosts).values_list("host", "paths"):
         folders[host].add(posixpath.join(paths.get("config_root", "").rstrip("/"), FOLDER))

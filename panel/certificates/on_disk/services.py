@@ -75,5 +75,5 @@ def certificates_record(host: Host, answer: Answer, now: dt.datetime) -> None:
 
 
 def _content(rows: Iterable[Found | HostCertificate]) -> dict[str, list[object]]:
-    """Return the fields of the rows by path, for a comparison."""
+    """Return {path: values of _FIELDS}, to compare the certificates of a reading with the stored ones."""
     return {row.path: [getattr(row, name) for name in _FIELDS] for row in rows}

@@ -68,7 +68,7 @@ def _figures(user: User) -> dict[str, int]:
 
 
 class _Step(NamedTuple):
-    """A first step in an empty panel. `figure` names the figure that counts its objects; 0 means a step still to do."""
+    """A first step in an empty panel. `figure` names the count of objects that is 0 until the step is done."""
 
     title: Text
     detail: Text

@@ -50,7 +50,7 @@ KINDS = ("site", "domain", "host", "tag", "certificate", "backend", "folder", "r
 
 def search_all(user: User, words: str) -> list[Group]:
     """Search each of KINDS; return the groups with results, at most PER_GROUP results each.
-    One query per kind; two for tags and backends.
+    Tags and upstream servers (`backend`) need two queries each, every other kind one.
     """
     if len(words) < MIN_LENGTH:
         return []

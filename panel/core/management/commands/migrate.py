@@ -1,7 +1,8 @@
 """`manage.py migrate`: Django's command, extended for databases of every earlier version.
 
-The migrations of each app were squashed into one. For a database from before, the migrations in migrations/unsquashed
-run first, up to the state that the squashed migrations describe. On PostgreSQL other processes may continue meanwhile.
+The migrations of each app were squashed into one. In a database from before the squash, the migrations in
+migrations/unsquashed run first, up to the state that the squashed migrations describe. On PostgreSQL, other processes
+may continue meanwhile.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def is_before_squash(alias: str) -> bool:
 @contextmanager
 def unsquashed() -> Iterator[None]:
     """Let Django load migrations/unsquashed in place of the squashed migrations.
-    Apps that are not in it have no migrations then.
+    Apps without a package in migrations/unsquashed have no migrations meanwhile.
     """
     current = settings.MIGRATION_MODULES
     settings.MIGRATION_MODULES = {

@@ -78,11 +78,11 @@ def port_number(text: str) -> int:
 
 
 def only_panel_of(home: Path) -> IO[str]:
-    """Lock the data folder until the returned file is closed: two schedulers on one database would run everything
-    twice.
+    """Lock the data folder for this panel; the lock ends when the returned file is closed.
 
-    The kernel releases the lock (flock) of a killed panel. Child processes hold it too, until the last of them has
-    ended. Raises CommandError if another panel holds it.
+    Two panels, and so two schedulers, on one database would run everything twice. Child processes hold the lock
+    too. When all of them have ended, even by a kill, the kernel releases the lock (flock). Raises CommandError if
+    another panel holds the lock.
     """
     file = (home / "run.lock").open("a+", encoding="ascii")
     try:
