@@ -96,7 +96,7 @@ def _expiry_alert(row: Certificate, step: int) -> Alert:
 
 
 def _expiry_step(row: Certificate, now: dt.datetime) -> int:
-    """Return the step in days that a row of `_due` has reached; 0 if it is revoked or has expired."""
+    """Return the step in days that a row of `_due` has reached; 0 for a revoked or expired certificate."""
     if row.revoked_at:
         return 0
     is_renewed = row.source == CertificateSource.HOST or hasattr(row, "automatic")
@@ -204,7 +204,10 @@ def live_alerts(user: User, most: int) -> list[Alert]:
 
 @found_in(lambda hour: _live(revision__revocations_end_at__lt=hour.ends + REVOCATIONS_NOTICE))
 def revocation_alerts(user: User, most: int) -> list[Alert]:
-    """Return alerts for live sites whose list of revoked client certificates expires: they then refuse all clients."""
+    """Return alerts for live sites whose list of revoked client certificates has expired or expires soon.
+
+    After the expiry, a site refuses every client that must show a certificate.
+    """
     now = timezone.now()
     due = _live(revision__revocations_end_at__lt=now + REVOCATIONS_NOTICE)
     rows = visible(due, user, team_path="site__team").select_related("site", "revision")

@@ -24,7 +24,7 @@ class AlertMail(models.Model):
 
 
 class SentAlert(models.Model):
-    """An alert that was mailed to a user; deleted once its end was mailed too."""
+    """An alert that was mailed to a user. The row is deleted once the mail about its resolution was sent too."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     key = models.CharField(max_length=300)  # Alert.key

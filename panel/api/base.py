@@ -246,7 +246,10 @@ class Resource(ApiMixin, GenericViewSet):  # type: ignore[type-arg]
 
 
 def all_or_none(queryset: QuerySet[Any], field: str, values: list[Any], pointer: str) -> list[Any]:
-    """Return the rows whose `field` is in `values`, in that order, each once; raise ApiError if any is missing."""
+    """Return the rows whose `field` is in `values`, each once, in the order of `values`.
+
+    Raises ApiError if any row is missing.
+    """
     rows = {getattr(row, field): row for row in queryset.filter(**{f"{field}__in": values})}
     errors = [
         {"pointer": f"{pointer}/{index}", "detail": f"“{value}” does not exist, or you do not have access to it."}

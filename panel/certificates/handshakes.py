@@ -123,7 +123,10 @@ def _certificates(
 
 
 def connected(address: str, port: int, through: Target | None) -> socket.socket | Stream:
-    """Open a TCP connection; `through` as for `presented`. Raises HandshakeFailed, and without `through` OSError."""
+    """Open a TCP connection, through the bastion of the host `through` if that is given.
+
+    Raises HandshakeFailed if a connection through a bastion fails, OSError if a direct one fails.
+    """
     if through is None:
         return socket.create_connection((address, port), TIMEOUT_S)
     try:

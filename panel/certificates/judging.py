@@ -22,8 +22,9 @@ def problem_of(
 ) -> str:
     """Describe what visitors of `name` get instead of the deployed certificate, or why browsers reject it.
 
-    The result is "" if the chain is as deployed and valid for the name. `deployed` is empty if its content is unknown
-    here. Faults and expiry of the deployed certificate itself are left out, because they have their own alerts.
+    The result is "" if the chain is as deployed and valid for the name. `deployed` is empty if the panel does not
+    know the deployed chain. Faults and expiry of the deployed certificate itself are left out, because they have
+    their own alerts.
     """
     if not chain:
         return _("Visitors get no certificate.")

@@ -50,7 +50,7 @@ class AcmeAccountInput(StrictSerializer):
 
 
 class DnsAccountSerializer(serializers.ModelSerializer[DnsAccount]):
-    """A DNS account; `settings` are those that are not secret."""
+    """A DNS account; `settings` are the settings that are not secret."""
 
     team = serializers.CharField(source="team.slug", read_only=True)
     settings = serializers.SerializerMethodField()
@@ -102,7 +102,7 @@ class OrderStepSerializer(serializers.Serializer[Any]):
 
 
 class SeenSerializer(serializers.Serializer[Any]):
-    """Result of one listener for one name; `problem` is empty if it presented the new certificate and chain."""
+    """Result of one listener for one name; `problem` is empty if the new certificate and chain were presented."""
 
     listener = serializers.CharField()
     name = serializers.CharField(allow_blank=True)

@@ -117,7 +117,7 @@ def account_key_change(*, actor: User, account: AcmeAccount) -> AcmeAccount:
 def certificate_revoke(*, actor: User, site: Site, reason: str, order_new: bool = True) -> AutomaticCertificate:
     """Revoke the certificate of automatic HTTPS at its authority (RFC 8555 section 7.6), and order a new one.
 
-    Raises Conflict if the site has none, and ApplicationError if the authority refuses.
+    Raises Conflict if the site has no certificate, and ApplicationError if the authority refuses.
     """
     require(actor, Action.CHANGE, site.team)
     if order_new:

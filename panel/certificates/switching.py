@@ -111,7 +111,7 @@ def _secure(actor: User, automatic: AutomaticCertificate, block: ServerBlock) ->
 
 def waited(deployment: Deployment | None) -> str:
     """Wait until the deployment has ended, and execute it if no worker does; return "" or the reason of its failure.
-    Raises Conflict if it has not ended within WAIT_S; it may still succeed.
+    Raises Conflict if the deployment has not ended within WAIT_S; the deployment may still succeed.
     """
     if deployment is None:
         return "The deployment of the certificate was deleted. Order the certificate again."
@@ -130,7 +130,8 @@ def waited(deployment: Deployment | None) -> str:
 def is_deployed(order: Order) -> bool:
     """Return whether the renewed certificate is live.
 
-    Raises ApplicationError if the web server rejected it; Conflict, to be tried again, if its host was not reached.
+    Raises ApplicationError if the web server rejected the certificate. Raises Conflict if the deployment failed
+    otherwise, for example because the host was not reached; a later attempt may succeed.
     """
     deployment = order.deployment
     if deployment is not None:

@@ -120,7 +120,7 @@ class NullCharacterMiddleware(Middleware):
 
 class FormAddressMiddleware(Middleware):
     """Explains GET requests for URLs that accept only forms, in place of an empty 405 response.
-    Users get there, for example, after signing in again.
+    Browsers send such requests, for example, after users sign in again.
     """
 
     @contextmanager

@@ -21,7 +21,7 @@ _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?")
 
 
 def _faults(check: Callable[[], None], found: words.Found) -> words.Found:
-    """Add the errors that `check` raises to `found`, and return the result."""
+    """Return `found` together with the errors that `check` raises."""
     try:
         check()
     except ValidationError as error:
@@ -35,7 +35,7 @@ def _is_stored(row: models.Model | None) -> bool:
 
 def version_bump(instance: BaseModel, expected: int | None) -> None:
     """Increment the version of a row.
-    With `expected`, raise Conflict if the version differs; without, only if the row was deleted.
+    Raises Conflict if the row was deleted, or if its version is not `expected` (None: any version).
     """
     rows = type(instance)._base_manager.filter(pk=instance.pk)
     if expected is not None:

@@ -22,7 +22,7 @@ def limits(field: models.Field[Any, Any]) -> str:
 
 def number_between(low: float | None, high: float | None, *, is_whole: bool) -> str:
     """Return the message for a number outside these limits; None means no limit.
-    Limits of database columns are omitted, because nobody enters such numbers.
+    Upper limits of database columns are left out, because they are far above any sensible value.
     """
     high = None if high is not None and high >= 2**31 - 1 else high
     if low is None and high is None:
@@ -75,7 +75,7 @@ def of_fields(instance: models.Model, found: Found) -> Found:
 
 
 def of_uniqueness(found: Found) -> Found:
-    """Assign each uniqueness error to the last of its unique fields, which distinguishes the object."""
+    """Assign errors about several unique fields to the last of these fields, which distinguishes the object."""
     said: Found = {}
     for name, errors in found.items():
         for error in errors:

@@ -22,7 +22,7 @@ ACTIONS = ("apply", "withdraw")
 
 
 def virtual_addresses_visible(user: User) -> QuerySet[VirtualAddress]:
-    """Select the virtual addresses all of whose hosts the user can see."""
+    """Select the virtual addresses, except those with a host that the user cannot see."""
     members = VirtualAddressHost.objects.select_related("host__keepalived")
     rows = VirtualAddress.objects.prefetch_related(Prefetch("members", members))
     if user.is_admin and user.is_active:

@@ -1,6 +1,6 @@
 """Services of placements: place a site on hosts by tags, and plan the deployments of its copies.
 
-A copy is an independent site: it is deployed, rolled back, watched, and measured like any other. Its definition is that
+A copy is an independent site: it is deployed, rolled back, watched, and measured like any other. It has the definition
 of the placement's site, with the host's own values.
 """
 
@@ -53,7 +53,7 @@ class Update:
 class Planned:
     """Plans for the hosts of placements, in two batches.
 
-    `deploy` deploys copies; `leave` removes copies from hosts that lost the tags, and deletes them afterwards.
+    `deploy` deploys copies; `leave` removes copies from hosts that lost the tags, and then deletes these copies.
     """
 
     deploy: list[Deployment]

@@ -90,7 +90,8 @@ def responses(rollout: Rollout, deployments: Sequence[Deployment], others: Seque
 def counts_of(deployments: Sequence[Deployment], *, live: bool, ago_s: float = 0.0) -> list[Counted]:
     """Return the responses in each access log, before and after the end of the deployment.
 
-    For hosts that still wait, the log is split `ago_s` seconds ago. Hosts that do not respond are left out.
+    With `ago_s`, for hosts without a deployment, return the responses before and after the time `ago_s` seconds
+    ago. Hosts that do not respond are left out.
     """
     places = _logs(deployments, live=live)
 

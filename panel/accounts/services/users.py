@@ -79,9 +79,7 @@ def links_end(user: User) -> None:
 
 
 def user_create(*, actor: User, username: str, password: str | None, teams: Iterable[Team] = (), **values: Any) -> User:
-    """Create an account.
-    Without a password (None), its user cannot sign in before setting one by a one-time link.
-    """
+    """Create an account. Without a password (None), the user sets a password by a one-time link before signing in."""
     require(actor, Action.ADMINISTER)
     user = User(username=username, timezone=actor.timezone)  # a likely default; users can change it
     _assign(user, values)

@@ -56,7 +56,7 @@ def refusal(name: str, place: str, rows: Sequence[CaaRecord], identities: Sequen
 
 
 def _relevant(name: str) -> tuple[str, list[CaaRecord]]:
-    """Return the name that has the CAA records for `name`, itself or its nearest parent with some, and the records."""
+    """Return the first of `name` and its parent domains that has CAA records, and these records; [] if none has any."""
     asking = resolver()
     labels = name.split(".")
     for start in range(len(labels)):

@@ -1,4 +1,4 @@
-"""Write or remove one TXT record at a DNS server or provider. Both can be repeated."""
+"""Write or remove one TXT record at a DNS server or provider. Both actions can be repeated."""
 
 from __future__ import annotations
 
@@ -138,7 +138,10 @@ def _tsig(error: Exception) -> str:
 
 
 def _acme_dns(action: str, values: Mapping[str, str], record: Record) -> None:
-    """Add a TXT value at acme-dns, which keeps the last two and removes none (https://github.com/joohoi/acme-dns)."""
+    """Add a TXT value at acme-dns (https://github.com/joohoi/acme-dns). Do nothing for the action "remove".
+
+    acme-dns cannot remove values; it keeps the last two.
+    """
     if action == "remove":
         return
     parts = urlsplit(values["url"])
@@ -190,7 +193,7 @@ def _hook_environment() -> dict[str, str]:
 
 def hook_path(name: str) -> Path:
     """Return the path of a program in the folder PADDOCK_DNS_HOOKS.
-    Raises ApplicationError unless only root or the panel's account can write to both.
+    Raises ApplicationError unless only root or the panel's account can write to the folder and to the program.
     """
     folder = panel_settings.DNS_HOOKS
     if not folder:
@@ -225,7 +228,10 @@ def hook_path(name: str) -> Path:
 
 
 def _library(action: str, kind: str, values: Mapping[str, str], record: Record) -> None:
-    """Write or remove a record with dns-lexicon, in a process that can be killed: its requests have no time limit."""
+    """Write or remove a record with dns-lexicon, in a separate process that can be killed after a time limit.
+
+    Requests of dns-lexicon have no time limit themselves.
+    """
     provider = PROVIDERS[kind]
     for setting in provider.settings:
         if setting.is_address:

@@ -179,8 +179,8 @@ def expiring(user: User) -> list[Expiring]:
 
 
 def expiry_of(row: HostCertificate, now: dt.datetime) -> int | None:
-    """Return the last of EXPIRY_STEPS that the certificate has reached; 0 after its end, None before the first.
-    See websites.certificates.expiry_step.
+    """Return the last of EXPIRY_STEPS (days before the expiry) that the certificate has reached.
+    0 after the expiry, None before the first step. See websites.certificates.expiry_step.
     """
     is_renewed = row.not_after - row.not_before <= RENEWED_LIFETIME
     return expiry_step(row.not_before, row.not_after, now, most=EXPIRY_STEPS[1 if is_renewed else 0])

@@ -1,4 +1,4 @@
-"""`manage.py drain`: let the workers of this machine finish their jobs before it is stopped or upgraded."""
+"""`manage.py drain`: let the workers of this machine finish their jobs before a stop or an upgrade."""
 
 from __future__ import annotations
 
