@@ -80,7 +80,10 @@ def _refusal(role: str, action: Action, team: Team | None) -> str:
 
 
 def require_writing(user: User) -> None:
-    """Raise PermissionDenied if the request's token has only the scope `read`. For changes of the caller's own data."""
+    """Raise PermissionDenied if the request's token has only the scope `read`.
+
+    Call this before changes of the caller's own data, which need no other permission.
+    """
     if user.scopes is not None and not set(user.scopes) - {Scope.READ}:
         raise PermissionDenied(
             "This token can only read. Create a token with another scope under Settings, API tokens."

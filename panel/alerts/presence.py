@@ -63,7 +63,7 @@ def existing(sources: Sequence[Source]) -> list[Source]:
 @lru_cache(maxsize=8)
 def _query(_vendor: str, sources: tuple[Source, ...], begins: dt.datetime) -> tuple[str, tuple[Any, ...]]:
     """Build one query with an EXISTS column for each source, and its parameters.
-    Cached for the hour `begins`: building it takes as long as ten other queries.
+    The result is cached for the hour `begins`, because building the query takes as long as ten other queries.
     """
     parts = [_ROWS[source](Hour(begins)).query.exists().sql_with_params() for source in sources]
     return (

@@ -44,7 +44,7 @@ def refuse_foreign_origin(request: Request) -> None:
 def require_sudo(request: Request, what: str) -> None:
     """Raise ApiError unless the caller has a session with a recently confirmed password (and code).
 
-    For actions that could give control of the panel to others; `what` names the action in the error.
+    Call this before actions that could give control of the panel to others. `what` names the action in the error.
     """
     if request.auth is not None:
         raise ApiError("forbidden", f"Tokens cannot {what}. Sign in with a browser and confirm your password.")

@@ -23,7 +23,7 @@ def event(name: str, data: Any) -> str:
 
 
 def _still_allowed(user: User, token: ApiToken | None, address: str, session: str) -> User | None:
-    """Return the caller with current permissions, or None, which ends the stream.
+    """Return the caller with current permissions, or None to end the stream.
 
     None if the account is inactive, the token is revoked or not allowed from the address, or the session has ended.
     """

@@ -242,7 +242,7 @@ class Authority:
         return self._told(call)
 
     def challenges(self, url: str, kind: ChallengeKind) -> list[Challenge]:
-        """Return the pending challenges of the order. AcmeProblem if an authorization failed."""
+        """Return the pending challenges of the order. Raises AcmeProblem if an authorization failed."""
 
         def call() -> list[Challenge]:
             order = messages.Order.from_json(self._post(url, None).json())

@@ -40,7 +40,7 @@ def look() -> int:
 
 def _texts(asked: tuple[Host, Sequence[Certificate]]) -> dict[str, str]:
     """Read certificate files of one host; return their contents by path.
-    Call this through `with_authorities`: then no thread queries the database and opens its own connection.
+    Call this through `with_authorities`, so that no thread has to open its own database connection.
     """
     host, rows = asked
     try:

@@ -119,7 +119,7 @@ def challenge_failed(account: AcmeAccount, name: str) -> None:
 
 
 def of_site(automatic: AutomaticCertificate) -> list[Usage]:
-    """Return the limits that the site's account and the names of its last order have used."""
+    """Return the use of the rate limits that apply to the site's last order; unused limits are left out."""
     order = next(iter(automatic.orders.all()), None)
     names = list(order.names) if order is not None else []
     found = usages(automatic.account, names, LimitKind) if names else []
@@ -127,5 +127,5 @@ def of_site(automatic: AutomaticCertificate) -> list[Usage]:
 
 
 def forget() -> None:
-    """Delete the rows of limits that are unused again, because a missing row means the same."""
+    """Delete the rows of limits that are completely free again; a limit without a row counts as unused."""
     RateLimit.objects.filter(full_at__lte=timezone.now()).delete()

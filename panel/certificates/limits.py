@@ -56,7 +56,7 @@ class Limit:
 class Bucket:
     """A token bucket of one ACME account, domain, or set of names.
 
-    `subject` names what the bucket counts for people, `key` identifies the same in the database.
+    `subject` tells people what the bucket counts, `key` identifies it in the database.
     """
 
     limit: Limit

@@ -36,8 +36,8 @@ class Next:
 def next_renewal(not_before: dt.datetime, not_after: dt.datetime, window: Window | None, chance: random.Random) -> Next:
     """Choose the time of a renewal: a random time in the window that the authority suggests.
 
-    Without a window, after two thirds of the lifetime, or after half of a lifetime shorter than ten days; up to 5 % of
-    the lifetime are added at random.
+    Without a window, the time is after two thirds of the lifetime, or after half of a lifetime shorter than ten
+    days. Up to 5 % of the lifetime are added at random.
     """
     lifetime = not_after - not_before
     if window is not None and window.start <= window.end:

@@ -35,7 +35,10 @@ WAIT_S = 300.0
 
 
 def names_of(automatic: AutomaticCertificate, live: Revision | None) -> list[str]:
-    """Return the domain names of the live site, to order a certificate for. ApplicationError for none or too many."""
+    """Return the domain names of the live site, to order a certificate for.
+
+    Raises ApplicationError if there is no such name, or if there are too many for a certificate.
+    """
     site = automatic.site
     names = site_names(spec_of(live), wildcards=automatic.dns is not None) if live is not None else []
     most = limits.most_names(automatic.account.issuer, automatic.profile, MOST_NAMES)

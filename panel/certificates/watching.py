@@ -120,7 +120,10 @@ def _asked(questions: Sequence[Question]) -> dict[Question, str]:
 
 
 def _problem(question: Question) -> str:
-    """Return the problem of a listener; "" if it is not reachable, because the watch of sites reports that."""
+    """Return the problem of a listener.
+
+    "" for a listener that is not reachable, because the health checks of sites report such problems.
+    """
     try:
         chain = handshakes.presented(question.listener, question.through)
     except handshakes.HandshakeFailed as error:

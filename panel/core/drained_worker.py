@@ -15,7 +15,8 @@ LOOK_EVERY_S = 1.0
 class LeaveMessages(bootsteps.StartStopStep):
     """Step of Celery's consumer that stops taking messages while the machine is drained, and resumes afterwards.
 
-    Only for Redis: the queue in a folder is used by one machine, where no other worker waits for the messages.
+    The step is for Redis only: the queue in a folder is used by one machine, where no other worker waits for
+    messages.
     """
 
     requires = ("celery.worker.consumer:Tasks",)

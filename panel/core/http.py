@@ -21,7 +21,7 @@ class Request(HttpRequest):
 
 def is_foreign(request: HttpRequest) -> bool:
     """Return whether a page of another site sent the request.
-    Needed because browsers send cookies with EventSource requests of other sites too.
+    This check is needed because browsers send cookies with EventSource requests of other sites too.
     """
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
         return True

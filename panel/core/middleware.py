@@ -159,7 +159,8 @@ class FormAddressMiddleware(Middleware):
 class FinalSlashMiddleware(Middleware):
     """Redirects to the URL with or without a final slash, whichever exists.
 
-    Callers cannot know which form a URL has. Only for GET and HEAD, because a redirect would lose the data of a form.
+    Callers cannot know which form a URL has. Only GET and HEAD are redirected, because a redirect would lose the
+    data of a form.
     """
 
     @contextmanager

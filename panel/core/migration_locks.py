@@ -43,7 +43,7 @@ class MigrationLocks:
         self.opened = ExitStack()
 
     def begin(self) -> None:
-        """Open a transaction that has locked every table. CommandError if that fails for LOCK_WITHIN_S."""
+        """Open a transaction that has locked every table. Raises CommandError if that fails for LOCK_WITHIN_S."""
         if self.connection.vendor != "postgresql":
             return
         end, said = time.monotonic() + LOCK_WITHIN_S, False

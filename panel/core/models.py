@@ -152,7 +152,10 @@ class PeriodicDate(models.Model):
 
 
 class MailServer(BaseModel):
-    """Mail server that administrators set; at most one row. Without it, the environment is used (core/mail.py)."""
+    """Mail server that administrators set; at most one row.
+
+    Without a row, the mail server of the environment variables is used (core/mail.py).
+    """
 
     class Security(models.TextChoices):
         STARTTLS = "starttls", _("STARTTLS (usually port 587)")

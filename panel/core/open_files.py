@@ -1,4 +1,4 @@
-"""Limit of open files of a process, of which each connected host takes three."""
+"""Limit of open files of a process. Each connected host takes three open files."""
 
 from __future__ import annotations
 

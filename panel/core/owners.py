@@ -33,7 +33,8 @@ def is_here(name: str) -> bool:
 
 def is_gone(name: str) -> bool:
     """Return whether the named process has certainly ended.
-    False for processes of other machines or containers, for running ones, and for any other text.
+    False for running processes, for processes of other machines or containers, and for any text that names no
+    process.
     """
     parts = name.split(":")
     if len(parts) < 4 or not parts[1].isdecimal() or parts[3] != _place() or not parts[2]:

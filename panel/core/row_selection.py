@@ -1,4 +1,4 @@
-"""Rows that a user selected in a list, also on other pages of the list, passed to the page of an action."""
+"""Pass the rows that a user selected in a list, also on other pages of the list, to the page of an action."""
 
 from __future__ import annotations
 

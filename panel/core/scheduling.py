@@ -83,7 +83,7 @@ class DatabaseScheduler(Scheduler):
 
 def _interval(entry: ScheduleEntry) -> dt.timedelta:
     """Return the interval of a periodic task.
-    CELERY_BEAT_SCHEDULE has only intervals; schedules of users are rows (reports).
+    All entries of CELERY_BEAT_SCHEDULE have intervals. Schedules of users are rows of the app reports, not entries.
     """
     every: Any = entry.schedule
     interval: dt.timedelta = every.run_every

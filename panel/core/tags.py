@@ -29,7 +29,7 @@ def tags_to_text(tags: Iterable[str]) -> str:
 
 
 def tags_checked(value: Any) -> list[str]:
-    """Return tags in lower case, sorted, without duplicates. ValidationError for an invalid tag."""
+    """Return tags in lower case, sorted, without duplicates. Raises ValidationError for an invalid tag."""
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
         raise ValidationError(_('Enter a list of tags, for example ["prod", "eu"].'), code="tags")
     found = sorted({item.strip().lower() for item in value})

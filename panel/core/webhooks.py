@@ -41,7 +41,10 @@ class WebhookUrl:
 
 
 def check_url(text: str) -> WebhookUrl:
-    """Parse the URL `text`. ApplicationError at the field `webhook_url` if it is not valid for a webhook."""
+    """Parse the URL `text`.
+
+    Raises ApplicationError at the field `webhook_url` if the URL is not valid for a webhook.
+    """
     if any(not character.isprintable() or character.isspace() or ord(character) > 126 for character in text):
         raise _refused("This URL contains a space, a control character, or a letter that needs percent-encoding (%XX).")
     try:

@@ -52,7 +52,7 @@ class Change:
 
     @property
     def spec(self) -> AddressSpec:
-        """Configuration of the address that this change is about: the new, else the applied, else the saved one."""
+        """Configuration that this change is about: the new one, else the applied one, else the saved one."""
         return self.draft or self.former or draft_of(self.row)
 
     @property
@@ -142,7 +142,7 @@ def _former(change: Change, others: list[AddressSpec], host: Host, seen: Observa
 
 def _taken(change: Change, found: Mapping[Host, Observation]) -> list[str]:
     """Return a problem for each host that found the new address in use by another host in the network.
-    No problems if a killed attempt already gave the address to one of these hosts.
+    [] if one of these hosts has the address already, given by a killed attempt of this change.
     """
     for host, seen in found.items():
         text = change.texts[host]

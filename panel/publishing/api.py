@@ -56,7 +56,8 @@ class Publications(Resource):
     def create(self, request: Request) -> Response:
         """Publish an archive, a revision of a git repository, or an earlier release of a live site.
 
-        Rejected if the folder has files that Paddock did not publish, unless they are in `keep`, or `replace` is true.
+        The request is rejected if the folder has files that Paddock did not publish, unless `keep` lists them
+        or `replace` is true.
         """
         values = self.body(PublicationInput)
         site = one(sites_visible(self.actor), "name", values.pop("site"), "/site")

@@ -219,7 +219,10 @@ def _check_link(name: str, target: str) -> None:
 
 
 def _prefix(entries: dict[str, Entry], folder: str) -> str:
-    """Return the prefix of the names to publish, with a final slash; "" for all. ApplicationError if none matches."""
+    """Return the prefix of the names to publish, with a final slash; "" for all names.
+
+    Raises ApplicationError if no file has the prefix.
+    """
     tops = {name.split("/")[0] for name in entries}
     only = next(iter(tops)) if len(tops) == 1 else ""
     base = f"{only}/" if only and (only not in entries or entries[only].is_folder) else ""

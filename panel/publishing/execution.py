@@ -276,7 +276,8 @@ class _HostWork:
 
     def stage(self, release: Release, archive: Path) -> None:
         """Unpack the files next to the folder on the host.
-        ApplicationError if the folder has files that Paddock did not publish, unless these may be replaced.
+        Raises ApplicationError if the folder has files that Paddock did not publish, unless these may be
+        replaced.
         """
         with pool.session(target_for(self.place.host)) as agent:
             # The agent removes its upload, so another publication of the same files needs its own.

@@ -29,7 +29,10 @@ _MOST_SAID = 600
 
 
 def check_repository(text: str) -> WebhookUrl:
-    """Return the parts of a repository's https URL. ApplicationError at the field `git_url` if it is not valid."""
+    """Return the parts of a repository's https URL.
+
+    Raises ApplicationError at the field `git_url` if the URL is not valid.
+    """
     try:
         url = check_url(text)
     except ApplicationError as error:
@@ -44,7 +47,7 @@ def check_repository(text: str) -> WebhookUrl:
 
 def check_ref(text: str) -> str:
     """Return the name of a branch or tag or a commit, "" for the default branch.
-    ApplicationError at the field `git_ref` if it is not valid.
+    Raises ApplicationError at the field `git_ref` if it is not valid.
     """
     if text and (not _REF.fullmatch(text) or ".." in text or text.endswith((".lock", "/", "."))):
         raise ApplicationError(_("Enter the name of a branch or tag, or a commit."), field="git_ref")

@@ -95,7 +95,10 @@ def members(site: Site) -> list[Site]:
 
 
 def document_root(site: Site) -> str:
-    """Return the document root of the live version of a site; "" if it is not live or has none."""
+    """Return the document root of the live version of a site.
+
+    "" if the site is not live or has no document root.
+    """
     state = _live(site)
     return _root(spec_of(state.revision)) if state is not None and state.revision is not None else ""
 

@@ -171,7 +171,10 @@ def _name_source(publication: Publication, source: Release | GitSource) -> None:
 
 
 def keep_checked(keep: Sequence[str]) -> list[str]:
-    """Return normalized relative paths without duplicates. ApplicationError at the field `keep` for invalid ones."""
+    """Return normalized relative paths without duplicates.
+
+    Raises ApplicationError at the field `keep` for an invalid path.
+    """
     found = [path.strip().rstrip("/") for path in keep if path.strip()]
     for path in found:
         is_bad = path.startswith("/") or posixpath.normpath(path) != path or path.split("/")[0] in ("..", ".")

@@ -54,7 +54,10 @@ def mail_server_delete(*, actor: User) -> None:
 
 
 def mail_test(*, actor: User) -> str:
-    """Send a mail to the actor's own address; return the mail server's response. ApplicationError if this fails."""
+    """Send a mail to the actor's own address; return the mail server's response.
+
+    Raises ApplicationError if this fails.
+    """
     require(actor, Action.ADMINISTER)
     if not actor.email:
         raise ApplicationError(_("Your account has no mail address. Enter a mail address under Your account first."))

@@ -98,7 +98,7 @@ def sessions_of(user: User, *, current: str | None) -> list[SessionLine]:
 
 
 def session_end(*, actor: User, name: str) -> None:
-    """End the session of `actor` with this `name`. ApplicationError if the session has already ended."""
+    """End the session of `actor` with this `name`. Raises ApplicationError if the session has already ended."""
     row = next((row for row, _where in _sessions(actor) if _name(row.session_key) == name), None)
     if row is None:
         raise ApplicationError("This session has already ended.", code="gone")

@@ -62,7 +62,7 @@ def _named(username: str) -> User | str:
 
 
 def _authenticated(request: HttpRequest, username: str, password: str) -> User | None:
-    """Return the user with this name and password, or None. TooManyGuesses after too many wrong attempts."""
+    """Return the user with this name and password, or None. Raises TooManyGuesses after too many wrong attempts."""
     account = _named(username)
     guesser = guesser_at_sign_in(request, account if isinstance(account, User) else None)
 

@@ -28,7 +28,7 @@ class CaaRecord:
 def forbidden(names: Iterable[str], identities: Sequence[str]) -> list[str]:
     """Return sentences about the names for which CAA records forbid an authority with these identities.
 
-    Empty if the authority publishes no identity, or if DNS does not respond: the authority checks CAA records itself.
+    [] if the authority publishes no identity, or if DNS does not respond: the authority checks CAA records itself.
     """
     found: dict[str, None] = {}
     for name in names if identities else ():
