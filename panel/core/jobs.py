@@ -88,10 +88,11 @@ class JobShown:
 class JobKind:
     """One kind of job: functions to read, show and cancel its rows. Apps register their kinds with `kind_add`.
 
-    `find` returns the row with a UUID if the user may read it. `load` returns the row without a check, for streams,
-    which check permissions with `find`. `mark` returns another value whenever the page has something new, as long
-    as `is_live`. `region` is the template of the part of the page that changes, and `context` its variables in
-    addition to `job`. `page` is the URL of the job's own page, "" if it has only the common page.
+    `find` returns the row with a UUID if the user may read it. `load` returns the row without a check of
+    permissions; event streams, which read a row often, check permissions with `find`. `mark` returns another value
+    whenever the page has something new, as long as `is_live`. `region` is the template of the part of the page that
+    changes, and `context` its variables in addition to `job`. `page` is the URL of the job's own page, "" if it has
+    only the common page.
     """
 
     name: str

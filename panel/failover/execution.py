@@ -34,9 +34,9 @@ _NO_INTERFACE = gettext_lazy("No network interface of the host has the address %
 class Change:
     """One change of a virtual address: `draft` is the new configuration (None to withdraw), `former` the applied one.
 
-    `texts` are the new keepalived files by host, `formers` the files to restore, `begun` the hosts that may use the new
-    file already, `silent` the hosts that lose the address but do not respond; they are skipped. `checks` are the URLs
-    that decide which host may have an address.
+    `texts` are the new keepalived files by host, `formers` the files to restore. `begun` are the hosts that may use
+    the new file already. `silent` are hosts that lose the address and do not respond; the change skips these hosts.
+    `checks` are the URLs that decide which host may have an address.
     """
 
     row: VirtualAddress
@@ -133,7 +133,10 @@ def _look(change: Change) -> None:
 
 
 def _former(change: Change, others: list[AddressSpec], host: Host, seen: Observation) -> str | None:
-    """Render the host's keepalived file from before this change, also after a killed attempt; None if not possible."""
+    """Render the host's keepalived file from before this change; None if that is not possible.
+
+    The result is the same after a killed attempt of the change.
+    """
     specs = [*others, change.former] if change.former else others
     if any(one not in seen.addresses for one in _own_addresses(specs, host)):
         return None
