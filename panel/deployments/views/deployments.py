@@ -198,7 +198,7 @@ def _joined(request: Request, deployment: Deployment) -> list[Deployment]:
 
 
 def _draft_stays(deployment: Deployment) -> tuple[Site, Revision] | None:
-    """Return (site, its live revision) for a site whose draft still has the change that a rollback reversed, or None."""
+    """Return (site, live revision) if the draft still has the change that a rollback reversed, otherwise None."""
     by_hand = deployment.kind == DeploymentKind.ROLLBACK and deployment.status == DeploymentStatus.SUCCEEDED
     by_itself = deployment.kind == DeploymentKind.DEPLOY and deployment.status == DeploymentStatus.ROLLED_BACK
     if not by_hand and not by_itself:
