@@ -85,9 +85,9 @@ OPERATIONS = (
 class FileChange:
     """One file to change: `action` put | link | remove | directory (with its parents; existing ones are kept).
 
-    `expect` is the required current state, otherwise the transaction is refused as drift: the SHA-256 of a file's
-    bytes, or "link:" and the target of a symbolic link, "" for nothing, None for any state (this deliberately
-    overwrites an edit). A file already in the wanted state is never drift. With `keep_owner` the new file keeps user
+    `expect` is the required current state: the SHA-256 of a file's bytes, "link:" and the target of a symbolic link, ""
+    for nothing, or None for any state (this deliberately overwrites an edit). In any other state, the agent refuses the
+    transaction as drift, except if the file is already in the wanted state. With `keep_owner` the new file keeps user
     and group of the old file. This is for files that belong to the host, such as a main file.
     """
 

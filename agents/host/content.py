@@ -176,7 +176,10 @@ def _staged(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _unpacked(site: _Site, release: str, args: Dict[str, Any]) -> None:
-    """Unpack a verified copy of the upload, which the SSH account could replace, and record the unpacked tree."""
+    """Unpack the uploaded archive, and record the unpacked tree.
+
+    The agent verifies and unpacks a copy, because the SSH account could replace the archive in between.
+    """
     owner, mode = _owner(site)
     with Place(os.path.join(os.path.dirname(site.path), PREFIX + site.name, release)) as place:
         archive = place.checked_copy(str(args.get("source")), str(args.get("sha256")))

@@ -29,7 +29,10 @@ class ChallengeKind(models.TextChoices):
 
 
 class LimitKind(models.TextChoices):
-    """Kinds of rate limits of certificate authorities: orders, certificates per domain or names, failures."""
+    """Kinds of rate limits of certificate authorities.
+
+    A limit counts orders, certificates for a domain, certificates for the same names, or failed challenges.
+    """
 
     ORDERS = "orders", _("Orders of the account")
     DOMAIN = "domain", _("Certificates for the domain")

@@ -23,7 +23,7 @@ class Bar:
 
 
 def shares(counts: Mapping[str, int]) -> list[Bar]:
-    """Return the bars of one stacked bar, whose widths are the shares of the counts; zero counts are left out."""
+    """Return the segments of a stacked bar, as wide as the shares of the counts; zero counts are left out."""
     total, at, found = sum(counts.values()), 0.0, []
     for label, count in counts.items():
         if count:

@@ -84,8 +84,9 @@ class MigrationLocks:
         return ""
 
     def _wait_for(self, table: str) -> None:
-        """Wait for one table without holding other locks.
-        After one second PostgreSQL cancels its own vacuum of the table.
+        """Wait until the table can be locked, at most for VACUUM_TIMEOUT. Other tables stay unlocked meanwhile.
+
+        The timeout is longer than one second, because then PostgreSQL cancels an autovacuum that holds the table.
         """
         with transaction.atomic(using=self.connection.alias):
             self._has_locked(table, VACUUM_TIMEOUT)

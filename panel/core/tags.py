@@ -77,7 +77,7 @@ class TagsField(models.Field):  # type: ignore[type-arg] # not subscriptable whe
 
 @TagsField.register_lookup
 class HasTag(Contains):
-    """Lookup of rows with a complete tag: `tags__has="prod"`."""
+    """Lookup of rows that have a tag, not only a part of it: `tags__has="prod"` does not find `production`."""
 
     lookup_name = "has"
     param_pattern = "%%,%s,%%"

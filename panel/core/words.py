@@ -75,7 +75,10 @@ def of_fields(instance: models.Model, found: Found) -> Found:
 
 
 def of_uniqueness(found: Found) -> Found:
-    """Assign errors about several unique fields to the last of these fields, which distinguishes the object."""
+    """Assign an error about fields that must be unique together to the last of these fields.
+
+    Models list the field that distinguishes the object last, for example the name after the site.
+    """
     said: Found = {}
     for name, errors in found.items():
         for error in errors:

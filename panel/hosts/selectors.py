@@ -65,7 +65,10 @@ def host_with_secrets(name: str) -> Host | None:
 
 
 def hosts_over_ssh() -> QuerySet[Host]:
-    """Return all hosts over SSH, which may be bastions. Validation of hosts refuses circles of bastions."""
+    """Return the hosts that Paddock reaches over SSH: the choices for a bastion.
+
+    rules.py rejects a host's bastion if Paddock reaches the bastion through the host itself.
+    """
     return Host.objects.filter(connection=Connection.SSH)
 
 

@@ -78,7 +78,10 @@ ADDRESS = Language(frozenset({""}), _address, lambda state: state == OTHER)
 
 
 def stays(parts: Iterable[Language]) -> bool:
-    """Return whether every concatenation of the parts is empty or a path without a `..` segment."""
+    """Return whether every possible text is empty, or a path that begins with / and has no `..` segment.
+
+    `parts` are the sets of possible texts of each part, in order.
+    """
     states = {""}
     for part in parts:
         following = _after(states, part)

@@ -99,8 +99,9 @@ class Engine:
     # --- common to all servers ---
 
     def pid(self) -> int:
-        """Return the id of the main process; 0 if the server is not running. An outdated pid file may name another
-        process.
+        """Return the id of the web server's main process; 0 if there is none.
+
+        An outdated pid file can contain the id of another program's process, which does not count.
         """
         pid = processes.pid_in(self.pid_file)
         if not pid:

@@ -186,7 +186,7 @@ def _folders(setup: Setup) -> list[str]:
 
 
 def _files(setup: Setup, program: Program, ground: _Ground, port: int, php_port: int) -> dict[str, str]:
-    """Return all configuration files of one configuration."""
+    """Return {path below the test bed: text} of the configuration files of one web server and its PHP."""
     has_fpm = setup.php_children and setup.php == "fpm"
     pool = main_files.php_fpm(setup, as_root=ground.as_root) if has_fpm else {}
     lsphp = {

@@ -20,7 +20,7 @@ _SWEEP = "deployments:drift-sweep"
 def hosts_check() -> int:
     """Check every ready host for drift once; return the number of checked hosts.
 
-    Return 0 at once if any worker began a round less than about EVERY_S ago.
+    Return 0 at once if any worker began a sweep less than about EVERY_S ago.
     """
     if not cache.add(_SWEEP, True, timeout=EVERY_S - REST_S):
         return 0

@@ -60,7 +60,7 @@ def _going(row: ReplacedFile, sites: Collection[int]) -> list[dict[str, object]]
 
 
 def _said(row: ReplacedFile, text: str, sites: Collection[int]) -> str:
-    """Return the content of an original file once the sites with these ids are deployed."""
+    """Return the content that an original file has after `sites` (ids) are deployed. `text` is the original content."""
     rest = without(text, _going(row, sites))
     named = {pk for part in row.parts for pk in part["sites"]}
     return f"{rest.rstrip()}\n\n{row.appends}\n" if row.appends and named & set(sites) else rest

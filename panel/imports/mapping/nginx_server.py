@@ -102,7 +102,7 @@ LISTEN: dict[str, _Flag] = {"ssl": "tls", "http2": "http2", "default_server": "d
 
 
 def listen_of(node: Node) -> tuple[ListenData | None, list[str]]:
-    """Parse a `listen`; return it (None if the model lacks the address), and its unsupported parameters."""
+    """Return (the parsed `listen`, None if sites do not support its address; its unsupported parameters)."""
     match = ADDRESS.match(node.value)
     if match is None or not (match["v6"] or match["v4"] or match["port"]):
         return None, []

@@ -1,8 +1,9 @@
 """Render the rewrites that need only one mod_rewrite rule each, as an administrator would write them.
 
-`[PT]` passes the new path on to the choice of sections, `[P]` to an upstream. Later rules do not run after either flag,
-and Alias and ProxyPass use the original path. So a rule with `[PT]` is exact only if the locations of the original and
-the new path need no later rule, Alias or ProxyPass. `split` finds these rewrites, and rewrites.py renders all others.
+After `[PT]` Apache chooses the sections of the new path; after `[P]` it sends the new path to an upstream. After either
+flag it runs no later rule. It takes Alias and ProxyPassMatch from the section of the original path. So a rule with
+`[PT]` is exact only if the locations of both paths have no Alias and no ProxyPassMatch, and the location of the new
+path needs no rules. `split` finds the rewrites for which one rule suffices, and rewrites.py renders all others.
 """
 
 from __future__ import annotations
@@ -170,7 +171,10 @@ class _Judge:
         return "another folder" if location.alias or location.root not in ("", self.source.root) else ""
 
     def _needs(self, place: Place, item: Rewrite) -> str:
-        """Return the setting for which the new path's location `place` needs further rewrite rules; "" for none."""
+        """Return the feature of `place` for which a rewrite to its paths needs more than one rule.
+
+        Return "" if one rule suffices.
+        """
         location = place.location
         if location.handler == "return":
             return "a fixed response"

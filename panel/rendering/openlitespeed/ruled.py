@@ -43,9 +43,7 @@ def answers_here(source: Location, inside: ServerBlock) -> bool:
 
 
 def names_path(source: Location) -> bool:
-    """Return whether the target of a redirect contains the path or a part of it. Error responses never contain
-    variables.
-    """
+    """Return whether the location is a redirect whose target contains the request's path or a part of the path."""
     captures = handlers.captures(source)
     names = variables.names(source.return_value, captures) if source.return_code in handlers.REDIRECTS else set()
     return any(name in captures | _OF_PATHS or name.isdigit() for name in names)
