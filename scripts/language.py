@@ -52,7 +52,7 @@ class Sentence:
 
 
 def sentences() -> Iterator[Sentence]:
-    for path in sorted((ROOT / "templates").rglob("*.html")):
+    for path in sorted(path for path in (ROOT / "templates").rglob("*.*") if path.suffix in (".html", ".txt")):
         yield from of_template(path)
     for path in sorted((ROOT / "panel").rglob("*.py")):
         yield from of_python(path)

@@ -258,10 +258,10 @@ class TokenForm(Form):
         help_text=_("The program that uses the token, for example `backup script`."),
     )
     scopes = forms.MultipleChoiceField(
-        label=_("Permissions"),
+        label=_("Scopes"),
         choices=Scope.choices,
         widget=forms.CheckboxSelectMultiple,
-        error_messages={"required": _("Select at least one permission for the token.")},
+        error_messages={"required": _("Select at least one scope for the token.")},
     )
     lifetime = forms.ChoiceField(label=_("Expires after"), choices=_LIFETIMES, initial="90", required=False)
     limit_addresses = forms.BooleanField(label=_("Restrict to these addresses"), required=False)

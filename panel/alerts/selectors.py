@@ -145,8 +145,8 @@ def _services(user: User, most: int) -> list[Alert]:
         return []
     rows = Allowance.objects.filter(needs_review=True).order_by("host__name").values_list("host__name", flat=True)
     words = _(
-        "Several teams use the same local service. Replace its entry with an entry for each team "
-        "that should use the service"
+        "Several teams use the same local service. Under Local services, replace the shared entry with one entry for "
+        "each team that should use the service"
     )
     return [
         Alert("review", _("To review"), "host", name, words, reverse("hosts:local_services", args=[name]))

@@ -84,7 +84,8 @@ class ApiMixin(APIView):
         refuse_foreign_origin(request)
         needed = self.reads if request.method in SAFE else self.writes
         if not in_scope(self.actor, needed):
-            raise ApiError("forbidden", f"This token lacks the scope {SCOPE_OF[needed].value}.")
+            words = f"This token lacks the scope {SCOPE_OF[needed].value}. Create a token with this scope"
+            raise ApiError("forbidden", f"{words} under Settings, API tokens.")
         if needed is Action.ADMINISTER:
             require(self.actor, needed)  # checked before the body, whose validation could reveal other names
         self._check_parameters(request)

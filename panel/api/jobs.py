@@ -240,6 +240,6 @@ def job_cancel(actor: User, uuid: UUID) -> bool:
         return False
     kind, row = found
     if kind.cancel is None:
-        raise Conflict(f"{row} cannot be cancelled.")
+        raise Conflict(f"The job “{row}” cannot be cancelled. Wait until the job has ended.")
     kind.cancel(actor, row)
     return True

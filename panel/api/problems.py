@@ -48,10 +48,12 @@ CATALOGUE = {
     ),
     "confirm": Kind(403, "Confirm your password", "Open /confirm/ in your browser session and repeat the call."),
     "not-found": Kind(404, "Not found", "The object does not exist, or it belongs to a team that you are not in."),
-    "method": Kind(405, "This method is not allowed here", "The Allow header lists the allowed methods."),
+    "method": Kind(405, "This URL does not allow this method", "The Allow header lists the allowed methods."),
     "not-acceptable": Kind(406, "This response format is not available", "Send Accept: application/json."),
     "conflict": Kind(
-        409, "The current state does not allow this", "Read the object again, then decide whether to repeat the call."
+        409,
+        "The current state of the object does not allow this call",
+        "Read the object again, then decide whether to repeat the call.",
     ),
     "in-progress": Kind(
         409, "The same call is still running", "Wait until the first call with this Idempotency-Key has ended."

@@ -41,7 +41,7 @@ _KEY = OpenApiParameter(
     "Idempotency-Key",
     str,
     OpenApiParameter.HEADER,
-    description="A repeated call within 24 hours returns the first response.",
+    description="A repeated call with the same key within 24 hours returns the first response.",
 )
 _IF_MATCH = OpenApiParameter(
     "If-Match", str, OpenApiParameter.HEADER, description="The ETag of the version that you read."

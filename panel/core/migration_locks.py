@@ -55,7 +55,7 @@ class MigrationLocks:
                     "database (pg_stat_activity lists them), or stop the panel's processes, and migrate again."
                 )
             if not said:
-                self.say("waiting until other processes let the tables be locked")
+                self.say("waiting until other processes release the tables")
                 said = True
             time.sleep(PAUSE_S)
             self._wait_for(blocked)

@@ -51,13 +51,13 @@ def check_url(text: str) -> WebhookUrl:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        raise _refused("This URL is not valid.") from error
+        raise _refused("This URL is not valid. Enter a URL such as https://hooks.example.com/paddock.") from error
     if parts.scheme not in _PORTS or not parts.hostname:
         raise _refused("This URL does not start with https:// or http:// and a host name.")
     if parts.username is not None or parts.password is not None:
         raise _refused("This URL contains a user name. Use the signature to authenticate Paddock instead.")
     if parts.fragment:
-        raise _refused("This URL contains a # fragment, which servers never receive.")
+        raise _refused("This URL contains a # fragment, which servers never receive. Remove the fragment.")
     if _literal(parts.hostname) is not None:
         _judge(parts.hostname, [parts.hostname])
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -83,8 +83,8 @@ def _judge(host: str, places: list[str]) -> None:
         if address is None or not is_allowed(address):
             raise _refused(
                 f"The host of this URL, {host}, has the address {text}, which is not a public "
-                f"address. The panel's operator can "
-                "allow the network of this address in PADDOCK_WEBHOOK_NETWORKS."
+                "address. An administrator of the panel's host can allow the network of this address in "
+                "PADDOCK_WEBHOOK_NETWORKS."
             )
 
 

@@ -167,7 +167,10 @@ def _compared_section(compared: Sequence[run_changes.Change]) -> list[Section]:
         ]
         for row, item in zip(table.rows, compared, strict=True)
     ]
-    note = "A change is significant when its interval excludes 1 and it exceeds the normal variation between runs."
+    note = (
+        "A change is significant when the confidence interval of the ratio excludes 1 and the change exceeds the "
+        "normal variation between runs."
+    )
     return [Section("Since the previous run", [Table("Since the previous run", table.head, rows, note, 3)])]
 
 
@@ -233,7 +236,9 @@ def suite_document(row: SuiteRun, notes: Sequence[str]) -> Document:
     for part in shown["parts"]:
         sections.append(Section(part.table.title, [_suite_table(part.table)], _pictures(part.charts), part.remarks))
     if row.preset != "full":
-        warnings.append("This is a quick preview with fewer requests and shorter rounds than published.")
+        warnings.append(
+            "This is a quick preview with fewer requests and shorter rounds than in the published benchmark."
+        )
     top, compared = _suite_top(row, earlier, since_when)
     return Document(
         title=row.title,
@@ -268,7 +273,8 @@ def _suite_around(row: SuiteRun, before: SuiteRun) -> list[str]:
         if same is not None and run.fingerprint and same.fingerprint:
             found += run_changes.around(run.fingerprint, same.fingerprint)
     cases = suite_comparing.asked_otherwise(suite_comparing.side_of(row), suite_comparing.side_of(before))
-    return [*dict.fromkeys(found), *(f"{words} has different settings, so it is not compared" for words in cases)]
+    found += [f"The settings of the case “{title}” differ, so the report does not compare this case" for title in cases]
+    return list(dict.fromkeys(found))
 
 
 def _pictures(charts: Sequence[Chart]) -> list[Picture]:

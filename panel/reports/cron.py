@@ -50,7 +50,8 @@ def normal(expression: str) -> str:
         words = f"The field “{name}” is not valid. Enter * or {values}; 1,15 or 1-5 or */10 also work."
         raise ApplicationError(words, field="cron") from error
     except StopIteration as error:
-        raise ApplicationError("This date never occurs: the month does not have that day.", field="cron") from error
+        words = "This date never occurs, because the month does not have that day. Choose another day or month."
+        raise ApplicationError(words, field="cron") from error
     return text
 
 
@@ -69,7 +70,7 @@ def next_date(expression: str, zone: str, after: dt.datetime) -> dt.datetime:
     """Return the next date of a cron expression; ApplicationError if there is none in the next fifty years."""
     dates = following(expression, zone, after, 1)
     if not dates:
-        raise ApplicationError("This date does not occur again.", field="cron")
+        raise ApplicationError("This schedule has no date in the next 50 years. Choose other dates.", field="cron")
     return dates[0]
 
 

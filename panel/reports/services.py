@@ -232,7 +232,7 @@ def report_send(*, actor: User, report: Report) -> list[Delivery]:
     if report.schedule is None:
         raise ApplicationError("This report has no recipients because it belongs to no schedule.")
     if report.deliveries.filter(status__in=(JobStatus.QUEUED, JobStatus.RUNNING)).exists():
-        raise Conflict("Paddock is already sending this report. The deliveries are listed below.")
+        raise Conflict("Paddock is already sending this report. The page of the report lists the deliveries.")
     made = storing.deliver(report, report.schedule)
     if not made:
         raise ApplicationError(f"{report.schedule} has no recipients. Add email addresses or a webhook.")

@@ -30,7 +30,10 @@ def send(row: Delivery) -> str:
     """Send the webhook of a delivery; return the result in words. Raises Refused or Unreachable."""
     schedule = row.report.schedule
     if schedule is None or not schedule.webhook_secret:
-        raise Refused("Paddock cannot sign this delivery: its schedule was deleted or has no secret.")
+        raise Refused(
+            "Paddock cannot sign this delivery: its schedule was deleted or has no secret. If the schedule exists, "
+            "enter a webhook secret in the schedule and send the report again."
+        )
     if row.target != schedule.webhook_url:
         raise Refused(
             "The schedule has a new URL. The secret of the schedule signs deliveries to the "

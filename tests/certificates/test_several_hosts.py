@@ -82,7 +82,7 @@ def test_renewed_certificate_reaches_every_site_that_uses_it(twins: Twins) -> No
     before = twins.presented()
     assert before[0] == before[1]
     page = signed_in(twins.world.people.owner).get("/certificates/sites/shop-2").content.decode()
-    assert "which Paddock renews with the site" in page and "/certificates/sites/shop" in page
+    assert "Automatic HTTPS of the site" in page and "/certificates/sites/shop" in page
     block = twins.second.blocks.get()
     websites.block_update(actor=twins.world.people.admin, block=block, index=["other.html"])
     twins.renew()

@@ -67,7 +67,7 @@ def test_transaction_that_locks_in_another_order_is_no_deadlock(migrations: Migr
         client.execute("SELECT pg_sleep(2)")
         assert not migrations.applied()
     assert code_of(process) == 0, process.said()
-    assert "waiting until other processes let the tables be locked" in process.said()
+    assert "waiting until other processes release the tables" in process.said()
     assert migrations.applied()
 
 

@@ -82,8 +82,8 @@ def test_prepare_rejects_keys_that_cannot_decrypt_stored_secrets(tmp_path: Path,
     shutil.rmtree(tmp_path / "home" / "secrets")
     refused = manage("prepare")
     assert refused.returncode == 1
-    assert "CommandError: The encryption keys do not fit this database" in refused.stderr
-    assert f"Put the folder secrets of the same backup into {tmp_path / 'home'}" in refused.stderr
+    assert "CommandError: The encryption keys cannot decrypt the secrets in this database" in refused.stderr
+    assert f"Restore the folder secrets from the backup of this database into {tmp_path / 'home'}" in refused.stderr
     assert "Traceback" not in refused.stderr
 
 

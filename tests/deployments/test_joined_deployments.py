@@ -94,7 +94,7 @@ def test_page_and_api_name_the_deployments_of_the_same_transaction(queue: Queue)
     response = signed_in(owner).get(f"/deployments/{shop.uuid}")
     assert response.status_code == 200, response.headers
     page = response.content.decode()
-    assert "Deployed in the same transaction" in page and f'/deployments/{queue.rows["wiki"].uuid}"' in page
+    assert "Deployed together" in page and f'/deployments/{queue.rows["wiki"].uuid}"' in page
     shop.refresh_from_db()
     listed = caller_of(owner).get(f"deployments/?joined_as={shop.joined_as}").json()
     assert {row["uuid"] for row in listed["results"]} == {str(row.uuid) for row in queue.rows.values()}

@@ -123,10 +123,12 @@ def test_page_of_change_that_was_rolled_back_offers_draft_reset_until_it_is_done
     carried_out(deployment, outcome="rolled_back", error="unknown directive")
     client = signed_in(people.owner)
     page = client.get(url("detail", deployment.uuid)).content.decode()
-    assert "The draft of shop still has this change." in page
+    assert "The draft of shop still has the change that was rolled back." in page
     assert f'href="{reverse("websites:revision", args=["shop", 1])}"' in page
     client.post(reverse("websites:set_back", args=["shop", 1]))
-    assert "still has this change" not in client.get(url("detail", deployment.uuid)).content.decode()
+    assert (
+        "still has the change that was rolled back" not in client.get(url("detail", deployment.uuid)).content.decode()
+    )
 
 
 def test_first_deployment_that_was_rolled_back_offers_no_earlier_draft(people: Cast) -> None:
@@ -134,7 +136,7 @@ def test_first_deployment_that_was_rolled_back_offers_no_earlier_draft(people: C
     services.deployment_confirm(actor=people.owner, deployment=deployment)
     carried_out(deployment, outcome="rolled_back", error="unknown directive")
     page = signed_in(people.owner).get(url("detail", deployment.uuid)).content.decode()
-    assert "still has this change" not in page
+    assert "still has the change that was rolled back" not in page
 
 
 def test_rollback_to_draft_content_leaves_nothing_to_deploy(people: Cast) -> None:

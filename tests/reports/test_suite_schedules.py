@@ -148,7 +148,7 @@ def test_changed_case_is_not_compared(history: History, operator: User) -> None:
     row.save()
     report = report_create(actor=operator, suite_run=row)
     assert report.content["around"] == [
-        "A new connection for each request has different settings, so it is not compared."
+        "The settings of the case “A new connection for each request” differ, so the report does not compare this case."
     ]
     assert report.content["changes"] == []
 

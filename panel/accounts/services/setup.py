@@ -76,7 +76,11 @@ def setup_complete(*, secret: str, username: str, password: str, email: str = ""
     with transaction.atomic():
         claimed = SetupSecret.objects.filter(digest=secret_digest(secret), used_at=None).update(used_at=timezone.now())
         if not claimed or User.objects.exists():
-            raise ApplicationError("This setup link is not valid, or the first account already exists.", code="gone")
+            raise ApplicationError(
+                "This setup link is not valid, or the first account already exists. Sign in, or create a new link with "
+                f"{settings.COMMAND} make_setup_link.",
+                code="gone",
+            )
         user = User(username=username, email=email, role=Role.ADMIN, timezone=timezone_name)
         set_password_checked(user, password)
         user.full_clean()

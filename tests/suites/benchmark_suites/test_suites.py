@@ -111,7 +111,7 @@ def test_php_suite_samples_php_separately(operator: User, servers: Host, monkeyp
     fetched = [sum(found.metrics["bytes"] for found in of_run(run)) for run in (browsing, pages)]
     assert fetched[0] > 2 * fetched[1], "the parser fetched what pages link to"
     page = result_page(signed_in(operator), row)
-    for words in ("PHP memory", "Conclusion of the publication", "Memory over time"):
+    for words in ("PHP memory", "Conclusion of the published benchmark", "Memory over time"):
         assert words in page, words
 
 

@@ -69,8 +69,9 @@ class Command(BaseCommand):
                     raise CommandError(
                         f"The encryption keys cannot decrypt the secrets in this database, for "
                         f"example {model._meta.verbose_name} "
-                        f"{row.pk if row else ''}. Put the folder secrets of the same backup into {settings.HOME}, or "
-                        "set PADDOCK_ENCRYPTION_KEYS to the keys of the panel that wrote the database."
+                        f"{row.pk if row else ''}. Restore the folder secrets from the backup of this "
+                        f"database into {settings.HOME}, or set PADDOCK_ENCRYPTION_KEYS to the keys of the panel that "
+                        "wrote the database."
                     ) from error
 
     def collect_static(self) -> None:
