@@ -52,7 +52,11 @@ def test_setup_link_creates_administrator_once(client: Client) -> None:
     assert client.get("/account/").status_code == 200
     assert not setup_link_path().exists()
     spent = client.get(link)
-    assert spent.status_code == 404 and b"works once" in spent.content and b"make_setup_link" in spent.content
+    assert (
+        spent.status_code == 404
+        and b"works only until the first account exists" in spent.content
+        and b"make_setup_link" in spent.content
+    )
     assert Client().post(link, GOOD | {"username": "eve"}).status_code == 404
     assert User.objects.count() == 1
     assert AuditEntry.objects.get(action="user.setup").actor == user

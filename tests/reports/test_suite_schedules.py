@@ -133,7 +133,7 @@ def test_report_names_changed_environment_once(history: History, operator: User)
     assert report.content["around"] == [
         "The CPU governor of here changed from performance to powersave.",
         "The web server's version of nginx changed from 1.22.1 to 1.24.0.",
-        "The configuration of nginx has changed since its run.",
+        "The configuration of nginx has changed since the run.",
     ]
     again = report_create(
         actor=operator, suite_run=ended_suite(history, version="1.24.0", governor="powersave", digest="b" * 64)
