@@ -85,7 +85,7 @@ def _asked_over_tls(address: str, port: int, challenge: Challenge, via: Target |
     except handshakes.HandshakeFailed as error:
         return f"the web server does not present the certificate of the challenge ({error})"
     if shown != hashlib.sha256(challenge.content.encode()).digest():
-        return "the web server presents another certificate than that of the challenge"
+        return "the web server presents a certificate other than the certificate of the challenge"
     return ""
 
 

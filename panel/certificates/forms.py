@@ -73,8 +73,8 @@ class AutomaticForm(PartForm[AutomaticCertificate]):
             ),
             "tls_challenges": _("Only with gallop: the certificate authority connects to port 443 instead of port 80."),
             "reuse_key": _(
-                "Only for clients that expect always the same key. Otherwise, Paddock creates a new key "
-                "for each renewal."
+                "Only for clients that always expect the same key. If this is off, Paddock creates a new "
+                "key for each renewal."
             ),
             "profile": _(
                 "A profile of the certificate authority, for example `shortlived`. Leave empty for the default."

@@ -205,7 +205,7 @@ def _problem(listener: Listener, wanted: Digests, through: Target | None) -> str
     if not listener.address:
         return f"{NOT_CHECKED}this is a loopback address of another host"
     if through is not None and listener.is_quic:
-        return f"{NOT_CHECKED}the host is behind a bastion, and SSH passes on no UDP"
+        return f"{NOT_CHECKED}the host is behind a bastion, and SSH does not forward UDP"
     try:
         chain = _digests(presented(listener, through))
     except HandshakeFailed as error:

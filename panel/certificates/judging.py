@@ -31,7 +31,7 @@ def problem_of(
     try:
         return " ".join(_problems(chain, deployed, name, now))
     except (ValueError, UnsupportedAlgorithm):  # certificates of other programs may contain anything
-        return _("Visitors get a different certificate than the deployed one, and Paddock cannot read it.")
+        return _("Visitors do not get the deployed certificate, but another one that Paddock cannot read.")
 
 
 def _problems(

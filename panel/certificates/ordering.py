@@ -193,7 +193,7 @@ class Course:
             serves = "" if self.automatic.dns else "; the web server serves challenges"
             self.note(f"Paddock deployed the site{serves}.")
         if self.automatic.tls_challenges and kind == ChallengeKind.HTTP:
-            self.note("The site's web server proves no domain names over TLS, so Paddock uses HTTP (port 80).")
+            self.note("The site's web server cannot prove domain names over TLS, so Paddock uses HTTP (port 80).")
         if not self.automatic.dns and not self.is_renewal:
             self._prepare_twins(kind)
 

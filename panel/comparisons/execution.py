@@ -42,7 +42,8 @@ from panel.websites.services.definition import site_export
 logger = logging.getLogger(__name__)
 
 WORKER_GONE = (
-    "The panel's worker stopped during this server comparison. Paddock removes its copies. Start the comparison again."
+    "The panel's worker stopped during this server comparison. Paddock removes the site's copies. "
+    "Start the comparison again."
 )
 RETRY_FIRST = timedelta(seconds=15)
 RETRY_MOST = timedelta(minutes=10)

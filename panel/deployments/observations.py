@@ -59,14 +59,14 @@ def sentence(check: Check) -> str:
 KINDS: dict[str, Text] = {
     "health": gettext_lazy("Health page"),
     "location": gettext_lazy("Location"),
-    "address": gettext_lazy("Busy address"),
-    "takeover": gettext_lazy("Taken-over address"),
+    "address": gettext_lazy("Address from the access log"),
+    "takeover": gettext_lazy("Address of an adopted site"),
     "other": gettext_lazy("Other site"),
 }
 VERDICTS: dict[str, tuple[str, Text]] = {
-    "right": ("ok", gettext_lazy("right")),
+    "right": ("ok", gettext_lazy("as expected")),
     "changed": ("info", gettext_lazy("changed")),
-    "same": ("warn", gettext_lazy("same trouble as before")),
+    "same": ("warn", gettext_lazy("same problem as before")),
     "waits": ("warn", gettext_lazy("new, not responding yet")),
     "worse": ("bad", gettext_lazy("worse than before")),
 }

@@ -39,12 +39,12 @@ main() {{
         --data-urlencode "host_key=$host_key") || fail "The panel did not accept this host."
     name=$(echo "$response" | sed -n 's/^name //p')
     key=$(echo "$response" | sed -n 's/^key //p')
-    [ -n "$name" ] && [ -n "$key" ] || fail "The panel's response was not understood."
-    # As the account itself, so that nothing of root is written to a folder of somebody else.
+    [ -n "$name" ] && [ -n "$key" ] || fail "The panel's response is not valid. Run this again."
+    # The account itself writes the file, so that root writes nothing to a folder of another account.
     echo "$key" | su -s /bin/sh "$account" -c \\
         'umask 077; mkdir -p ~/.ssh && touch ~/.ssh/authorized_keys && read -r key &&
         {{ grep -qxF "$key" ~/.ssh/authorized_keys || echo "$key" >> ~/.ssh/authorized_keys; }}' ||
-        fail "The key could not be added."
+        fail "The key could not be added to ~/.ssh/authorized_keys of $account."
 {sudo_rule}\
     ask "$url/enroll/ready/" --data-urlencode "name=$name" > /dev/null || true
     echo "This host is in the panel as $name: $url/hosts/$name/"

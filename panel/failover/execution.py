@@ -179,7 +179,7 @@ def _problems(change: Change, host: Host, seen: Observation) -> list[str]:
         problems.append(
             _(
                 "keepalived runs with another configuration file than /etc/keepalived/keepalived.conf. "
-                "Start keepalived with this file."
+                "Start keepalived with /etc/keepalived/keepalived.conf."
             )
         )
     # A process that was killed may have written the new file already.
@@ -277,7 +277,7 @@ def _unverified(change: Change, holders: list[str], left: str) -> str:
         return _("A host still had %(address)s after %(seconds)d seconds.") % values
     if not holders:
         return _("No host took %(address)s within %(seconds)d seconds.") % values
-    return _("%(hosts)s had %(address)s at the same time, also after %(seconds)d seconds.") % values
+    return _("After %(seconds)d seconds, %(hosts)s still had %(address)s at the same time.") % values
 
 
 def _undone(change: Change) -> str:

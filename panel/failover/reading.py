@@ -119,7 +119,7 @@ def verdict(ip: str, check_url: str, hosts: Mapping[str, Observation | None]) ->
         words = _("These hosts could not take the address over at present: %s.") % _joined(unready)
         return Verdict("unsure", _("Without standby"), f"{on} {words}")
     if edited := [name for name, seen in hosts.items() if seen is not None and seen.edited]:
-        words = _("Paddock's file of keepalived was edited on %s.") % _joined(edited)
+        words = _("Paddock's keepalived file was edited on %s.") % _joined(edited)
         return Verdict("unsure", _("File edited"), f"{on} {words}")
     words = _("These hosts are ready to take the address over: %s.") % _joined(standby)
     return Verdict("succeeded", _("In use"), f"{on} {words}")

@@ -87,4 +87,4 @@ class VirtualAddressChange(VirtualAddressInput):
 
 
 class ApplyInput(StrictSerializer):
-    replace = Truth(default=False, help_text="True also replaces files of keepalived that were edited on a host.")
+    replace = Truth(default=False, help_text="True also replaces keepalived files that were edited on a host.")

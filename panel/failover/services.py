@@ -108,7 +108,7 @@ def _requested(actor: User, row: VirtualAddress, action: str, replace: bool) -> 
 def _refuse_running(row: VirtualAddress) -> None:
     jobs = HostJob.objects.filter(kind=HostJobKind.VIRTUAL_ADDRESS, status__in=UNFINISHED, params__name=row.name)
     if jobs.exists():
-        raise Conflict(_("A job changes %s on its hosts. Wait until the job ends.") % row.name)
+        raise Conflict(_("A job is changing %s on its hosts. Wait until the job ends.") % row.name)
 
 
 def _free_router_id() -> int:
@@ -148,7 +148,9 @@ def _members(row: VirtualAddress, hosts: Members) -> list[VirtualAddressHost]:
             raise ValidationError({"hosts": words % {"address": address, "host": host.name, "version": version}})
         found.append(VirtualAddressHost(host=host, address=str(parsed), position=position))
     if len({member.address for member in found}) < len(found):
-        raise ValidationError({"hosts": _("Two hosts have the same IP address. Enter the own address of each host.")})
+        raise ValidationError(
+            {"hosts": _("Two hosts have the same IP address. Enter a different address for each host.")}
+        )
     return found
 
 

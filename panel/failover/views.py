@@ -146,8 +146,8 @@ def delete(request: Request, name: str) -> HttpResponse:
     if row.applied:
         losses.append(
             _(
-                "the control of keepalived: the hosts use the address until you remove Paddock's file of "
-                "keepalived by hand"
+                "Paddock's control of keepalived: the hosts use the address until you remove Paddock's keepalived "
+                "file by hand"
             )
         )
     context = {

@@ -18,8 +18,8 @@ class FpmPoolForm(PartForm[FpmPool]):
     account = forms.ChoiceField(
         label=_("Account"),
         help_text=_(
-            "The account on the host that PHP runs as. The list does not contain accounts of the system "
-            "and of other teams."
+            "The account on the host that PHP runs as. The list does not contain system accounts or "
+            "accounts of other teams."
         ),
     )
 

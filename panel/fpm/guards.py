@@ -19,7 +19,7 @@ def deletion_guard(sites: Iterable[Site]) -> None:
         return
     words = _(
         "The site %(site)s has the PHP-FPM pool %(pool)s on %(host)s. If the site is live, disable the site. "
-        "Remove the pool on the site's page PHP, then delete the site."
+        "Remove the pool on the site's PHP page, then delete the site."
     )
     values = {"site": pool.site.name, "pool": pool.name, "host": pool.host.name}
     raise ApplicationError(words % values, code="in_use")

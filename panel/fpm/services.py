@@ -111,4 +111,4 @@ def _requested(actor: User, pool: FpmPool, action: str, replace: bool = False) -
 def _refuse_running(pool: FpmPool) -> None:
     jobs = HostJob.objects.filter(host=pool.host, kind=HostJobKind.FPM_POOL, status__in=UNFINISHED)
     if jobs.filter(params__name=pool.name).exists():
-        raise Conflict(_("A job changes %s on its host. Wait until the job ends.") % pool.name)
+        raise Conflict(_("A job is changing %s on its host. Wait until the job ends.") % pool.name)

@@ -79,7 +79,8 @@ def _form(request: Request, site: Site, found: FpmPool | None) -> tuple[FpmPoolF
         return None, error.message
     if found is None and not has.versions:
         words = _(
-            "%s has no PHP-FPM in the layout of Debian and Ubuntu. Install PHP-FPM on the host: apt-get install php-fpm"
+            "Paddock found no PHP-FPM on %s in the folders that Debian and Ubuntu use. Install PHP-FPM on the host: "
+            "apt-get install php-fpm"
         )
         return None, words % host.name
     row = found or FpmPool(site=site, host=host, name=f"paddock-{site.name}", folder=suggested_folder(site))

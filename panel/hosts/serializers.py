@@ -201,7 +201,7 @@ class SignInSerializer(serializers.Serializer[Host]):
     """Paddock's public key for a host, and the shell commands that allow this key on the host."""
 
     public_key = serializers.SerializerMethodField(
-        help_text="Lines for authorized_keys; empty without a private key and an authority."
+        help_text="Lines for authorized_keys; empty if the host has neither a private key nor an authority."
     )
     sign_in_command = serializers.SerializerMethodField(
         help_text="Command that adds the public key on the host; run it as the host's user."
@@ -218,7 +218,7 @@ class SignInSerializer(serializers.Serializer[Host]):
     forwarding_command = serializers.SerializerMethodField(
         help_text=(
             "Command that lets Paddock's key on a bastion pass connections on; run it as the host's user. "
-            "Empty for hosts that are no bastion."
+            "Empty for hosts that are not a bastion."
         )
     )
 

@@ -85,7 +85,7 @@ def validate_path(value: str) -> None:
     """Validate an absolute, normalized path."""
     if not value.startswith("/") or any(ord(character) < 32 or ord(character) == 127 for character in value):
         raise ValidationError(
-            _("“%(path)s” is not an absolute path. Enter one such as /srv/www."), params={"path": value}, code="path"
+            _("“%(path)s” is not an absolute path. Enter a path such as /srv/www."), params={"path": value}, code="path"
         )
     if posixpath.normpath(value) != value or value.startswith("//"):
         raise ValidationError(

@@ -162,7 +162,7 @@ def _set_aside(report: Report, loaded: Loaded, managed: Mapping[str, str]) -> No
         if owners and all(owners):
             report.sites.remove(site)
             part = site.parts[0]
-            words = f"Paddock already manages this as the site {owners[0]}"
+            words = f"Paddock already manages this configuration as the site {owners[0]}"
             report.items.append(Item(part.file, part.first, f"({site.name})", "kept", words))
 
 

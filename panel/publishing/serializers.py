@@ -47,8 +47,8 @@ class PublicationTargetSerializer(serializers.Serializer[object]):
         choices=["release", "other", "unknown"],
         required=False,
         help_text=(
-            "Content of the host at the end: a release, files that Paddock did not publish, or no response. "
-            "Missing before the end."
+            "Content of the host when the publication ended: a release, files that Paddock did not publish, or "
+            "no response. Missing until the publication ends."
         ),
     )
     release = serializers.IntegerField(

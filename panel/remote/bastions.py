@@ -25,7 +25,7 @@ from panel.remote.target import Target
 PROHIBITED, CONNECT_FAILED = 1, 2
 FORWARDING_HELP = (
     "does not allow Paddock's key to pass connections on. On the bastion, add “port-forwarding” after “restrict” in "
-    "the key's line of ~/.ssh/authorized_keys, and allow AllowTcpForwarding in sshd_config"
+    "the key's line of ~/.ssh/authorized_keys, and allow TCP forwarding in sshd_config (AllowTcpForwarding)"
 )
 
 

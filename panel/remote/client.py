@@ -45,9 +45,9 @@ def checked(message: Message) -> Message:
     """Return a message from an agent if it is valid (agents/protocol.py); raise ValueError otherwise."""
     kind, data = message.get("type"), message.get("data")
     if kind not in ("ready", "event", "result", "error") or not isinstance(data, dict):
-        raise ValueError("a message is ready, an event, a result or an error, and has data")
+        raise ValueError("a message must have data and the type ready, event, result, or error")
     if kind == "error" and not all(isinstance(data.get(name), of) for name, of in _ERROR.items()):
-        raise ValueError("an error has a code, a message and its detail")
+        raise ValueError("an error must have a code, a message, and a detail")
     return message
 
 

@@ -37,8 +37,8 @@ def load_private_key(text: str) -> paramiko.PKey:
             return kind.from_private_key(io.StringIO(text.strip() + "\n"))
         except paramiko.PasswordRequiredException:
             raise InvalidKey(
-                "The private key has a passphrase. Create a key without one for this panel (ssh-keygen "
-                "-p -N '' -f COPY)."
+                "The private key has a passphrase. Copy the key file, remove the passphrase from the "
+                "copy (ssh-keygen -p -N '' -f COPY), and enter the copy."
             ) from None
         except (paramiko.SSHException, ValueError, IndexError, UnicodeDecodeError):
             continue

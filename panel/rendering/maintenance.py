@@ -34,7 +34,8 @@ def check(maintenance: Maintenance) -> None:
     for number, source in enumerate(maintenance.allowed):
         if checks.source(source, f"{_FIELD}/allowed/{number}") == "all":
             raise NotExpressible(
-                f"{_FIELD}/allowed/{number}", "allowed visitors need an IP address or a network, for example 10.0.0.0/8"
+                f"{_FIELD}/allowed/{number}",
+                "allowed addresses must be IP addresses or networks, for example 10.0.0.0/8",
             )
 
 

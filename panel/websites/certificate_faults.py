@@ -21,12 +21,12 @@ from django.utils.translation import gettext_lazy as _
 from panel.core.ui import Text
 
 WORDS: dict[str, Text] = {
-    "weak_signature": _("It is signed with SHA-1 or MD5, which browsers refuse."),
-    "weak_key": _("Its RSA key has fewer than 2048 bits, which browsers refuse."),
-    "no_names": _("It has no subject alternative names, the only place where browsers look for domain names."),
-    "no_issuer": _("The certificate of its issuer is missing from the chain: some clients cannot verify it."),
-    "too_long": _("It is valid for more than 398 days, which browsers refuse."),
-    "no_sct": _("It has no proof of certificate transparency (SCT), which Chrome and Safari require."),
+    "weak_signature": _("The certificate is signed with SHA-1 or MD5, which browsers refuse."),
+    "weak_key": _("The certificate's RSA key has fewer than 2048 bits, which browsers refuse."),
+    "no_names": _("The certificate has no subject alternative names, and browsers look for domain names only there."),
+    "no_issuer": _("The issuer's certificate is missing from the chain, so some clients cannot verify the chain."),
+    "too_long": _("The certificate is valid for more than 398 days, which browsers refuse."),
+    "no_sct": _("The certificate has no proof of certificate transparency (SCT), which Chrome and Safari require."),
 }
 MIN_RSA_BITS = 2048  # OpenSSL's default security level rejects smaller keys, and the whole server with them
 LONGEST = dt.timedelta(days=398)  # of certificates of public authorities, since 2020-09-01

@@ -57,7 +57,7 @@ def bundle_read(certificate_pem: str, private_key_pem: str, *, now: datetime.dat
     _check_order(chain)
     if leaf.not_valid_after_utc <= now:
         raise ApplicationError(
-            f"This certificate expired on {leaf.not_valid_after_utc:%Y-%m-%d}. Upload its renewal.",
+            f"This certificate expired on {leaf.not_valid_after_utc:%Y-%m-%d}. Upload the renewed certificate.",
             field="certificate_pem",
         )
     return _bundle(chain, key)
@@ -111,7 +111,8 @@ def _general_name(name: str) -> x509.GeneralName:
 def _chain(pem: str) -> list[x509.Certificate]:
     if "PRIVATE KEY" in pem:
         raise ApplicationError(
-            "This field contains a private key. Paste only certificates here, and the key in its own field.",
+            "This field contains a private key. Paste the key in the field Private key, and only certificates "
+            "in this field.",
             field="certificate_pem",
         )
     try:
@@ -129,8 +130,8 @@ def _key(pem: str) -> ServerKey:
         key = serialization.load_pem_private_key(pem.encode(), password=None)
     except TypeError as error:
         raise ApplicationError(
-            "This private key has a passphrase, which web servers cannot enter. Remove it with openssl "
-            "pkey -in locked.key -out server.key and paste the result.",
+            "This private key has a passphrase, which web servers cannot enter. Remove the passphrase with "
+            "openssl pkey -in locked.key -out server.key and paste the result.",
             field="private_key_pem",
         ) from error
     except (ValueError, UnsupportedAlgorithm) as error:

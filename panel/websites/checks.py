@@ -72,7 +72,7 @@ def site_problems(
 
 def _no_server(upstream: Upstream) -> str:
     if not upstream.host_tags or upstream.servers.all():
-        return _("%s has no active server. Add one.") % upstream
+        return _("%s has no active server. Add a server.") % upstream
     words = _("%(upstream)s has no server: no host of the team has the tags %(tags)s.")
     return words % {"upstream": upstream, "tags": tags_to_text(upstream.host_tags)}
 
@@ -83,7 +83,9 @@ def _block_problems(where: str, block: ServerBlock) -> Iterable[Problem]:
     if not listens:
         yield Problem(f"{where}/listens", _("Add at least one address, for example port 80."))
     if not names and not any(item.default_server for item in listens):
-        yield Problem(f"{where}/names", _("Enter the domains of this server block, or make it the default server."))
+        yield Problem(
+            f"{where}/names", _("Enter the domains of this server block, or make the block the default server.")
+        )
     tls = any(item.tls for item in listens)
     yield from tls_problems(where, block, tls, names)
     if not block.root and not block.locations.all():
@@ -114,7 +116,7 @@ def _path_problems(
         named += [(f"{where}/locations/{index}/{name}", getattr(location, name)) for name in ("root", "alias")]
     for place, path in named:
         if path and not _below(path, roots):
-            allowed = ", ".join(roots) or _("none yet; an administrator adds them to the host")
+            allowed = ", ".join(roots) or _("no folders yet; an administrator can add site folders to the host")
             yield Problem(
                 place,
                 _("%(path)s is outside the site folders of %(host)s: %(roots)s.")
@@ -228,7 +230,10 @@ def _listen_clashes(actor: User, where: str, listen: Listen, same: QuerySet[List
     if other is not None:
         yield Problem(
             f"{where}/listens",
-            _("%(listen)s is used %(how)s by %(site)s; one port cannot use both. Choose another port.")
+            _(
+                "%(listen)s is used %(how)s by %(site)s. All sites on a port must use TLS, or none of them. "
+                "Choose another port."
+            )
             % {
                 "site": site_label(actor, other.block.site),
                 "how": _("with TLS") if other.tls else _("without TLS"),
@@ -239,7 +244,10 @@ def _listen_clashes(actor: User, where: str, listen: Listen, same: QuerySet[List
     if other is not None:
         yield Problem(
             f"{where}/listens",
-            _("%(listen)s: %(site)s is already the default server of this address and port. Only one site can be.")
+            _(
+                "%(listen)s: %(site)s is already the default server of this address and port. Remove the option "
+                "default from this address."
+            )
             % {"site": site_label(actor, other.block.site), "listen": listen},
         )
 
@@ -254,7 +262,7 @@ def _name_clashes(
     for theirs, shared in sorted(taken.items()):
         yield Problem(
             f"{where}/names",
-            _("%(names)s on %(listen)s: already used by %(site)s. Remove the names there first.")
+            _("%(names)s on %(listen)s: already used by %(site)s. Remove the names from that site first.")
             % {"names": ", ".join(shared), "listen": listen, "site": theirs},
         )
 
@@ -268,13 +276,14 @@ def _own_clashes(blocks: list[ServerBlock]) -> list[Problem]:
         for listen in block.listens.all():
             key = (listen.address, listen.port)
             if listen.default_server and defaults.setdefault(key, index) != index:
-                problems.append(Problem(f"blocks/{index}/listens", _("%s has two default servers. Keep one.") % listen))
+                words = _("%s has two default servers. Remove the option default from one of them.") % listen
+                problems.append(Problem(f"blocks/{index}/listens", words))
             for item in block.names.all():
                 if seen.setdefault((*key, item.name), index) != index:
                     problems.append(
                         Problem(
                             f"blocks/{index}/names",
-                            _("%(name)s is in two server blocks on %(listen)s. Keep one.")
+                            _("%(name)s is in two server blocks on %(listen)s. Remove the name from one of them.")
                             % {"name": item.name, "listen": listen},
                         )
                     )

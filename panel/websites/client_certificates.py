@@ -21,7 +21,7 @@ def authorities_read(pem: str) -> list[x509.Certificate]:
     """
     _check_size(pem)
     if "PRIVATE KEY" in pem:
-        raise ValidationError(_("Remove the private key. Only the certificates of the authorities are needed here."))
+        raise ValidationError(_("Remove the private key. This field needs only the authorities' certificates."))
     try:
         found = x509.load_pem_x509_certificates(pem.encode())
     except ValueError as error:
@@ -67,12 +67,16 @@ def revocations_check(authorities: list[x509.Certificate], lists: list[x509.Cert
         name = authority.subject.rfc4514_string()
         if not own:
             words = _(
-                "The revocation list of %s is missing. Paste one for each authority, so that clients are not refused."
+                "The revocation list of %s is missing. Paste a list for each authority; otherwise, the web "
+                "server refuses clients."
             )
             raise ValidationError(words % name)
         for item in own:
             if not _is_signed_by(item, authority):
-                raise ValidationError(_("A list in the name of %s is not signed by this authority.") % name)
+                raise ValidationError(
+                    _("The revocation list of %s is not signed by this authority. Paste the list of the authority.")
+                    % name
+                )
 
 
 def _is_signed_by(item: x509.CertificateRevocationList, authority: x509.Certificate) -> bool:

@@ -37,7 +37,9 @@ def explained(site: Site, web_server: WebServer, question: Request) -> Explanati
         if error.pattern in _expressions(specs[0]):
             raise
         # The name may belong to another team, so it is not shown.
-        raise NotExpressible("/", "A server name of another site on this server cannot be evaluated.") from error
+        raise NotExpressible(
+            "/", "Paddock cannot evaluate a server name of another site on this web server."
+        ) from error
 
 
 def _expressions(spec: SiteSpec) -> set[str]:

@@ -66,7 +66,8 @@ def finding_fix(
     require(actor, Action.CHANGE, site.team)
     finding = finding_get(site, code, where)
     if finding.apply_fix is None:
-        raise ApplicationError(f"{finding.what} There is no automatic fix: change it in the editor.", field="code")
+        words = "Paddock cannot fix this warning. Change the setting in the editor."
+        raise ApplicationError(f"{finding.what} {words}", field="code")
     data: dict[str, object] = {**site_export(site)}
     finding.apply_fix(data)
     return site_define(actor=actor, data=data, site=site, expected_version=expected_version), finding

@@ -48,7 +48,7 @@ def site_requests(user: User, site: Site, hours: int) -> SiteRequests:
     logs = [log for log in site_logs(user, site) if log.key.startswith("access_log-")]
     if not logs:
         raise ApplicationError(
-            _("%s has no access log of its own. Set one in a server block, and deploy the site.") % site
+            _("%s has no access log of its own. Set an access log in a server block, and deploy the site.") % site
         )
     now = timezone.now()
     begin = now.replace(minute=0, second=0, microsecond=0) - dt.timedelta(hours=hours - 1)

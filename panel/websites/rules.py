@@ -63,7 +63,11 @@ def check_listen(listen: Listen) -> None:
     faults = _Faults()
     for name, label in (("http2", "HTTP/2"), ("http3", "HTTP/3")):
         if getattr(listen, name) and not listen.tls:
-            faults.add(name, _("%s needs TLS. Turn on TLS and choose a certificate, or turn this off.") % label)
+            faults.add(
+                name,
+                _("%(option)s needs TLS. Turn on TLS and choose a certificate, or turn off %(option)s.")
+                % {"option": label},
+            )
     faults.raise_any()
 
 
@@ -75,7 +79,10 @@ def check_block(block: ServerBlock) -> None:
     _check_rewrites(block.rewrites, faults)
     _check_clients(block, faults)
     if block.access_log_format and block.access_log in ("", "off"):
-        faults.add("access_log_format", _("The log format applies only to the site's own access log. Enter its path."))
+        faults.add(
+            "access_log_format",
+            _("The log format applies only to the site's own access log. Enter the path of this log."),
+        )
     faults.raise_any()
 
 
@@ -121,7 +128,7 @@ def _check_access_lists(location: Location, faults: _Faults) -> None:
         return
     team = location.block.site.team
     for name in sorted(wanted - set(team.accesslist_set.values_list("name", flat=True))):
-        words = _("The team %(team)s has no access list “%(name)s”. Add it under Sites, Shared settings.")
+        words = _("The team %(team)s has no access list “%(name)s”. Add the list under Sites, Shared settings.")
         faults.add("access_rules", words % {"team": team.name, "name": name})
 
 
@@ -131,7 +138,7 @@ def _check_header_sets(headers: object, team: Team, faults: _Faults) -> None:
     if not wanted:
         return
     for name in sorted(wanted - set(team.headerset_set.values_list("name", flat=True))):
-        words = _("The team %(team)s has no header set “%(name)s”. Add it under Sites, Shared settings.")
+        words = _("The team %(team)s has no header set “%(name)s”. Add the set under Sites, Shared settings.")
         faults.add("headers", words % {"team": team.name, "name": name})
 
 
@@ -193,15 +200,15 @@ def _check_pattern(location: Location, faults: _Faults) -> None:
 
 def _check_handler(location: Location, faults: _Faults) -> None:
     if location.handler == "proxy" and location.upstream is None:
-        faults.add("upstream", _("Choose an upstream. If there is none, add one to this site first."))
+        faults.add("upstream", _("Choose an upstream. If this site has no upstream, add an upstream first."))
     if location.handler == "php" and location.php_pool is None:
-        faults.add("php_pool", _("Choose a PHP pool. If there is none, add one to this site first."))
+        faults.add("php_pool", _("Choose a PHP pool. If this site has no PHP pool, add a PHP pool first."))
     if location.handler == "return":
         _check_return(location, faults)
     for field, message in handlers.protocol_faults(_proxying(location)):
         faults.add("cache_times" if field == "cache" else field, f"{message}.")
     if location.proxy_uri and location.match in ("~", "~*"):
-        faults.add("proxy_uri", _("A regular expression has no prefix to replace. Leave this empty."))
+        faults.add("proxy_uri", _("A regular expression has no prefix to replace. Leave this field empty."))
 
 
 def _proxying(location: Location) -> spec.Location:
@@ -250,9 +257,9 @@ def _check_owners(location: Location, faults: _Faults) -> None:
     """
     site_id = location.block.site_id
     if location.upstream is not None and location.upstream.site_id != site_id:
-        faults.add("upstream", _("This upstream belongs to another site. Choose one of this site's."))
+        faults.add("upstream", _("This upstream belongs to another site. Choose an upstream of this site."))
     if location.php_pool is not None and location.php_pool.site_id != site_id:
-        faults.add("php_pool", _("This PHP pool belongs to another site. Choose one of this site's."))
+        faults.add("php_pool", _("This PHP pool belongs to another site. Choose a PHP pool of this site."))
 
 
 def check_snippet(snippet: RawSnippet) -> None:
@@ -309,7 +316,7 @@ def check_allowance(row: Allowance) -> None:
         if row.host is None:
             faults.add("host", _("Choose the host that the local service runs on."))
     elif row.team is None:
-        faults.add("team", _("Choose the team that may use this."))
+        faults.add("team", _("Choose the team that may use this name or address."))
     if row.kind in _ALLOWED_VALUES:  # the field itself reports a missing or unknown kind
         try:
             row.value = _ALLOWED_VALUES[row.kind](row.value)

@@ -92,7 +92,7 @@ def _check_index(name: str) -> None:
     validators.validate_line(name)
     if not name or " " in name or "$" in name or ".." in name.split("/"):
         raise ValidationError(
-            _("“%(name)s” is not a file name. Enter one such as index.html or index.php."), params={"name": name}
+            _("“%(name)s” is not a file name. Enter a name such as index.html or index.php."), params={"name": name}
         )
 
 
@@ -119,7 +119,7 @@ def _check_try_file(entry: str, is_last: bool) -> None:
 def validate_try_files(value: Any) -> None:
     entries = _list_of(value, str, '["$uri", "$uri/", "=404"]')
     if len(entries) == 1:
-        raise ValidationError(_("Enter at least two entries; the last one is the fallback, for example =404"))
+        raise ValidationError(_("Enter at least two entries; the last entry is the fallback, for example =404"))
     for position, entry in enumerate(entries):
         _check_try_file(entry, position == len(entries) - 1)
 
@@ -159,7 +159,7 @@ def validate_headers(value: Any) -> None:
         _members(item, {"name", "value"}, {"always"}, _HEADERS)
         validators.validate_slug(item["name"][1:])
         if item["value"] != "" or item.get("always", True) is not True:
-            raise ValidationError(_("“%(name)s” is a header set. It has no value here."), params={"name": item["name"]})
+            raise ValidationError(_("“%(name)s” is a header set. Remove its value."), params={"name": item["name"]})
     _unique(names)
 
 
@@ -214,7 +214,7 @@ def _check_replacement(value: str) -> None:
     validators.validate_line(value)
     if not value.startswith(("/", "http://", "https://", "$")) or " " in value:
         raise ValidationError(
-            _("“%(value)s” is not a rewrite target. Enter one such as /new/$1 or https://www.example.com/$1."),
+            _("“%(value)s” is not a rewrite target. Enter a target such as /new/$1 or https://www.example.com/$1."),
             params={"value": value},
         )
 
@@ -248,7 +248,7 @@ def validate_gzip_types(value: Any) -> None:
     for entry in types:
         if not MEDIA_TYPE.fullmatch(entry):
             raise ValidationError(
-                _("%(value)s is not a media type. Enter one such as text/css."), params={"value": entry}
+                _("%(value)s is not a media type. Enter a type such as text/css."), params={"value": entry}
             )
     _unique(types)
 
@@ -279,7 +279,8 @@ def validate_directive_set(value: str) -> None:
         raise ValidationError(_("Enter at least one directive."))
     if names := sorted(shared.directive_sets_named(value)):
         raise ValidationError(
-            _("A directive set cannot contain another one. Remove the line @%(name)s."), params={"name": names[0]}
+            _("A directive set cannot contain another directive set. Remove the line @%(name)s."),
+            params={"name": names[0]},
         )
 
 
@@ -307,7 +308,7 @@ def validate_basic_auth_users(value: Any) -> None:
             )
         if not BCRYPT.fullmatch(hashed):
             raise ValidationError(
-                _("The password of %(name)s is not a bcrypt hash ($2y$12$...). Create one with htpasswd -nB."),
+                _("The password of %(name)s is not a bcrypt hash ($2y$12$...). Create a hash with htpasswd -nB."),
                 params={"name": name},
             )
 

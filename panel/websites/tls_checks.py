@@ -16,7 +16,7 @@ from panel.websites.problems import Problem
 
 def tls_problems(where: str, block: ServerBlock, tls: bool, names: list[str]) -> Iterable[Problem]:
     if tls and block.certificate is None:
-        yield Problem(f"{where}/certificate", _("A TLS address needs a certificate. Choose or create one."))
+        yield Problem(f"{where}/certificate", _("A TLS address needs a certificate. Choose or create a certificate."))
     if block.client_verify:
         yield from _client_problems(where, block, tls)
     if not tls and block.hsts_max_age_s:
@@ -36,7 +36,7 @@ def _client_problems(where: str, block: ServerBlock, tls: bool) -> Iterable[Prob
     revocation lists, which make the web server reject every client.
     """
     if not tls:
-        words = _("Client certificates need TLS. Add a TLS address, or turn the certificates off.")
+        words = _("Client certificates need TLS. Add a TLS address, or turn client certificates off.")
         yield Problem(f"{where}/client_verify", words)
     is_plain = any(not item.tls for item in block.listens.all())
     if is_plain and block.client_verify == ClientVerify.REQUIRED and not block.redirect_to_https:
@@ -56,6 +56,6 @@ def host_file_problems(where: str, block: ServerBlock, web_server: WebServer) ->
     """Yield a problem if the server block's certificate is a file on another host than the web server."""
     certificate = block.certificate
     if certificate is not None and certificate.host_id not in (None, web_server.host_id):
-        words = _("The certificate %(certificate)s is a file on %(host)s. Choose another one for %(other)s.")
+        words = _("The certificate %(certificate)s is a file on %(host)s. Choose another certificate for %(other)s.")
         values = {"certificate": certificate, "host": certificate.host, "other": web_server.host}
         yield Problem(f"{where}/certificate", words % values)

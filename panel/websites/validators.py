@@ -250,7 +250,7 @@ def validate_path(value: str) -> None:
     if any(segment in {"..", "."} for segment in segments):
         raise ValidationError(_("Paths cannot contain . or .. as a part. Enter the resolved path."), code="path")
     if "" in segments and value != "/":
-        raise ValidationError(_("This path contains two slashes in a row. Use one."), code="path")
+        raise ValidationError(_("This path contains two slashes in a row. Use one slash."), code="path")
 
 
 def validate_log_path(value: str) -> None:
@@ -314,7 +314,7 @@ def validate_listen_address(value: str) -> None:
         ) from error
     if reason := addresses.why_refused(value):
         raise ValidationError(
-            _("%(address)s is %(reason)s: no site may listen there."),
+            _("%(address)s is %(reason)s: no site may listen on this address."),
             params={"address": value, "reason": reason},
             code="address",
         )
@@ -353,7 +353,7 @@ def validate_upstream_address(value: str) -> None:
         validate_path(value[len("unix:") :])
         if re.search(r"[\s:]", value[len("unix:") :]):
             raise ValidationError(
-                _("Socket paths cannot contain spaces or colons. Enter one such as unix:/run/app.sock")
+                _("Socket paths cannot contain spaces or colons. Enter a path such as unix:/run/app.sock")
             )
         return
     match = re.fullmatch(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[^\s:\[\]]+)):(?P<port>[0-9]{1,5})", value)

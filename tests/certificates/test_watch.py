@@ -108,7 +108,7 @@ def test_certificate_that_cannot_be_read_stops_no_round(world: World) -> None:
     replaced(world, leaf.public_bytes(Encoding.PEM).decode(), pkcs8.decode())
     assert eventually(lambda: bool(look() and told(world)))
     assert told(world)[0][1].endswith(
-        "Visitors get a different certificate than the deployed one, and Paddock cannot read it."
+        "Visitors do not get the deployed certificate, but another one that Paddock cannot read."
     )
 
 

@@ -93,7 +93,7 @@ def test_folder_that_the_account_of_the_server_cannot_enter_is_named(
     assert observed(machine.plan(site)) == []
     folder.chmod(0o700)
     (words,) = observed(machine.plan(site))
-    assert f"The account {WORKER}" in words and str(folder) in words
+    assert f"the account {WORKER}" in words and str(folder) in words
     folder.chmod(0o750)
     shutil.chown(folder, group=WORKER)
     assert observed(machine.plan(site)) == [], "the group of the account may enter"

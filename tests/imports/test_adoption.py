@@ -218,7 +218,7 @@ def test_import_skips_sites_of_the_panel(scene: Scene) -> None:
     scene.machine.deploy(*scene.adopt(scene.read(), "shop-example", "blog-example"))
     report = services.report_of(scene.read())
     assert [site.name for site in report.sites] == ["backend", "stays-example"]
-    assert "Paddock already manages this as the site shop-example" in [item.note for item in report.items]
+    assert "Paddock already manages this configuration as the site shop-example" in [item.note for item in report.items]
 
 
 def test_sites_in_unchangeable_file_are_not_adopted(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

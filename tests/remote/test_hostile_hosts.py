@@ -55,8 +55,8 @@ def of_sshd(sshd: SshServer, kind: str) -> dict[str, Any]:
         ("nested a little", "nested more than 32 deep"),
         ("digits", "integer string conversion"),
         ("number", "a number of more than 64 bits"),
-        ("shape", "has data"),
-        ("error", "an error has a code"),
+        ("shape", "must have data"),
+        ("error", "an error must have a code"),
         ("stderr", "more than 16777216 bytes of error messages"),
     ],
 )

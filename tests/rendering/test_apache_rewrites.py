@@ -111,11 +111,11 @@ GENERAL = [
     (f"{COMES_FROM} another folder", site(Location("", "/blog/", "static", alias="/srv/b/"), rewrites=BLOG)),
     ("a later rewrite can match the new path", site(rewrites=(*BLOG, Rewrite("^/news/x$", "/y")))),
     (
-        "a redirect follows, which nginx sends before it limits bodies",
+        "nginx sends a later redirect before it limits request bodies",
         site(PHP, rewrites=(*BLOG, Rewrite("^/x$", "/y", "permanent")), client_max_body_mb=1),
     ),
     (
-        "a location limits bodies by itself",
+        "a location has its own limit for request bodies",
         site(Location("~", "p$", "php", php_pool="php", client_max_body_mb=1), rewrites=BLOG),
     ),
 ]
@@ -155,7 +155,7 @@ def test_location_that_general_rules_lead_to_has_general_rules() -> None:
         )
     )
     assert f"location /twice/, because {LEADS_TO} rewrites; " in text
-    assert "; location /old/, because another rewrite can redirect to its paths\n" in text
+    assert "; location /old/, because another rewrite can redirect to paths of the location\n" in text
     assert "[PT" not in text
 
 

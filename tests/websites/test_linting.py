@@ -191,7 +191,7 @@ def test_warning_offers_no_fix_when_person_must_decide(
     made = site(people, **members)
     before = site_export(made)
     assert (code, where) in codes(linting.site_findings(made))
-    with pytest.raises(ApplicationError, match="change it in the editor"):
+    with pytest.raises(ApplicationError, match="Change the setting in the editor"):
         linting.finding_fix(actor=people.admin, site=made, code=code, where=where)
     assert site_export(made) == before
 

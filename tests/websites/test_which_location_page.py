@@ -122,7 +122,7 @@ def test_slow_server_name_of_another_team_is_hidden(owner: Client, shop: Site, p
     other = services.site_define(actor=people.admin, data=definition)
     ServerName.objects.filter(block__site=other).update(name=r"~^(a+)+$")
     page = text_of(owner.get(URL, {"url": "http://" + "a" * 60 + ".b/"}))
-    assert "A server name of another site on this server cannot be evaluated" in page
+    assert "Paddock cannot evaluate a server name of another site on this web server" in page
     assert "(a+)+" not in page
 
 

@@ -61,8 +61,8 @@ def leftovers_report(remote: Target, asked: Mapping[str, Any]) -> str:
 def _silent_words(remote: Target, silent: RemoteError) -> str:
     return (
         f"Paddock could not check {remote.name} for leftovers of the run ({silent.message}). The "
-        f"run's web servers stop with their agent, and the next run on this host removes their "
-        f"folder."
+        "web servers of the run stop when the agent on the host stops, and the next run on this host removes the "
+        "web servers' folder."
     )
 
 

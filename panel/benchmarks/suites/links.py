@@ -57,7 +57,7 @@ def measured_words(network: Link) -> str:
     """
     found = network["measured"]
     rtt, burst = found["rtt_us"], found["burst"]
-    parts = [f"round trip {rtt['p50'] / 1000:.2f} ms (99 %: {rtt['p99'] / 1000:.2f})"]
+    parts = [f"round trip {rtt['p50'] / 1000:.2f} ms (99th percentile: {rtt['p99'] / 1000:.2f})"]
     if network["asked"].get("bandwidth_kbit"):
         there, back = (found["rate_kbit"][way] / 1000 for way in ("forward", "backward"))
         parts += [

@@ -124,8 +124,8 @@ SUITE = Suite(
         ),
     ),
     not_measured=(
-        "The shop of the publication. Paddock measures 21 pages of a small application with the "
-        "same number of files instead, or WordPress.",
+        "The shop of the publication. Instead, Paddock measures WordPress, or 21 pages of a small application with the "
+        "same number of files as the shop.",
     ),
     full=_cases(short=False),
     short=_cases(short=True),

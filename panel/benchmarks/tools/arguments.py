@@ -163,7 +163,7 @@ TOOLS: dict[Tool, ToolForm] = {
     ),
     Tool.SIEGE: ToolForm(
         "siege: simulated users who visit a list of URLs, HTTP/1.1.",
-        "Reports only mean and maximum, to 10 ms. With TLS, the site's name must resolve to its host.",
+        "Reports only mean and maximum, rounded to 10 ms. With TLS, the site's name must resolve to its host.",
         (REQUESTS, DURATION, replace(CONCURRENCY, high=1000), KEEPALIVE, TLS, GZIP, DYNAMIC),
         same_per_connection=True,
     ),

@@ -116,7 +116,8 @@ def _rfc2136(action: str, values: Mapping[str, str], record: Record) -> None:
         text = f"The DNS server {host} does not respond: {error or type(error).__name__}"
         raise ApplicationError(text, retry=True) from error
     if answer.rcode() == dns.rcode.SERVFAIL:
-        raise ApplicationError(f"The DNS server {host} could not make the change (SERVFAIL).", retry=True)
+        text = f"The DNS server {host} could not make the change (SERVFAIL). Check the log of the DNS server."
+        raise ApplicationError(text, retry=True)
     if answer.rcode() != dns.rcode.NOERROR:
         code = dns.rcode.to_text(answer.rcode())
         raise ApplicationError(

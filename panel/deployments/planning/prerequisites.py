@@ -152,8 +152,8 @@ def _folder_words(needs: SiteNeeds, missing: Missing) -> tuple[str, str] | None:
         )
     if missing.state == "unreadable":
         return (
-            f"The account {missing.detail}, as which {needs.server} runs, cannot enter the folder {path}.",
-            "Give the account permission to read and enter this folder, and to enter all folders above.",
+            f"{needs.server} runs as the account {missing.detail}, which cannot enter the folder {path}.",
+            "Give the account permission to read and enter this folder, and to enter all folders above this folder.",
         )
     fact = "does not exist" if missing.state == "missing" else "is a file"
     return (
@@ -166,7 +166,7 @@ def _socket_words(needs: SiteNeeds, missing: Missing) -> tuple[str, str]:
     host, path = needs.server.host, missing.name
     if missing.state == "unreadable":
         return (
-            f"The account {missing.detail}, as which {needs.server} runs, cannot use the socket {path}.",
+            f"{needs.server} runs as the account {missing.detail}, which cannot use the socket {path}.",
             "Give the account permission to write to the socket, for example with listen.owner of the PHP-FPM pool.",
         )
     fact = "does not exist" if missing.state == "missing" else "accepts no connections"

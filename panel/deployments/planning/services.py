@@ -246,8 +246,8 @@ def site_rollback(*, actor: User, site: Site, revision: Revision) -> Deployment:
     old_parts_check(actor, site, revision)
     if is_unchecked(revision):
         raise ApplicationError(
-            f"{revision} is older than Paddock's check for paths that leave the site's folders. Restore the draft "
-            "from this revision, then deploy the draft.",
+            f"{revision} is older than the check that keeps a site's paths inside the site's folders. Restore "
+            "the draft from this revision, then deploy the draft.",
             field="revision",
         )
     site.refresh_from_db(fields=["version"])

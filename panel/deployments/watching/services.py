@@ -58,7 +58,7 @@ def round_run(pause: Callable[[float], None] = time.sleep) -> int:
     def ask(pk: int) -> bool:
         return host_watch(pk, pause=pause)
 
-    failure = "host %s was not looked at"
+    failure = "host %s was not observed"
     return hosts_round(ask, [*healthy, *silent], until=until, at_once=AT_ONCE, failure=failure)
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from panel.imports.reading import Node
 
 _INSTEAD = (
-    "run the program as a FastCGI or HTTP service and pass the path to this service, or do not adopt this virtual host"
+    "run the program as a FastCGI or HTTP service and let a location pass requests to this service, or do not "
+    "adopt this virtual host"
 )
 PATHS = (
     f"Paddock does not import CGI because sites cannot start programs. These paths will respond with 404; {_INSTEAD}"

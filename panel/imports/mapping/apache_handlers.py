@@ -32,7 +32,7 @@ def alias(made: Host, node: Node) -> str | None:
     """
     path, folder = _aliased(node)
     if not path:
-        return "an alias without a final slash matches other paths than a location"
+        return "an alias without a final slash does not match the same paths as a location"
     if fits(validators.validate_path, folder) or fits(validators.validate_uri_path, path):
         return "sites do not support this path of the alias"
     if why := made.add({"pattern": path, "alias": folder}):

@@ -20,7 +20,9 @@ from panel.websites.definitions import HeaderData, LocationData, ServerData, Ups
 
 TARGET = re.compile(r"(?P<scheme>https?|wss?)://(?P<server>[^/:]+|\[[^\]]+\])(?::(?P<port>\d+))?(?P<uri>/.*)?\Z")
 SECURE = ("https", "wss")
-SLASHES = "-without a final slash on both sides, ProxyPass matches other paths than a location; add both slashes"
+SLASHES = (
+    "-without a final slash on both sides, ProxyPass does not match the same paths as a location; add both slashes"
+)
 _UPGRADE = {"%{HTTP:UPGRADE}": ("websocket", "=websocket", "^websocket$"), "%{HTTP:CONNECTION}": None}
 _WHOLE = re.compile(r"(?:/\$1|\$1|%\{REQUEST_URI\})\Z")
 _HARMLESS = ("require", "order", "allow", "proxypassreverse", "proxypreservehost")

@@ -182,7 +182,7 @@ def _rest(place: Location, taken: frozenset[str]) -> None:
 
 def _path(place: Location, node: Node, name: Literal["root", "alias"]) -> str:
     if place.row["handler"] not in ("static", "php"):
-        return "of a site's locations, only those that serve files support this directive"
+        return "in sites, only locations that serve files support this directive"
     if name == "alias" and place.is_regex:
         return "sites do not support an alias with a regular expression"
     path = posixpath.join(place.prefix, node.value)
@@ -194,7 +194,7 @@ def _path(place: Location, node: Node, name: Literal["root", "alias"]) -> str:
 
 def _index(place: Location, node: Node) -> str:
     if place.row["handler"] != "static":
-        return "of a site's locations, only those that serve files support this directive"
+        return "in sites, only locations that serve files support this directive"
     if why := fits(shapes.validate_index, list(node.args)):
         return why
     place.row["index"] = list(node.args)
@@ -203,7 +203,7 @@ def _index(place: Location, node: Node) -> str:
 
 def _try_files(place: Location, node: Node) -> str:
     if place.row["handler"] not in ("static", "php"):
-        return "of a site's locations, only those that serve files support this directive"
+        return "in sites, only locations that serve files support this directive"
     if why := fits(shapes.validate_try_files, list(node.args)):
         return why
     if not place.known(node.args):

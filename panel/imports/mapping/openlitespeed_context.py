@@ -34,7 +34,7 @@ def context(made: Host, node: Node) -> str | None:
     """
     values, uri = {item.name: item.value for item in node.body or ()}, node.value
     if fits(validators.validate_uri_path, uri) or not uri.endswith("/"):
-        return "a context without a final slash matches other paths than a location of a site"
+        return "a context without a final slash does not match the same paths as a location of a site"
     kind = values.get("type", "static").lower()
     make = {"static": _static, "null": _static, "proxy": _proxy, "redirect": _redirect}.get(kind)
     plain = {name: value for name, value in values.items() if name not in _MORE}

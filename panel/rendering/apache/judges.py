@@ -163,7 +163,7 @@ def _condition(args: Args, _where: Where) -> str:
 
 def _conf_command(args: Args, _where: Where) -> str:
     if len(args) != 2 or args[0].lower() not in _CONF_COMMANDS:
-        return f"needs a value and before it one of these commands: {', '.join(sorted(_CONF_COMMANDS))}"
+        return f"needs a command and a value; use one of these commands: {', '.join(sorted(_CONF_COMMANDS))}"
     return ""
 
 
@@ -236,7 +236,7 @@ def _proxy_pass(args: Args, where: Where) -> str:
     if values and values[0].startswith("/") and (message := confined.uri_problem(values.pop(0))):
         return message
     if not values:
-        return "needs a server, and before it a path of the site outside of locations"
+        return "needs a server; outside of locations, also needs a path of the site before the server"
     wrong = [value for value in values[1:] if not _POOL_OPTION.fullmatch(value)]
     if wrong:
         return f"“{wrong[0]}” is not an option; enter options such as timeout=60 after the server"

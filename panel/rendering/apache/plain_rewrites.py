@@ -56,7 +56,7 @@ def split(source: ServerBlock, found: Locations, index_rules: Collection[Place],
     targets = [judge.targets(item) for place in general for item in place.location.rewrites]
     for place in having:
         if place not in general and any(places is None or place in places for places in targets):
-            general[place] = "another rewrite can redirect to its paths"
+            general[place] = "another rewrite can redirect to paths of the location"
     return Split(tuple(place for place in having if place not in general), general)
 
 
@@ -106,7 +106,7 @@ class _Judge:
         items = self.source.rewrites
         changing = [number for number, item in enumerate(items) if not rewriting.redirects(item)]
         if changing and limits and any(rewriting.redirects(item) for item in items[changing[0] :]):
-            return "a redirect follows, which nginx sends before it limits bodies"
+            return "nginx sends a later redirect before it limits request bodies"
         reasons = (self._why_not_from(items[n]) or self._why_not_final(items[n:]) for n in changing)
         return next(filter(None, reasons), "")
 
@@ -119,7 +119,7 @@ class _Judge:
             if item.flag == "break":
                 return "after “break” the location handles the new path itself"
             if files := self._other_files(place):
-                return f"it has {files}"
+                return f"the location has {files}"
             if why := self._why_not_final(items[number:]):
                 return why
         return ""
@@ -152,7 +152,7 @@ class _Judge:
         """
         item, *later = items
         if any(location.client_max_body_mb is not None for location in self.source.locations):
-            return "a location limits bodies by itself"
+            return "a location has its own limit for request bodies"
         if not item.flag and any(_may_match(item, other) for other in later):
             return "a later rewrite can match the new path"
         places = self.targets(item)

@@ -184,7 +184,7 @@ APACHE: dict[str, tuple[Verdict, ...]] = {
                 _passes_answers),
     ),
     "Header.always": (
-        differs("for a header without “always”, nginx sends it with redirects, and Apache does not",
+        differs("nginx sends a header without “always” with redirects too, and Apache does not",
                 "turn on “always” to send the header with redirects",
                 lambda context: not context.owner.always),
     ),
@@ -251,8 +251,8 @@ APACHE: dict[str, tuple[Verdict, ...]] = {
                 "a path removes its cached response", "the application cannot see the visitor's Cache-Control header"),
         differs("Apache caches the responses of all sites in one folder; only htcacheclean limits its size",
                 "run htcacheclean; Debian's service apache-htcacheclean limits the folder to 300 MB"),
-        differs("Apache adds Cache-Control: private to responses that set a cookie, the only way to keep them out "
-                "of its cache",
+        differs("Apache adds Cache-Control: private to responses that set a cookie, because only this header "
+                "keeps such responses out of the cache",
                 "other caches between Apache and the visitor do not store these responses either"),
         differs("Apache caches responses to URLs with a query only if the application sets an expiry time",
                 "let the application send max-age or Expires", lambda context: not context.owner.cache.skip_queries),

@@ -207,7 +207,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
                 "OpenLiteSpeed removes expired responses over time"),
         missing("OpenLiteSpeed cannot clear its cache on request", "cached responses stay until they expire"),
         missing("OpenLiteSpeed caches responses even if the application sends no-store or private",
-                "bypass the cache by a cookie of these visitors, or turn caching off in this location"),
+                "let requests with a cookie of these visitors bypass the cache, or turn caching off in this location"),
         differs("for one second after a start or reload, OpenLiteSpeed treats cached responses as expired",
                 "the application creates these responses again"),
         differs("OpenLiteSpeed serves expired responses only while another request fetches a new one",
@@ -262,7 +262,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
                 "the query contains the original path, with its % escapes",
                 lambda context: "$uri" in context.owner.try_files[-1].partition("?")[2]),
         missing("OpenLiteSpeed applies the fallback of try_files before access control",
-                "everybody can reach the fallback; set the same access rules in its location",
+                "everybody can reach the fallback; set the same access rules in the fallback's location",
                 lambda context: asks_access(context.owner) and not context.owner.try_files[-1].startswith("=")
                 and not (context.block is not None and fallbacks.is_here(context.owner, context.block))),
         differs("OpenLiteSpeed looks for the files of try_files before access control",

@@ -133,7 +133,7 @@ def _zone(value: str, _where: Where) -> str:
 def _conf_command(args: Args, where: Where) -> str:
     """Check the arguments of ssl_conf_command: only OpenSSL commands that name no file are allowed."""
     if len(args) != 2 or args[0].lower() not in _CONF_COMMANDS:
-        return f"needs a value and before it one of these commands: {', '.join(sorted(_CONF_COMMANDS))}"
+        return f"needs a command and a value; use one of these commands: {', '.join(sorted(_CONF_COMMANDS))}"
     return KINDS["ciphers"](args[1], where)
 
 

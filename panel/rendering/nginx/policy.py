@@ -193,11 +193,9 @@ REFUSED = reasons(
         "otel_* mgmt google_perftools_profiles vhost_traffic_status* "
         "server_product status_socket status_zone state api api_* status prepared_responses_* quic_retry_above",
         "this directive is a setting of upstreams; change the site's upstreams": "zone hash ip_hash least_conn "
-        "least_time random "
-        "keepalive sticky queue ntlm health_check* fair",
-        "Paddock sets this with the server block's certificate; choose the certificate in the server block": "ssl "
-        "ssl_certificate "
-        "ssl_certificate_key ssl_password_file ssl_certificate_cache ssl_certificate_compression "
+        "least_time random keepalive sticky queue ntlm health_check* fair",
+        "Paddock sets this directive with the certificate; choose the certificate in the server block": "ssl "
+        "ssl_certificate ssl_certificate_key ssl_password_file ssl_certificate_cache ssl_certificate_compression "
         "proxy_ssl_certificate_cache uwsgi_ssl_certificate_cache grpc_ssl_certificate_cache",
         "other users of the host could read the passphrase; use a key without a passphrase": "proxy_ssl_password_file "
         "uwsgi_ssl_password_file grpc_ssl_password_file",

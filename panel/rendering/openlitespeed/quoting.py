@@ -28,7 +28,7 @@ def value(text: str, field: str, *, among_lines: bool = False) -> str:
     if text.endswith("{"):
         raise NotExpressible(field, "OpenLiteSpeed reads a { at the end of a line as the start of a block; remove it")
     if text.endswith("\\") and not among_lines:
-        raise NotExpressible(field, "OpenLiteSpeed joins a line that ends in \\ with the next one; remove the \\")
+        raise NotExpressible(field, "OpenLiteSpeed joins a line that ends in \\ with the next line; remove the \\")
     if "<<<" in text:
         raise NotExpressible(field, "OpenLiteSpeed reads <<< as the start of a multi-line value; remove it")
     if found := _VARIABLE.search(text):

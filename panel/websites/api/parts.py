@@ -37,7 +37,7 @@ def _keep_site(instance: Any, values: dict[str, Any]) -> dict[str, Any]:
     another site.
     """
     if values.pop("site", instance.site) != instance.site:
-        detail = "Objects cannot move to another site. Create a copy there, then delete this one."
+        detail = "Objects cannot move to another site. Create a copy in the other site, then delete this object."
         raise ApiError("invalid", detail, [{"pointer": "/site", "detail": detail}])
     return values
 

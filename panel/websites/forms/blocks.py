@@ -221,7 +221,8 @@ class LocationForm(PartForm[Location]):
         to_text=lines.users_to_text,
         from_text=lines.users_from_text,
         help_text=_(
-            "One per line, for example `anna: password`. Passwords are stored hashed; `(kept)` keeps the current one."
+            "One per line, for example `anna: password`. Passwords are stored hashed; `(kept)` keeps the current "
+            "password."
         ),
     )
 
@@ -248,7 +249,7 @@ class LocationForm(PartForm[Location]):
         for name, secret in self.cleaned_data["basic_auth_users"].items():
             if secret == lines.KEPT:
                 if name not in self.old_users:
-                    raise ValidationError(gettext("%s has no password yet. Enter one.") % name)
+                    raise ValidationError(gettext("%s has no password yet. Enter a password.") % name)
                 users[name] = self.old_users[name]
             elif len(secret.encode()) > 72:
                 raise ValidationError(

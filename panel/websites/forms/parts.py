@@ -22,8 +22,8 @@ class UpstreamForm(PartForm[Upstream]):
         from_text=lines.servers_from_text,
         help_text=_(
             "One per line: `127.0.0.1:3000`, `[::1]:3000`, or `unix:/run/app.sock`. Options: `weight=2 "
-            "max_fails=3 fail_timeout=30 backup down`. With tags, the hosts are the servers, and lines here only give "
-            "their options."
+            "max_fails=3 fail_timeout=30 backup down`. If you enter tags of hosts, these hosts are the servers, and "
+            "the lines only give options of the servers."
         ),
     )
     host_tags = TagsFormField(label=_("Tags of hosts"))
@@ -99,8 +99,8 @@ class SnippetForm(RawDirectivesForm[RawSnippet]):
         labels = {"engine": _("Web server"), "text": _("Directives")}
         help_texts = {
             "text": _(
-                "Written in the web server's own syntax. The host tests them before they go live. A line `@cors` means "
-                "the directives of the directive set cors."
+                "Written in the web server's own syntax. The host tests the directives before the web server "
+                "loads them. A line `@cors` means the directives of the directive set cors."
             )
         }
         widgets = {"text": forms.Textarea(attrs={"rows": 8, "class": "lines", "spellcheck": "false"})}
@@ -165,7 +165,9 @@ class CertificateExportForm(Form):
         label=_("Password of the file"),
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
         strip=False,
-        help_text=_("At least 12 characters. You need it to open the file. Paddock does not store it."),
+        help_text=_(
+            "At least 12 characters. You need the password to open the file. Paddock does not store the password."
+        ),
     )
 
 

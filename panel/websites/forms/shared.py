@@ -74,6 +74,8 @@ class DirectiveSetForm(SharedSettingForm[DirectiveSet], RawDirectivesForm[Direct
         labels = {**_LABELS, "engine": _("Web server"), "text": _("Directives")}
         help_texts = {
             "name": _("To use the set, write its name on a line of the raw directives, for example `@cors`."),
-            "text": _("Written in the web server's own syntax. They are checked where a site uses them."),
+            "text": _(
+                "Written in the web server's own syntax. Paddock checks the directives in each site that uses the set."
+            ),
         }
         widgets = {"text": forms.Textarea(attrs={"rows": 8, "class": "lines", "spellcheck": "false"})}

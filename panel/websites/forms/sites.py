@@ -78,7 +78,9 @@ class SiteCreateForm(Form):
         max_length=63,
         error_messages={"required": _("Enter a name for the site, for example shop.")},
         validators=[validators.validate_slug],
-        help_text=_("Lowercase letters, digits, and hyphens, for example `shop`. Names the site's files on the host."),
+        help_text=_(
+            "Lowercase letters, digits, and hyphens, for example `shop`. The site's files on the host have this name."
+        ),
     )
     domains = LinesField(
         label=_("Domains"),
@@ -124,7 +126,7 @@ class SiteCreateForm(Form):
     port = forms.IntegerField(label=_("Port"), initial=80, min_value=1, max_value=65535)
     tls = forms.ChoiceField(label=_("HTTPS"), required=False)
     ipv6 = forms.BooleanField(
-        label=_("IPv6 too"), required=False, help_text=_("The host needs IPv6, or the deployment is rolled back.")
+        label=_("IPv6 too"), required=False, help_text=_("If the host has no IPv6, Paddock rolls the deployment back.")
     )
 
     def __init__(self, *args: Any, teams: QuerySet[Team], certificates: QuerySet[Certificate], **kwargs: Any) -> None:
@@ -172,7 +174,7 @@ class SiteCreateForm(Form):
             else:
                 self._check(name, *checks[name])
         if data.get("tls") == "self_signed" and not _certifiable(data.get("domains", [])):
-            self.add_error("tls", gettext("A certificate needs a domain. Enter one above."))
+            self.add_error("tls", gettext("A certificate needs a domain. Enter a domain in the field Domains."))
         return data
 
     def _check(self, field: str, validate: Any, missing: str) -> None:
@@ -235,11 +237,13 @@ class SiteEditForm(PartForm[Site]):
             "notes": _("Notes"),
         }
         help_texts = {
-            "name": _("Names the site's files on the host, for example `shop`."),
-            "health_path": _("Requested before and after every deployment. For example `/health`."),
+            "name": _("The site's files on the host have this name, for example `shop`."),
+            "health_path": _("Paddock requests this path before and after every deployment. For example `/health`."),
             "health_status": _("Leave empty to accept every status below 400."),
             "health_text": _("Text that the health page must contain. For example `status: ok`."),
-            "health_header": _("Sent with the request. For example `X-Check: paddock`. Do not enter secrets."),
+            "health_header": _(
+                "Paddock sends this header to the health page. For example `X-Check: paddock`. Do not enter secrets."
+            ),
             "cache_mb": _("Limit for cached responses of all locations."),
         }
         widgets = {"notes": forms.Textarea(attrs={"rows": 4})}
@@ -272,8 +276,8 @@ class SiteCloneForm(Form):
         to_text=lines.names_to_text,
         from_text=lines.names_from_text,
         help_text=_(
-            "Replace the original's names. If empty, the copy keeps these names and starts disabled, "
-            "unless its web server or port differs."
+            "The copy has these domains instead of the original's. Leave empty to copy the original's domains; "
+            "the copy is then disabled, unless its web server or port differs."
         ),
     )
     web_server = ServerChoiceField(label=_("Web server"), required=False, empty_label=_("Same as the original"))
@@ -283,7 +287,8 @@ class SiteCloneForm(Form):
         min_value=1,
         max_value=65535,
         help_text=_(
-            "HTTP port of the copy. Leave empty to keep the original's. Two web servers on a host cannot share a port."
+            "HTTP port of the copy. Leave empty to keep the port of the original. Two web servers on a host cannot "
+            "share a port."
         ),
     )
 

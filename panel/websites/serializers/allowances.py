@@ -32,13 +32,13 @@ class AllowanceInput(StrictSerializer):
         queryset=Team.objects.all(),
         required=False,
         allow_null=True,
-        help_text="Team that may use it; null lets every team use a service.",
+        help_text="Team that may use the name, address, or service; null lets every team use a service.",
     )
     host = serializers.SlugRelatedField(
         slug_field="name",
         queryset=Host.objects.all(),
         required=False,
         allow_null=True,
-        help_text="Host to which it applies; null for every host. A service needs a host.",
+        help_text="Host of the name, address, or service; null for every host. A service needs a host.",
     )
     note = serializers.CharField(max_length=300, required=False, allow_blank=True)

@@ -23,7 +23,7 @@ class CertificateSerializer(serializers.ModelSerializer[Certificate]):
         source="fault_words",
         child=serializers.CharField(),
         read_only=True,
-        help_text="Reasons why browsers refuse it although it is valid",
+        help_text="Reasons why browsers refuse the certificate although it is valid",
     )
 
     class Meta:

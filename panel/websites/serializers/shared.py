@@ -13,7 +13,10 @@ from panel.websites.models import AccessList, DirectiveSet, HeaderSet, SharedSet
 from panel.websites.selectors import sites_of_shared_settings
 
 SOURCES = "Addresses and networks: 192.0.2.7, 10.0.0.0/8, 2001:db8::/32."
-HEADERS = "Headers, each with name and value; always: also with error responses (default)."
+HEADERS = (
+    "Headers, each with `name`, `value`, and optionally `always` (true by default: error responses have "
+    "the header too)."
+)
 _FIELDS = ["id", "name", "team", "sites", "created_at", "updated_at"]
 
 

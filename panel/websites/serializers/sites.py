@@ -123,7 +123,7 @@ class SiteChange(StrictSerializer):
         max_value=599,
         required=False,
         allow_null=True,
-        help_text="The expected status of the health page. null: any below 400.",
+        help_text="The expected status of the health page; null accepts every status below 400.",
     )
     health_text = serializers.CharField(
         max_length=200, required=False, allow_blank=True, help_text="Text that the health page must contain."
@@ -132,7 +132,7 @@ class SiteChange(StrictSerializer):
         max_length=300,
         required=False,
         allow_blank=True,
-        help_text="A header sent with the request, for example `X-Check: paddock`. Not for secrets.",
+        help_text="A header that Paddock sends to the health page, for example `X-Check: paddock`. Not for secrets.",
     )
     cache_mb = serializers.IntegerField(min_value=1, max_value=1048576, required=False)
     notes = serializers.CharField(required=False, allow_blank=True)

@@ -94,7 +94,7 @@ def _check_certificate(site: Site, values: Mapping[str, Any]) -> None:
     certificate = values.get("certificate")
     if isinstance(certificate, Certificate) and certificate.team_id != site.team_id:
         raise ValidationError(
-            {"certificate": "This certificate belongs to another team. Choose one of the site's team."}
+            {"certificate": "This certificate belongs to another team. Choose a certificate of the site's team."}
         )
 
 

@@ -236,7 +236,7 @@ class Builder:
             return None
         if not isinstance(name, str) or name not in known:
             have = ", ".join(known) or "none"
-            raise ValidationError({field: f"This site has no {field} named “{name}”. It has: {have}."})
+            raise ValidationError({field: f"This site has no {field} named “{name}”. Known names: {have}."})
         return known[name]
 
     def _certificate(self, name: Any) -> Certificate | None:

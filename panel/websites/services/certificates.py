@@ -75,9 +75,10 @@ def certificate_export(*, actor: User, certificate: Certificate, password: str) 
     """Return the certificate with its private key as PKCS #12, encrypted with `password`; write an audit row."""
     require(actor, Action.CHANGE, certificate.team)
     if not certificate.private_key_pem:
-        raise ApplicationError(f"The private key of {certificate} stays on {certificate.host}. Copy it there.")
+        words = f"The private key of {certificate} is only on {certificate.host}. Copy the key on that host."
+        raise ApplicationError(words)
     if len(password) < MIN_EXPORT_PASSWORD:
-        message = f"Enter a password of at least {MIN_EXPORT_PASSWORD} characters. It protects the private key."
+        message = f"Enter a password of at least {MIN_EXPORT_PASSWORD} characters. The password protects the key."
         raise ApplicationError(message, field="password")
     made = certificates.pkcs12(certificate.certificate_pem, certificate.private_key_pem, certificate.name, password)
     audit_record(actor=actor, action="certificate.export", target=certificate)
@@ -188,5 +189,6 @@ def certificate_delete(*, actor: User, certificate: Certificate, expected_versio
     except ProtectedError as error:
         users = ", ".join(sorted(str(item) for item in error.protected_objects))
         raise ApplicationError(
-            f"{certificate} is used by {users}. Choose another certificate there first.", code="in_use"
+            f"{certificate} is used by {users}. Choose another certificate for these server blocks first.",
+            code="in_use",
         ) from error

@@ -77,7 +77,7 @@ def shared_setting_delete(*, actor: User, row: SharedSetting, expected_version: 
     """Delete a shared setting that no site uses. Raises Conflict with the names of the sites that use it."""
     if sites := sites_of_shared_setting(row):
         names = ", ".join(site.name for site in sites)
-        raise Conflict(f"The {row._meta.verbose_name} {row} is used by {names}. Remove it there first.")
+        raise Conflict(f"The {row._meta.verbose_name} {row} is used by {names}. Remove it from these sites first.")
     remove(
         actor=actor,
         team=row.team,

@@ -123,7 +123,7 @@ def site_update(
             )
             raise ValidationError({"team": message})
         for model, names in shared_settings_used(site).items():
-            message = _("The site uses %(kind)s of its team: %(names)s. Remove them from its settings first.")
+            message = _("The site uses %(kind)s of its team: %(names)s. Remove them from the site's settings first.")
             words = {"kind": model._meta.verbose_name_plural, "names": ", ".join(names)}
             raise ValidationError({"team": message % words})
         Site.objects.filter(pk=site.pk).update(team=team)

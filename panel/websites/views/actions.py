@@ -55,7 +55,7 @@ def server(request: Request, name: str) -> HttpResponse:
         if is_there and web_server is None:
             form.add_error(
                 "web_server",
-                _("This site is disabled and still has files on its host. Choose the web server to move it to."),
+                _("This site is disabled and still has files on its host. Choose the web server to move the site to."),
             )
         elif is_there:
             back = f"{reverse('websites:server', args=[site.name])}?web_server={web_server.pk}"
@@ -83,7 +83,7 @@ def delete(request: Request, name: str) -> HttpResponse:
             return [plan] if plan else []
 
         return planned(request, work, reverse("websites:list"), _("The site %s was deleted.") % site.name)
-    text = _("Its document root on the host is kept.")
+    text = _("Paddock keeps the site's document root on the host.")
     if site_is_there(site):
         text += " " + _("You first review the plan that removes the site from its host.")
     context = {
@@ -108,7 +108,7 @@ def _losses(site: Site) -> list[str]:
         words = ngettext("%d revision to roll back to", "%d revisions to roll back to", revisions)
         losses.append(words % revisions)
     if site_is_there(site):
-        losses.append(_("Its configuration on %s") % site.web_server)
+        losses.append(_("The site's configuration on %s") % site.web_server)
     return losses
 
 

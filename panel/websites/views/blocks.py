@@ -48,7 +48,7 @@ def _edit(
         if "_field" in request.POST:
             return field_errors(request, form)
         if form.is_valid() and attempt(form, save) is not None:
-            messages.success(request, _("Saved as a draft. Deploy the site to apply it on the host."))
+            messages.success(request, _("Saved as a draft. Deploy the site to apply the draft on the host."))
             return redirect("websites:blocks", site.name)
     context |= {"form": form, "crumbs": _crumbs(site), "status_code": form_status(form)}
     return site_render(request, site, "blocks", template, **context)

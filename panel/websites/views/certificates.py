@@ -187,7 +187,7 @@ def delete(request: Request, name: str) -> HttpResponse:
         "title": _("Delete the certificate %s?") % row.name,
         "losses": [
             _("The certificate for %s") % ", ".join(row.names),
-            _("Its private key, which is not stored anywhere else"),
+            _("The certificate's private key, which Paddock stores nowhere else"),
         ],
         "cancel_url": reverse("websites:certificate", args=[row.name]),
         "crumbs": _crumbs(),

@@ -89,7 +89,7 @@ def _fix(request: Request, site: Site, code: str, where: str) -> HttpResponse:
         for text in error.messages:
             messages.error(request, text)
     else:
-        done = _("Fixed in the draft: %s. Plan a deployment to apply it on the host.")
+        done = _("Fixed in the draft: %s. Plan a deployment to apply the fix on the host.")
         messages.success(request, done % finding.fix)
     return redirect("websites:detail", site.name)
 

@@ -92,7 +92,9 @@ def bulk(request: Request) -> HttpResponse:
         return go_on(request, reverse(_GO_ON[action]), "site", (site.name for site in sites))
     if action == "disable":
         done = ngettext(
-            "%d site disabled. It was not deployed.", "%d sites disabled. They were not deployed.", len(sites)
+            "%d site disabled. No deployment was needed because the site is not on a host.",
+            "%d sites disabled. No deployment was needed because the sites are not on a host.",
+            len(sites),
         )
         work = partial(deployments.sites_disable, actor=request.user, sites=sites)
         return planned(request, work, reverse("websites:list"), done % len(sites))
@@ -117,7 +119,7 @@ def _enabled(request: Request, sites: list[Site]) -> HttpResponse:
         messages.error(request, error.message)
         return redirect("websites:list")
     words = ngettext("%d site enabled.", "%d sites enabled.", len(sites)) % len(sites)
-    messages.success(request, words + " " + _("Plan a deployment to apply this on their hosts."))
+    messages.success(request, words + " " + _("Plan a deployment to apply this change on the hosts of the sites."))
     return redirect("websites:list")
 
 

@@ -93,7 +93,7 @@ def _form_page(
         if "_field" in request.POST:
             return field_errors(request, form)
         if form.is_valid() and attempt(form, save) is not None:
-            messages.success(request, _("Saved as a draft. Deploy the site to apply it on the host."))
+            messages.success(request, _("Saved as a draft. Deploy the site to apply the draft on the host."))
             return redirect(f"websites:{kind.tab}", site.name)
     context = {"form": form, "part": part, "kind": kind, "crumbs": _crumbs(site, kind)}
     status = form_status(form)

@@ -210,5 +210,7 @@ def enable(request: Request, name: str) -> HttpResponse:
     except ApplicationError as error:
         messages.error(request, error.message)
     else:
-        messages.success(request, _("%s is enabled. Plan a deployment to apply this on its host.") % site.name)
+        messages.success(
+            request, _("%s is enabled. Plan a deployment to apply this change on the site's host.") % site.name
+        )
     return redirect("websites:detail", site.name)
