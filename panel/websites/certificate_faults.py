@@ -24,7 +24,7 @@ WORDS: dict[str, Text] = {
     "weak_signature": _("The certificate is signed with SHA-1 or MD5, which browsers refuse."),
     "weak_key": _("The certificate's RSA key has fewer than 2048 bits, which browsers refuse."),
     "no_names": _("The certificate has no subject alternative names, and browsers look for domain names only there."),
-    "no_issuer": _("The issuer's certificate is missing from the chain, so some clients cannot verify the chain."),
+    "no_issuer": _("The certificate of the issuer is missing from the chain, so some clients cannot verify the chain."),
     "too_long": _("The certificate is valid for more than 398 days, which browsers refuse."),
     "no_sct": _("The certificate has no proof of certificate transparency (SCT), which Chrome and Safari require."),
 }

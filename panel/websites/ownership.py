@@ -243,7 +243,7 @@ def refusal(claim: Claim) -> str:
     if claim.kind == "service":
         words = _(
             "%s is a service on the host itself that this team cannot use. Use a listed service, or ask an "
-            "administrator to add the service (Hosts, the host's page, Local services)."
+            "administrator to add this service (Hosts, the host's page, Local services)."
         )
         return words % claim.value
     advice = _("or ask an administrator to allow it (Sites, Shared names).")

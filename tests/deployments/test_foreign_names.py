@@ -23,7 +23,7 @@ from tests.support.cast import Cast, everything_listed, web_server
 from tests.support.nginx import NginxInstance
 
 ALLOW = "ask an administrator to allow it"
-LIST = "ask an administrator to add the service"
+LIST = "ask an administrator to add this service"
 
 
 def blog(people: Cast, **values: Any) -> Site:

@@ -143,7 +143,7 @@ def test_faults_are_shown_and_alerted_and_found_for_older_rows(db: None, authori
     services.block_update(actor=people.admin, block=site.blocks.get(), listens=listens, certificate=row)
     assert fault_alerts(people.owner, 6) == []
     certificates_judge()
-    words = "The issuer's certificate is missing from the chain, so some clients cannot verify the chain."
+    words = "The certificate of the issuer is missing from the chain, so some clients cannot verify the chain."
     assert [alert.detail for alert in fault_alerts(people.owner, 6)] == [words]
     assert fault_alerts(people.outsider, 6) == []
     row_page = reverse("websites:certificate", args=["shop"])

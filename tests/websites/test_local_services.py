@@ -15,7 +15,7 @@ from panel.websites import checks, services
 from panel.websites.models import Allowance, AllowanceKind, PhpPool, Site, UpstreamServer
 from tests.support.cast import Cast, web_server
 
-WORDS = "ask an administrator to add the service"
+WORDS = "ask an administrator to add this service"
 POOL = "unix:/run/php/blog.sock"
 
 

@@ -14,7 +14,7 @@ from panel.websites import checks, paths, services
 from panel.websites.models import Allowance, AllowanceKind, RawSnippet, Site
 from tests.support.cast import Cast
 
-LISTED = "ask an administrator to add the service"
+LISTED = "ask an administrator to add this service"
 PATHS = [
     ("nginx", "root /srv/www/blog-raw;"),
     ("nginx", "if ($request_method = GET) { root /srv/www/blog-raw; }"),
@@ -128,9 +128,9 @@ def test_raw_target_is_accepted_while_listed_for_team(people: Cast, engine: str,
     assert revision is not None
     for row in rows:
         row.delete()
-    with pytest.raises(ValidationError, match="ask an administrator to add the service"):
+    with pytest.raises(ValidationError, match="ask an administrator to add this service"):
         deployments.deployment_plan(actor=people.owner, sites=[shop])
-    with pytest.raises(ValidationError, match="ask an administrator to add the service"):
+    with pytest.raises(ValidationError, match="ask an administrator to add this service"):
         deployments.site_rollback(actor=people.owner, site=shop, revision=revision)
 
 
