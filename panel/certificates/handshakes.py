@@ -203,7 +203,7 @@ def problems(listeners: Sequence[Listener], pem: str, through: Target | None = N
 
 def _problem(listener: Listener, wanted: Digests, through: Target | None) -> str:
     if not listener.address:
-        return f"{NOT_CHECKED}this is a loopback address of another host"
+        return f"{NOT_CHECKED}the listener has a loopback address of another host"
     if through is not None and listener.is_quic:
         return f"{NOT_CHECKED}the host is behind a bastion, and SSH does not forward UDP"
     try:

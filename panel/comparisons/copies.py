@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 LOOPBACK = "127.0.0.1"
-NOTES = "Temporary copy for a server comparison. Paddock removes it when the comparison ends."
+NOTES = "Temporary copy for a server comparison. Paddock removes this copy when the comparison ends."
 
 
 def listeners(definition: Mapping[str, Any]) -> list[tuple[int, bool]]:

@@ -58,7 +58,7 @@ key_of() {{
 
 create_account() {{
     command -v useradd > /dev/null || fail "useradd is missing. Create the account $1, then run this again."
-    # No password fits "*"; sshd without PAM would take the usual "!" for a locked account.
+    # No password matches the hash "*"; sshd without PAM treats the usual "!" as a locked account.
     useradd --system --create-home --home-dir "/var/lib/$1" --shell /bin/sh --password '*' "$1" ||
         fail "useradd failed; see the message above."
 }}

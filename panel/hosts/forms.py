@@ -131,9 +131,9 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
         required=False,
         widget=forms.Textarea(attrs=_SECRET | {"rows": 6, "class": "lines", "data-secret": ""}),
         help_text=_(
-            "OpenSSH or PEM format, without passphrase. Paddock tries several keys in their order, stores them "
-            "encrypted, and does not show them again. If you enter neither a key nor a password, Paddock creates a "
-            "key."
+            "OpenSSH or PEM format, without passphrase. You can enter several keys, which Paddock tries in order. "
+            "Keys are stored encrypted and not shown again. If you enter neither a key nor a password, Paddock "
+            "creates a key."
         ),
     )
     password = forms.CharField(

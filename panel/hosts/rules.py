@@ -45,7 +45,7 @@ def _bastion_fault(host: Host) -> str:
             return _("Paddock reaches %s through this host. Choose another bastion.") % bastion.name
         if len(passed) > MAX_BASTIONS:
             return (
-                _("A connection can pass at most %d bastions. Choose a bastion with fewer bastions before it.")
+                _("A connection can pass at most %d bastions. Choose a bastion that is behind fewer bastions.")
                 % MAX_BASTIONS
             )
         passed.add(bastion.pk)

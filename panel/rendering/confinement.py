@@ -210,7 +210,10 @@ def location_faults(location: Location) -> Iterator[tuple[str, str]]:
 def _of_alias(location: Location) -> Iterator[tuple[str, str]]:
     pattern, alias = location.pattern, location.alias
     if pattern.endswith("/") and not alias.endswith("/"):
-        yield "alias", f"“{alias}” needs a final / like the location {pattern}; otherwise, {pattern}b points to {alias}b"
+        yield (
+            "alias",
+            f"“{alias}” needs a final / like the location {pattern}; otherwise, {pattern}b is {alias}b",
+        )
     elif is_loose(location) and location.try_files:
         yield "alias", f"with try_files, use the location {pattern}/ and the alias {alias.rstrip('/')}/"
 

@@ -103,7 +103,7 @@ def _explained(specs: Sequence[SiteSpec], request: Request) -> Explanation:
         step = Step("path", f"400: {error}")
         return Explanation((listener, server, step), Outcome("return", status=400), host.spec.name, host.pointer)
     if "\n" in path and confinement.refuses_line_breaks(host.block):
-        step = Step("path", "400: the path contains a line break, at which captures of the rewrites would end")
+        step = Step("path", "400: the path contains a line break, where captures of the rewrites would end")
         return Explanation((listener, server, step), Outcome("return", status=400), host.spec.name, host.pointer)
     changed = "unchanged" if path == target else f"“{target}” decoded, with dot segments and double slashes resolved"
     steps = [listener, server, Step("path", f"{path}", (changed,))]

@@ -66,7 +66,11 @@ def _with_raw(specs: Sequence[SiteSpec], found: Explanation, engine: str) -> Exp
         for place, text in places:
             if names := deciding(text, engine):
                 steps.append(
-                    Step("raw", f"Raw directives of the {place} can change this: {', '.join(names)}.", (NOT_EVALUATED,))
+                    Step(
+                        "raw",
+                        f"Raw directives of the {place} can change this result: {', '.join(names)}.",
+                        (NOT_EVALUATED,),
+                    )
                 )
     return replace(found, steps=(*found.steps, *steps))
 

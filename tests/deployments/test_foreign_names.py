@@ -153,5 +153,5 @@ def test_plan_is_rejected_when_name_resolves_to_host(machine: Machine, nginx: Ng
     everything_listed(people.host)
     assert machine.plan(site).pk
     Host.objects.update(status="unreachable", status_detail="web-1 does not answer.")
-    with pytest.raises(ValidationError, match=r"Only web-1 can tell .* web-1 does not answer\."):
+    with pytest.raises(ValidationError, match=r"Only the host web-1 can tell .* web-1 does not answer\."):
         machine.plan(Site.objects.get(pk=site.pk))

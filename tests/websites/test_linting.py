@@ -325,7 +325,11 @@ def test_warnings_are_listed_and_fixed_over_api(people: Cast) -> None:
     site(people, **located(try_files=["$uri", "=404"]))
     owner = caller_of(people.owner)
     (found,) = owner.get("sites/shop/findings/").json()
-    assert (found["code"], found["pointer"], found["fix"]) == ("try-files-slash", f"/{L0}", "Add $uri/ after $uri")
+    assert (found["code"], found["pointer"], found["fix"]) == (
+        "try-files-slash",
+        f"/{L0}",
+        "Add $uri/ after $uri to try_files",
+    )
     wanted = {"code": found["code"], "pointer": found["pointer"]}
     assert caller_of(people.viewer).post("sites/shop/fix/", wanted).status_code == 403
     assert owner.post("sites/shop/fix/?dry_run=true", wanted).status_code == 200

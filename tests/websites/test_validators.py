@@ -78,7 +78,7 @@ BAD = [
     (validators.validate_upstream_address, "METADATA.google.internal:80", "metadata service"),
     (validators.validate_upstream_address, "0x7f000001:80", "another spelling"),
     (validators.validate_upstream_address, "127.1:80", "another spelling"),
-    (validators.validate_listen_address, "169.254.169.254", "no site may listen there"),
+    (validators.validate_listen_address, "169.254.169.254", "no site may listen on this address"),
     (validators.validate_upstream_address, "unix:run/app.sock", "absolute path"),
     (validators.validate_slug, "Shop_1", "lowercase letters"),
     (validators.validate_slug, "../etc", "lowercase letters"),

@@ -134,7 +134,7 @@ def test_which_location_names_raw_directives_that_it_does_not_evaluate(owner: Cl
     services.snippet_create(actor=admin, site=shop, engine="nginx", location=health, text="etag on;")
     services.snippet_create(actor=admin, site=shop, engine="apache", block=block, text="RewriteEngine On")
     page = text_of(owner.get(URL, {"url": "http://shop.example/health"}))
-    assert "Raw directives of the server block can change this: if, return." in page
+    assert "Raw directives of the server block can change this result: if, return." in page
     assert "Raw directives of the location" not in page, "an ETag chooses nothing"
     told = owner.get("/api/v1/sites/shop/explain/", {"url": "http://shop.example/health"}).json()
     last = told["steps"][-1]

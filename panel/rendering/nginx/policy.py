@@ -205,7 +205,7 @@ REFUSED = reasons(
         "Paddock sets the ports; change them in the server block": "listen",
         "Paddock sets the names; change them in the server block": "server_name",
         "the directive opens another server block; add a server block to the site instead": "server",
-        "the directive can also serve files beside its folder; use the location's field Alias": "alias",
+        "the directive can also serve files outside its folder; use the location's field Alias": "alias",
         "the directive applies to all sites of the web server": "aio http2_push "
         "http2_push_concurrent_pushes http2_pool_size http2_streams_index_size",
         "this directive is for mail or stream servers": "auth_http* protocol imap_* pop3_* smtp_* starttls xclient "

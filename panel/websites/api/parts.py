@@ -241,7 +241,8 @@ class Snippets(Resource):
         values = self.body(SnippetSerializer, partial=True)
         if set(values) != {"text"}:
             raise ApiError(
-                "invalid", "Only the text of raw directives can change. To move them, delete them and create new ones."
+                "invalid",
+                "Only the text of raw directives can change. To move raw directives, delete them and create new ones.",
             )
         services.snippet_update(actor=self.actor, snippet=row, text=values["text"], expected_version=expected)
         return self.answer(self.get_object())

@@ -42,8 +42,8 @@ class UpstreamForm(PartForm[Upstream]):
         if self.instance.pk:
             self.initial.setdefault("servers", list(self.instance.servers.values(*field_names.SERVER)))
         self.fields["host_tags"].help_text = _(
-            "For example `role=app`. The servers are then all hosts with these tags, by their address. Hosts that gain "
-            "or lose a tag change the draft."
+            "For example `role=app`. All hosts with these tags are then servers, at the addresses of the hosts. When a "
+            "host gains or loses a tag, the draft changes."
         )
 
     def clean(self) -> dict[str, object]:

@@ -55,7 +55,7 @@ def shared_names(request: Request) -> HttpResponse:
     crumbs = [Crumb(_("Sites"), reverse("websites:list"))]
     lead = _(
         "A server name or address belongs to the team that used it first. The teams in this list can use a name or "
-        "address although it overlaps another team's."
+        "address although another team uses an overlapping name or address."
     )
     titles = {"title": _("Shared names"), "empty_title": _("No shared names yet"), "add_title": _("Add shared name")}
     return _list_page(request, form, rows, {}, **titles, lead=lead, crumbs=crumbs, icon="sites")

@@ -139,7 +139,10 @@ def bulk_delete(request: Request) -> HttpResponse:
         work = partial(deployments.sites_delete, actor=request.user, sites=sites)
         done = ngettext("%d site deleted.", "%d sites deleted.", count) % count
         return planned(request, work, reverse("websites:list"), done)
-    text = _("Their server blocks, locations, and revisions are deleted too. Document roots on the hosts are kept.")
+    text = _(
+        "Paddock also deletes the server blocks, locations, and revisions of these sites. Document roots on the hosts "
+        "are kept."
+    )
     if any(site_is_there(site) for site in sites):
         text += " " + _("You first review the plan that removes live sites from their hosts.")
     context = {

@@ -119,7 +119,7 @@ def test_report_names_link_shaper_with_reason_and_change() -> None:
     before = {"asked": asked, "measured": {**measured, "by": "emulator", "why": "Specified qdisc kind is unknown."}}
     after = {"asked": asked, "measured": {**measured, "by": "tc netem", "why": ""}}
     assert links.measured_words(before) == (
-        "round trip 10.37 ms (99 %: 12.09), 100.05 Mbit/s upstream and 99.52 downstream, 399 of 400 packets "
+        "round trip 10.37 ms (99th percentile: 12.09), 100.05 Mbit/s upstream and 99.52 downstream, 399 of 400 packets "
         "of a burst arrived; emulated by the bundled emulator "
         "(tc netem failed on the host: Specified qdisc kind is unknown.)"
     )
