@@ -81,7 +81,7 @@ def test_key_of_a_host_is_not_offered(people: Cast, certificate: Certificate) ->
     person = confirmed(signed_in(people.owner))
     assert "Download with key" not in person.get(PAGE).content.decode()
     answer = person.post(f"{PAGE}pkcs12/", {"password": PASSWORD})
-    assert answer.status_code == 422 and f"stays on {people.host.name}" in answer.content.decode()
+    assert answer.status_code == 422 and f"is only on {people.host.name}" in answer.content.decode()
 
 
 def test_api_exports_for_confirmed_sessions_alone(people: Cast, certificate: Certificate) -> None:
