@@ -217,13 +217,13 @@ class Plan:
 
 def drift(wanted: Wanted, found: Found) -> Refusal:
     """Return a Refusal for a file that was edited on the host. It names the file and contains none of its content."""
-    what = {"absent": "is gone", "link": "was replaced by a symbolic link"}.get(found.kind, "was changed on the host")
+    what = {"absent": "was deleted", "link": "was replaced by a symbolic link"}.get(found.kind, "was changed")
+    fact = "%s on the host since the last deployment" % what
     if wanted.expect == "":
-        what = "already exists"
+        fact = "already exists, but no deployment created it"
     return Refusal(
         "drift",
-        "%s %s since the last deployment. Review the difference, then adopt or overwrite the file."
-        % (wanted.named, what),
+        "%s %s. Review the difference, then adopt or overwrite the file." % (wanted.named, fact),
         path=wanted.named,
         expected=wanted.expect,
         found=found.signature,

@@ -73,7 +73,9 @@ def test_agent_reports_names_that_resolve_to_metadata_services(agent_file: Path,
     with Elsewhere(agent_file, tmp_path / "state") as agent:
         refused = agent.call("resolve", {"names": names})["refused"]
     assert set(refused) == {"evil.internal", "six.internal", "both.internal", "0xa9fea9fe"}
-    assert refused["both.internal"] == "both.internal leads to 100.100.100.200, the metadata service of Alibaba Cloud"
+    assert (
+        refused["both.internal"] == "both.internal resolves to 100.100.100.200, the metadata service of Alibaba Cloud"
+    )
     assert subprocess.run(["getent", "hosts", "evil.internal"], check=False).returncode, "only there"
 
 

@@ -206,7 +206,7 @@ def test_edited_file_is_rejected_as_drift_by_name(agent: AgentProcess, nginx_sit
         "found": sha256(sites.text("shop", "edited by hand")),
     }
     assert "edited by hand" in sites.path("shop.conf").read_text()
-    with pytest.raises(AgentError, match="already there"):
+    with pytest.raises(AgentError, match="already exists, but no deployment created it"):
         agent.call("apply", sites.request(sites.shop(new, expect="")))
     assert agent.call("apply", sites.request(sites.shop(new, expect=None)))["outcome"] == "applied"
     # What is as it shall be already is no drift, whatever was expected.

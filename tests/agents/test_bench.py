@@ -165,7 +165,7 @@ def alive(pid: int) -> bool:
         (["/usr/bin/ab", "http://{target}/"], "not a load tool"),
         (["ab", "http://{target}.nip.example/"], "is not a URL"),
         (["ab", "http://127.0.0.1:65001/"], "is not at"),
-        (["ab", "http://192.0.2.1:{port}/"], "leads to"),
+        (["ab", "http://192.0.2.1:{port}/"], "resolves to"),
         (["ab", "http://user@{target}/"], "not a plain http"),
         (["ab", "-X", "192.0.2.1:80", "http://{target}/"], "-X is not allowed"),
         (["ab", "-e", "{{workdir}}/../x", "http://{target}/"], "leaves the folder"),
@@ -177,7 +177,7 @@ def alive(pid: int) -> bool:
         (["wrk", "-s", "/etc/passwd", "http://{target}/"], "own script"),
         (["siege", "http://{target}/"], "-R"),
         (["hey", "http://{target}/"], "-disable-redirects"),
-        (["hey", "-disable-redirects", "http://192.0.2.1:{port}/"], "leads to"),
+        (["hey", "-disable-redirects", "http://192.0.2.1:{port}/"], "resolves to"),
         (["hey", "-disable-redirects", "-x", "192.0.2.1:80", "http://{target}/"], "-x is not allowed"),
         (["hey", "-disable-redirects", "--x=192.0.2.1:80", "http://{target}/"], "--x is not allowed"),
         (["hey", "-disable-redirects", "-x=http://192.0.2.1:80", "http://{target}/"], "-x=http"),
@@ -228,7 +228,7 @@ def test_siege_settings_with_other_targets_are_rejected(agent: AgentProcess, set
 def test_url_file_with_other_targets_is_rejected(agent: AgentProcess) -> None:
     files = {"siegerc": SIEGE, "urls": "http://127.0.0.1:65000/\nhttp://192.0.2.1:65000/\n"}
     argv = ["siege", "-R", "{workdir}/siegerc", "-f", "{workdir}/urls"]
-    with pytest.raises(AgentError, match="leads to"):
+    with pytest.raises(AgentError, match="resolves to"):
         agent.call("bench", request("127.0.0.1:65000", argv, input_files=files))
 
 

@@ -148,7 +148,7 @@ def test_link_of_an_account_that_may_not_read_the_file_is_not_followed(tmp_path:
     main = tmp_path / "nginx.conf"
     main.write_text(f"ssl_certificate {link};")
     answer = asked(("nginx", main))
-    assert answer["certificates"] == [] and "is not read" in answer["skipped"][0]["why"]
+    assert answer["certificates"] == [] and "the agent does not read" in answer["skipped"][0]["why"]
 
 
 def test_usual_folders_add_certificates_that_no_configuration_names(

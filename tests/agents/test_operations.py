@@ -98,7 +98,7 @@ def test_stale_pid_file_does_not_name_unrelated_process(agent: AgentProcess, ngi
         service: dict[str, Any] = {"engine": sites.request()["engines"][0]}
         assert agent.call("service", {**service, "action": "status"})["running"] is False
         agent.call("service", {**service, "action": "stop"})
-        with pytest.raises(AgentError, match="does not run"):
+        with pytest.raises(AgentError, match="is not running"):
             agent.call("service", {**service, "action": "reload"})
         assert stranger.poll() is None
     finally:

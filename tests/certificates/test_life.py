@@ -139,7 +139,7 @@ def test_account_is_deactivated_from_its_page(world: World, client: Client) -> N
 def test_caa_records_that_forbid_an_authority(name: str, records: list[tuple[str, str]], is_refused: bool) -> None:
     words = refusal(name, "shop.example", [CaaRecord(*row) for row in records], ["letsencrypt.org"])
     assert bool(words) == is_refused
-    assert not is_refused or "Add letsencrypt.org there" in words
+    assert not is_refused or "Add letsencrypt.org to the CAA record" in words
 
 
 def test_caa_record_of_a_parent_counts(server_root: Path, settings: Settings) -> None:

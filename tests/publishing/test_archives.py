@@ -57,7 +57,9 @@ def test_single_folder_that_holds_everything_is_left_out() -> None:
 def test_folder_of_the_archive_can_be_chosen() -> None:
     archive = zipped({"README": "x", "dist/index.html": "a", "src/main.ts": "b"})
     assert taken(archive, "dist/") == {"index.html": "a"}
-    with pytest.raises(ApplicationError, match=r"no files in build. Its folders: dist, src") as refused:
+    with pytest.raises(
+        ApplicationError, match=r"no files in the folder build. Choose one of the folders dist, src"
+    ) as refused:
         taken(archive, "build")
     assert refused.value.field == "folder"
     with pytest.raises(ApplicationError, match="inside the archive"):

@@ -48,10 +48,11 @@ def refusal(name: str, place: str, rows: Sequence[CaaRecord], identities: Sequen
     relevant: list[CaaRecord] = next((part for tag in tags if (part := [row for row in rows if row.tag == tag])), [])
     if not relevant or any(row.authority in identities for row in relevant):
         return ""
-    allowed = ", ".join(sorted({row.authority for row in relevant} - {""})) or "no certificate authority"
+    allowed = ", ".join(sorted({row.authority for row in relevant} - {""}))
+    issuers = f"only {allowed}" if allowed else "no certificate authority"
     return (
-        f"The CAA record of {place} allows only {allowed} to issue certificates for {name}. Add {identities[0]} to "
-        "the CAA record, or choose another certificate authority."
+        f"The CAA record of {place} allows {issuers} to issue certificates for {name}. Add {identities[0]} to the "
+        "CAA record, or choose another certificate authority."
     )
 
 
