@@ -286,7 +286,7 @@ class Tokens(Resource):
         data: dict[str, Any] = dict(TokenMade(token).data)
         return Response(data, status=201, headers={"Location": f"/api/v1/tokens/{token.pk}/"})
 
-    @extend_schema(description="Revokes the token. The audit log keeps its entry.")
+    @extend_schema(description="Revokes the token. The audit log keeps all entries about the token.")
     def destroy(self, request: Request, pk: str = "") -> Response:
         tokens.token_revoke(actor=self.actor, token=self.get_object())
         return Response(status=204)

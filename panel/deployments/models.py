@@ -169,7 +169,7 @@ class Deployment(Job):
     def part_words(self) -> str:
         """Name of the deployment's purpose, for pages: a move between hosts has one part per host."""
         if self._takes_off_for_a_move:
-            return gettext("Move: remove")
+            return gettext("Move: remove from the old host")
         if self.kind == DeploymentKind.MOVE and any(line.comes_from_elsewhere for line in self.plan.sites):
             return gettext("Move: deploy")
         return self.kind_words

@@ -201,8 +201,8 @@ def location_faults(location: Location) -> Iterator[tuple[str, str]]:
             yield (
                 f"try_files/{number}",
                 (
-                    f"a rewrite with the flag break precedes try_files, so “{item}” could contain ..; use $uri, or the "
-                    "flag last and another location"
+                    f"a rewrite with the flag break runs before try_files, so “{item}” could contain “..”; use $uri "
+                    "instead, or give the rewrite the flag last and move try_files to another location"
                 ),
             )
 

@@ -258,9 +258,11 @@ def access_rules_from_text(text: str) -> list[dict[str, str]]:
 def _access_rule_from_line(number: int, line: str) -> dict[str, str]:
     action, _space, source = line.partition(" ")
     if action not in ("allow", "deny") or not source.strip():
-        raise _fault(
-            number, line, _("enter allow or deny, then an address, a network, @ and a list, or all: allow 10.0.0.0/8")
+        words = _(
+            "enter allow or deny, then all, an address, a network, or @ with the name of an access list, for example "
+            "allow 10.0.0.0/8 or allow @office"
         )
+        raise _fault(number, line, words)
     return {"action": action, "source": source.strip()}
 
 

@@ -30,7 +30,7 @@ REFUSED = [
             "try_files": ["/$arg_f", "=404"],
             "rewrites": [{"pattern": "^/x/a$", "replacement": "/x/b", "flag": "break"}],
         },
-        "or the flag last",
+        "and move try_files to another location",
     ),
 ]
 IDS = ["climbing rewrite", "climbing middle", "alias without slash", "loose alias", "client value after break"]

@@ -135,7 +135,8 @@ _CHUNKED = differs(
 
 
 _UNCHECKED = differs(
-    "Apache applies the fallback of try_files before access control, and then uses the fallback's own rules",
+    "Apache applies the fallback of try_files before access control, and then only the access control of the "
+    "fallback's location",
     "set the same access rules in the fallback's location",
     _skips_access,
 )
@@ -184,7 +185,7 @@ APACHE: dict[str, tuple[Verdict, ...]] = {
                 _passes_answers),
     ),
     "Header.always": (
-        differs("nginx sends a header without “always” with redirects too, and Apache does not",
+        differs("nginx also adds a header to redirects if “always” is off, and Apache does not",
                 "turn on “always” to send the header with redirects",
                 lambda context: not context.owner.always),
     ),

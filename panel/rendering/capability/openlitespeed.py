@@ -97,8 +97,8 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
                 lambda context: context.owner.handler == "php"),
     ),
     "Location.return_code": (
-        missing("OpenLiteSpeed can send a fixed response with a 2xx status only as a file, with status 200 and a "
-                "text without variables",
+        missing("for a fixed 2xx response with a text, OpenLiteSpeed supports only status 200 and a text without "
+                "variables",
                 "the location serves files; create a file with the text",
                 lambda context: context.owner.handler == "return" and not answers.is_file(context.owner)
                 and not answers.is_rule(context.owner)),
