@@ -51,13 +51,13 @@ def test_address_whose_site_is_not_the_default_server_keeps_its_former_configura
     site = world.site("zzz", domains=[ADDRESS])
     order = world.run(world.enable(site, account, profile="shortlived"))
     assert order.status == "failed"
-    assert f"for {ADDRESS}: it presents another certificate" in order.error
+    assert f"for {ADDRESS}: the web server presents another certificate" in order.error
     assert ask(world.machine.port, host=ADDRESS).text == "this is zzz"
 
 
 def test_address_is_refused_with_a_dns_account(world: World) -> None:
     dns = DnsAccount.objects.create(name="dns", team=world.people.team, kind="rfc2136")
-    with pytest.raises(ApplicationError, match=f"HTTP-01.*{ADDRESS}"):
+    with pytest.raises(ApplicationError, match=f"DNS record cannot prove an IP address, and .*{ADDRESS}"):
         world.enable(world.site(domains=[ADDRESS]), world.authority(), dns=dns)
 
 

@@ -127,7 +127,7 @@ def test_renewal_returns_to_the_old_certificate_when_a_listener_presents_another
     world.turn()
     order = Order.objects.order_by("-pk")[0]
     assert order.status == "failed"
-    assert f"TCP *:{world.https_port} for shop.example: it presents another certificate" in order.error
+    assert f"TCP *:{world.https_port} for shop.example: the web server presents another certificate" in order.error
     assert "Paddock restored the previous configuration" in order.error
     assert fingerprints() == before
     assert [path.read_text() for path in files] == texts
@@ -168,7 +168,7 @@ def test_edited_file_of_one_site_stops_no_other_renewal(world: World, what: str,
     assert presented(world.https_port, "blog.example") != before
     assert edited.read_text() == text
     waiting = [order.progress for order in orders if order.status == "queued"]
-    assert all(words.startswith("Edited on the host") for words in waiting)
+    assert all(words.startswith("These files were edited on the host") for words in waiting)
     assert not Deployment.objects.filter(status="planned").exists()
 
 

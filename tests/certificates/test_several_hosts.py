@@ -189,7 +189,7 @@ def test_site_that_is_new_on_its_host_lets_the_others_serve_challenges(twins: Tw
     account = twins.world.authority(twins.http_port)
     order = twins.world.run(twins.world.enable(twins.world.site("new"), account))
     assert order.status == "succeeded", order.error
-    assert order.records.filter(text="known serves challenges on node-2.").exists()
+    assert order.records.filter(text="The site known serves challenges on node-2.").exists()
 
 
 def test_twin_that_proves_its_names_by_dns_is_left_as_it_is(twins: Twins) -> None:

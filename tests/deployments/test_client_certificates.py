@@ -72,7 +72,10 @@ def test_deployment_is_undone_when_required_certificate_is_not_enforced(machine:
         return  # the raw directive is refused, which protects as well
     deployment = run(machine, site)
     assert deployment.status == DeploymentStatus.ROLLED_BACK, deployment.status
-    words = {Engine.NGINX: '"ssl_verify_client" directive is duplicate', Engine.APACHE: "answers 200 instead of 400"}
+    words = {
+        Engine.NGINX: '"ssl_verify_client" directive is duplicate',
+        Engine.APACHE: "responds with 200 instead of 400",
+    }
     assert words[engine] in deployment.error
     assert status(machine) == 200
 

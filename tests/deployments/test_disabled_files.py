@@ -132,7 +132,7 @@ def test_edit_of_disabled_file_is_drift(place: Place) -> None:
     websites.site_enable(actor=place.machine.people.owner, site=place.shop, enabled=True)
     plan = place.machine.plan(place.shop)
     assert plan.plan.drifted == [str(place.disabled)]
-    with pytest.raises(ApplicationError, match="Edited on the host"):
+    with pytest.raises(ApplicationError, match="These files were edited on the host"):
         services.deployment_confirm(actor=place.machine.people.owner, deployment=plan)
     drift.drift_adopt(actor=place.machine.people.admin, drift=row)
     assert drift.drift_check(place.machine.host) == []

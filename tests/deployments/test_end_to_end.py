@@ -58,7 +58,7 @@ def test_deployment_sends_nothing_when_host_key_is_wrong(remote: Machine, nginx:
     remote.host.save()
     remote.run(deployment)
     assert deployment.status == DeploymentStatus.FAILED
-    assert "Nothing was" in deployment.error
+    assert "The host was not changed." in deployment.error
     assert not list((nginx.root / "sites-available").iterdir())
 
 

@@ -66,7 +66,7 @@ def test_main_file_is_managed_rewritten_after_drift_and_returned(
     original, admin = main.read_text(), machine.people.admin
     plan = main_plan(actor=admin, web_server=web_server, managed=True)
     assert main.read_text() == original, "a plan changes nothing"
-    assert "keepalive_timeout 7 is replaced by keepalive_timeout 65s" in [note.text for note in plan.plan.warnings]
+    assert "Paddock replaces keepalive_timeout 7 by keepalive_timeout 65s" in [note.text for note in plan.plan.warnings]
     run(machine, plan)
     text = main.read_text()
     assert "managed by Paddock" in text

@@ -20,7 +20,7 @@ def test_plan_is_rejected_when_name_resolves_to_metadata_service(machine: Machin
         actor=machine.people.owner, site=site, name="app", servers=[{"address": "app.internal:80"}]
     )
     UpstreamServer.objects.filter(upstream=upstream).update(address="0xa9fea9fe:80")
-    with pytest.raises(ApplicationError, match=r"leads to 169\.254\.169\.254, the metadata service"):
+    with pytest.raises(ApplicationError, match=r"resolves to 169\.254\.169\.254, the metadata service"):
         machine.plan(site)
     assert not Deployment.objects.filter(items__site=site).exists()
     UpstreamServer.objects.filter(upstream=upstream).update(address="app.invalid:80")
@@ -40,5 +40,5 @@ def test_deployment_resolves_names_again_before_upload(machine: Machine, nginx: 
     Host.objects.update(status=HostStatus.READY)
     deployment = machine.run(deployment)
     assert deployment.status == DeploymentStatus.FAILED
-    assert "leads to 169.254.169.254" in deployment.error
+    assert "resolves to 169.254.169.254" in deployment.error
     assert not list((nginx.root / "sites-enabled").glob("*shop*"))

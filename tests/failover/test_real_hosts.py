@@ -233,7 +233,7 @@ def test_address_that_a_host_was_given_by_hand_is_not_taken_from_it(pair: Pair) 
     pair.machines[1].inside("ip", "address", "add", f"{pair.ip}/24", "dev", "eth0")
     refused = pair.applied()
     assert refused.status == JobStatus.FAILED
-    assert f"already has {pair.ip}" in refused.error
+    assert f"already has the address {pair.ip}" in refused.error
 
 
 class Killed(BaseException):

@@ -316,7 +316,7 @@ def test_symbolic_link_in_place_of_the_file_is_refused(world: World) -> None:
 def test_stopped_php_fpm_is_named_before_anything_is_changed(world: World) -> None:
     world.host.inside("pkill", "-QUIT", "-f", "^php-fpm: master")
     job = world.created()
-    assert job.status == JobStatus.FAILED and "php-fpm8.2 does not run" in job.error
+    assert job.status == JobStatus.FAILED and "php-fpm8.2 is not running" in job.error
     assert not world.file.exists()
 
 

@@ -172,7 +172,7 @@ def test_edit_of_the_host_during_the_replacement_wins(there: KeyHost, monkeypatc
 
     monkeypatch.setattr(authorized_keys, "key_add", edited)
     job = there.rotate()
-    assert job.status == JobStatus.FAILED and "edited meanwhile" in job.error
+    assert job.status == JobStatus.FAILED and "Somebody edited the host while Paddock replaced the key." in job.error
     assert selectors.public_key(there.host) not in there.file.read_text()
     assert there.host.next_private_key == "" and there.file.read_text().count("paddock") == 0
 

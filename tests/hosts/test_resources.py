@@ -138,7 +138,7 @@ def test_wrong_clock_and_high_load_are_problems(host: Host) -> None:
     words = [trouble.words for trouble in selectors.host_troubles(host)]
     assert words == [
         "The load average over 15 minutes is 9.0 on 2 CPUs",
-        "The clock is 95 seconds behind the panel's",
+        "The clock is 95 seconds behind the panel's clock",
     ]
 
 

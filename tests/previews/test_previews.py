@@ -124,7 +124,7 @@ def test_preview_shows_the_redirect_to_https(live_site: LiveSite) -> None:
     plain = found[f"http://shop.example:{machine.port}/"]
     assert plain["status"] == ("200", "301")
     assert plain["redirect"] == ("", f"https://shop.example:{tls}/")
-    assert found[f"https://shop.example:{tls}/"]["status"] == ("no listener", "200")
+    assert found[f"https://shop.example:{tls}/"]["status"] == ("this version has no listener for the request", "200")
 
 
 @pytest.mark.parametrize("placed", [Engine.NGINX], indirect=True)

@@ -112,7 +112,7 @@ def test_5xx_responses_in_wave_two_undo_both_waves_and_leave_wave_three_untouche
     assert fleet.texts() == OLD
     assert [fleet.config(number) for number in range(5)] == before
     failed = next(row for row in Wave.objects.get(position=2).evidence if row["gate"] == "responses")
-    assert failed["passed"] is False and "before it 0 of 0" in failed["words"]
+    assert failed["passed"] is False and "only 0 of 0 requests before the deployment" in failed["words"]
 
 
 def test_site_that_stops_answering_during_observation_undoes_the_rollout(fleet: Fleet) -> None:
@@ -176,7 +176,7 @@ def test_undo_keeps_a_site_that_was_changed_since_and_says_so(fleet: Fleet) -> N
     rollout_undo(actor=fleet.owner, rollout=rollout)
     fleet.go_on(rollout)
     assert fleet.texts() == [*OLD[:3], "newer", OLD[4]]
-    assert rollout.status == "failed" and "node-3: site-3 has changed since then" in rollout.error
+    assert rollout.status == "failed" and "node-3: The live revision of site-3 has changed" in rollout.error
 
 
 def test_plan_that_became_stale_pauses_the_rollout(fleet: Fleet) -> None:

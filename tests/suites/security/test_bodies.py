@@ -145,7 +145,7 @@ def test_deeply_nested_configuration_is_reported(people: Cast, depth: int) -> No
     sent = {"web_server": people.nginx.pk, "filename": "nginx.zip", "archive": archive(text=text)}
     made = caller_of(people.admin).post("imports/upload/", sent)
     assert made.status_code == 201, made.content[:500]
-    assert "nested more than 50 deep" in made.content.decode()
+    assert "nested more than 50 levels deep" in made.content.decode()
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":'])
