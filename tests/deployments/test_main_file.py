@@ -87,7 +87,7 @@ def test_main_file_is_managed_rewritten_after_drift_and_returned(
     web_server.save()
     again = main_plan(actor=admin, web_server=web_server, managed=True)
     assert again.plan.drifted == [str(main)]
-    with pytest.raises(ApplicationError, match="Edited on the host"):
+    with pytest.raises(ApplicationError, match="These files were edited on the host"):
         services.deployment_confirm(actor=admin, deployment=again)
     run(machine, again, accept_drift=True)
     assert "worker_processes 2;" in main.read_text() and "by hand" not in main.read_text()
