@@ -58,7 +58,7 @@ CASES: Mapping[str, Sequence[Otherwise]] = {
         Otherwise(_INDEX, ("GET /manual/",), 200, "manual page"),
         Otherwise(_INDEX, ("GET /media/",), 200, "gif in root"),
     ),
-    "rewrites": (Otherwise("OpenLiteSpeed can send a fixed response", ("GET /home",), 200, "home"),),
+    "rewrites": (Otherwise("for a fixed 2xx response with a text, OpenLiteSpeed", ("GET /home",), 200, "home"),),
     "fallbacks": (Otherwise(_FALLBACK, ("GET /manual/none",), 302),),
     "paths": (Otherwise("absolute form", ("GET http://a.test/ab",), 200, "GET http://a.test/ab host=a.test "),),
 }

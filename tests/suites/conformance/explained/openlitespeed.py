@@ -110,7 +110,7 @@ ROWS = (
         "fixed answers that are files",
         "",
         altered_responses.serves_files,
-        "OpenLiteSpeed can send a fixed response",
+        "for a fixed 2xx response with a text, OpenLiteSpeed",
     ),
     Departs("fixed answer as a file", "", altered_responses.own_ranges, "OpenLiteSpeed sends this fixed response as"),
     Departs(
