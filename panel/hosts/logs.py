@@ -40,7 +40,9 @@ def _server_words(web_server: WebServer) -> str:
 
 
 def host_logs(host: Host) -> list[ServerLog]:
-    """Return the access and error logs of a host's web servers. Administrators only: they cover all teams' sites."""
+    """Return the access and error logs of a host's web servers. Administrators only, because the logs cover the sites
+    of all teams.
+    """
     found = []
     for web_server in host.web_servers.all():
         root = web_server.paths.get("log_dir", "")
@@ -80,7 +82,7 @@ class Search:
 
 
 def log_search(host: Host, path: str, roots: Sequence[str], wanted: Search) -> LogPeriod:
-    """Return the lines of a log and its rotated files that a Search finds; raises the errors of `log_period`."""
+    """Search a log and its rotated files, and return the matching lines. Raises the errors of `log_period`."""
     begin = timezone.make_aware(dt.datetime.combine(wanted.day, dt.time()))
     end = timezone.make_aware(dt.datetime.combine(wanted.day + dt.timedelta(days=1), dt.time()))
     return log_period(host, path, roots=roots, begin=begin, end=end, text=wanted.text, most=wanted.most)

@@ -24,7 +24,10 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Node:
-    """A directive with its place (`line` to `end` of `file`); `via`: the includes that lead to it, as (file, line)."""
+    """A directive, and its place in a configuration: lines `line` to `end` of `file`.
+
+    `via` are the includes through which `file` was read, as (file, line).
+    """
 
     name: str
     args: tuple[str, ...]

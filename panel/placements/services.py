@@ -163,7 +163,7 @@ def _copy_update(
 
 
 def definition_of_copy(placement: Placement, definition: Any, web_server: WebServer) -> dict[str, object]:
-    """Return the definition of the copy on `web_server`: the site's, with the host's values and log folder."""
+    """Return the definition of the site's copy on `web_server`, with the values and the log folder of that host."""
     source = placement.site
     copied = with_values(definition, placement.values.get(web_server.host.name, {}))
     blocks: Any = copied["blocks"]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import selectors
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from tests.benchmarks.test_gallop_load import load
 from tests.support.gallop import GallopInstance
 from tests.support.ports import free_port
+from tests.support.waiting import readable
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -44,13 +44,6 @@ class Background:
         raise NotImplementedError
 
 
-def _readable(sockets: Sequence[socket.socket]) -> list[socket.socket]:
-    with selectors.DefaultSelector() as waiting:  # unlike select(), it takes file descriptors above 1023
-        for one in sockets:
-            waiting.register(one, selectors.EVENT_READ)
-        return [key.fileobj for key, _ in waiting.select(0.1) if isinstance(key.fileobj, socket.socket)]
-
-
 class Falling(Background):
     """Answers `answers` requests, whatever connection they come by, and no more."""
 
@@ -60,7 +53,7 @@ class Falling(Background):
         self.port = self._sockets[0].getsockname()[1]
 
     def step(self) -> None:
-        for ready in _readable(self._sockets):
+        for ready in readable(self._sockets, 0.1):
             if ready is self._sockets[0]:
                 self._sockets.append(ready.accept()[0])
             elif not ready.recv(65536):
@@ -89,7 +82,7 @@ class Tunnel(Background):
         self._fallen = False
 
     def step(self) -> None:
-        ready = _readable([self._near, self._far])
+        ready = readable([self._near, self._far], 0.1)
         if self._near in ready:
             data, self._client = self._near.recvfrom(65536)
             self._left -= 1

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
+import selectors
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from agents.host.engines import engine_for
 from agents.host.engines.base import Engine
 from agents.protocol import EngineControl, plain
+
+Source = TypeVar("Source", bound=socket.socket | int)
 
 
 def eventually(check: Callable[[], bool], *, timeout_s: float = 60.0, every_s: float = 0.05) -> bool:
@@ -30,10 +33,19 @@ def eventually(check: Callable[[], bool], *, timeout_s: float = 60.0, every_s: f
 
 
 def is_readable(source: socket.socket | int, timeout_s: float = 0.0) -> bool:
-    """Whether a socket or pipe has data, or its end, in time. Unlike select(), it takes file descriptors above 1023."""
-    waiting = select.poll()
-    waiting.register(source, select.POLLIN)
-    return bool(waiting.poll(timeout_s * 1000))
+    """Return whether a socket or pipe has data or was closed, after at most `timeout_s` seconds."""
+    return bool(readable([source], timeout_s))
+
+
+def readable(sources: Sequence[Source], timeout_s: float) -> list[Source]:
+    """Return the sockets and pipes that have data or were closed, once there is one or `timeout_s` seconds have passed.
+
+    Unlike select(), poll() takes file descriptors above 1023.
+    """
+    with selectors.PollSelector() as waiting:
+        for source in sources:
+            waiting.register(source, selectors.EVENT_READ, source)
+        return [key.data for key, _events in waiting.select(timeout_s)]
 
 
 def end_and_wait(pid: int, *, timeout_s: float = 60.0) -> None:

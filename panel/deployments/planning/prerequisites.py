@@ -125,11 +125,8 @@ def warnings_of(
 
 def _words(needs: SiteNeeds, missing: Missing, *, is_made: bool) -> tuple[str, str] | None:
     """Describe a missing prerequisite as (fact, advice); None for an empty folder of a site that is live already."""
-    if missing.kind == "folder" and missing.state == "missing" and is_made:
-        text = f"The folder {missing.name} does not exist. This plan creates it with a placeholder page."
-        return text, "Publish the site's content after the deployment."
     if missing.kind == "folder":
-        return _folder_words(needs, missing)
+        return _folder_words(needs, missing, is_made=is_made)
     if missing.kind == "socket":
         return _socket_words(needs, missing)
     if missing.kind == "service":
@@ -143,7 +140,7 @@ def _words(needs: SiteNeeds, missing: Missing, *, is_made: bool) -> tuple[str, s
     )
 
 
-def _folder_words(needs: SiteNeeds, missing: Missing) -> tuple[str, str] | None:
+def _folder_words(needs: SiteNeeds, missing: Missing, *, is_made: bool) -> tuple[str, str] | None:
     host, path = needs.server.host, missing.name
     if missing.state == "empty":
         text = f"The folder {path} on {host} is empty."
@@ -155,6 +152,9 @@ def _folder_words(needs: SiteNeeds, missing: Missing) -> tuple[str, str] | None:
             f"{needs.server} runs as the account {missing.detail}, which cannot enter the folder {path}.",
             "Give the account permission to read and enter this folder, and to enter all folders above this folder.",
         )
+    if missing.state == "missing" and is_made:
+        text = f"The folder {path} does not exist. This plan creates it with a placeholder page."
+        return text, "Publish the site's content after the deployment."
     fact = "does not exist" if missing.state == "missing" else "is a file"
     return (
         f"The folder {path} {fact} on {host}.",

@@ -1,4 +1,6 @@
-"""Page of the traffic counters of a host's web servers. Administrators only: they cover all teams' sites."""
+"""Page of the traffic counters of a host's web servers. Administrators only, because the
+counters cover the sites of all teams.
+"""
 
 from __future__ import annotations
 

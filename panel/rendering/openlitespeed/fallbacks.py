@@ -60,12 +60,12 @@ def marked(source: ServerBlock, place: Place, lines: Sequence[Directive]) -> lis
     """Return the rewrite rules of try_files, changed so that the last one only marks the request."""
     if not lines or not is_here(place.location, source):
         return [*lines]
-    pattern, _path, flags = lines[-1].args
+    pattern, _target, flags = lines[-1].args
     kept = [flag for flag in flags[1:-1].split(",") if flag == "NC" or flag.startswith("T=")]
     # OpenLiteSpeed takes the text after a ? in a decoded path for the query, and writes %3F for it in a condition.
     condition = [directive("RewriteCond", "$0", "^((?:(?!%3F)[^?])*)")] if _copies_path(place) else []
-    path = [f"E={_PATH}:%1"] if condition else []
-    marks = f"[{','.join([*kept, *path, f'E={MARK}:{place.number}', 'L'])}]"
+    copy = [f"E={_PATH}:%1"] if condition else []
+    marks = f"[{','.join([*kept, *copy, f'E={MARK}:{place.number}', 'L'])}]"
     return [*lines[:-1], *condition, replace(lines[-1], args=(pattern, "-", marks))]
 
 
