@@ -16,7 +16,7 @@ docker-compose:docker-compose git:git /usr/lib/postgresql/15/bin/postgres:postgr
 /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf:fonts-dejavu-core mkfs.ext4:e2fsprogs mount:mount setpriv:util-linux
 mmdebstrap:mmdebstrap systemd-nspawn:systemd-container
 memcached:memcached uwsgi:uwsgi-core /usr/lib/uwsgi/plugins/python3_plugin.so:uwsgi-plugin-python3
-keepalived:keepalived pgrep:procps certutil:libnss3-tools
+/usr/share/doc/libseccomp2/copyright:libseccomp2 keepalived:keepalived pgrep:procps certutil:libnss3-tools
 named:bind9 nsupdate:bind9-dnsutils knotd:knot pdns_server:pdns-server visudo:sudo
 /usr/share/pdns-backend-sqlite3/schema/schema.sqlite3.sql:pdns-backend-sqlite3"
 # A certificate authority for the tests, from the Go module proxy: module@version and its programs.
