@@ -143,14 +143,15 @@ def pytest(*arguments: str, env: Mapping[str, str], cwd: Path = ROOT) -> None:
 
 
 def sqlite_tests() -> None:
-    pytest("-n", PROCESSES, "--dist", "loadscope", "--ignore=tests/suites/browser", env={})
+    # Tests of both the database and real servers run in cluster mode only, and in `make nightly`.
+    pytest("-n", PROCESSES, "--dist", "loadscope", "--part=embedded", "--ignore=tests/suites/browser", env={})
 
 
 def postgres_tests() -> None:
     with home() as folder, Postgres(folder / "postgres") as postgres, Redis(folder / "redis") as redis:
         env = {"PADDOCK_DATABASE_URL": postgres.url, "PADDOCK_REDIS_URL": redis.url}
         # Those that know no database ran already.
-        pytest("-n", PROCESSES, "--dist", "loadscope", "--cluster", "--ignore=tests/suites/browser", env=env)
+        pytest("-n", PROCESSES, "--dist", "loadscope", "--part=cluster", "--ignore=tests/suites/browser", env=env)
 
 
 def browser_tests() -> None:

@@ -5,8 +5,9 @@
     nightly.py --minutes 20 --seed 4711
 
 Hypothesis draws new values, and the generators of the conformance, quoting, and differential suites create new sites
-and requests from the seed. The first line names the seed, and the last lines name the command that repeats each
-failure. A bug that is found becomes a named case of the fixed tests (CONTRIBUTING.md).
+and requests from the seed. Tests of both the database and real servers run on SQLite, as `make test` runs them in
+cluster mode only. The first line names the seed, and the last lines name the command that repeats each failure. A bug
+that is found becomes a named case of the fixed tests (CONTRIBUTING.md).
 """
 
 from __future__ import annotations
@@ -39,9 +40,10 @@ class Step:
 
 
 def steps(seed: int, minutes: float) -> Iterator[Step]:
-    """Yield the commands with their time: a quarter of it for Hypothesis, and a quarter for each suite."""
-    part = minutes / 4
+    """Yield the commands with their time, a fifth each: Hypothesis, embedded mode, and the three suites."""
+    part = minutes / 5
     yield Step("hypothesis", [*pytest(), f"--hypothesis-seed={seed}"], part)
+    yield Step("embedded mode", embedded(), part)
     limits = ["--chance", str(seed), "--minutes", f"{part:g}"]
     yield Step("conformance", [sys.executable, "-m", "tests.suites.conformance", *limits], part)
     yield Step("quoting", [sys.executable, "-m", "tests.suites.conformance.quoting", *limits], part)
@@ -56,6 +58,13 @@ def pytest() -> list[str]:
     paths = sorted((ROOT / "tests").rglob("test_*.py"))
     files = [str(path.relative_to(ROOT)) for path in paths if "from hypothesis import" in path.read_text("utf-8")]
     return [sys.executable, "-m", "pytest", "-q", "-x", *files]
+
+
+def embedded() -> list[str]:
+    """Return the command that runs on SQLite those tests that `make test` runs in cluster mode only."""
+    parallel = ["-n", str((os.cpu_count() or 2) + 2), "--dist", "loadscope"]
+    chosen = ["--part=embedded-servers", "--ignore=tests/suites/browser"]
+    return [sys.executable, "-m", "pytest", "-q", *parallel, *chosen]
 
 
 def run(step: Step, seed: int) -> str:

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,8 @@ LONGEST = [
 
 # The fixtures for which pytest-django opens the database.
 DATABASE_FIXTURES = {"db", "transactional_db", "live_server"}
+# The folder of real servers (tests/conftest.py).
+SERVER_FIXTURE = "server_root"
 
 
 class Scheduling(LoadScopeScheduling):
@@ -75,7 +78,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--cluster", action="store_true", help="run only tests that use the database or the queue")
+    parser.addoption("--part", choices=sorted(PARTS), help="run only a part of the tests (see PARTS)")
 
 
 # This middleware is async only, so each request of the test client would need two threads. The browser's main journey
@@ -107,11 +110,12 @@ def pytest_runtestloop() -> None:
 @pytest.hookimpl(trylast=True)  # the database fixtures of marked tests are known by then
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=_rank)
-    if not config.getoption("--cluster"):
+    part = config.getoption("--part")
+    if part is None:
         return
     chosen, others = [], []
     for item in items:
-        (chosen if is_for_cluster(item) else others).append(item)
+        (chosen if PARTS[part](item) else others).append(item)
     config.hook.pytest_deselected(items=others)
     items[:] = chosen
 
@@ -130,6 +134,23 @@ def is_for_cluster(item: pytest.Item) -> bool:
         return False
     marked = any(item.iter_markers("django_db")) or any(item.iter_markers("cluster"))
     return marked or not DATABASE_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+
+
+def needs_servers_in_embedded_mode(item: pytest.Item) -> bool:
+    """Return whether a test uses both the database and real servers.
+
+    Such tests take half of the time of all tests of the database, mostly outside the database.
+    """
+    return is_for_cluster(item) and SERVER_FIXTURE in getattr(item, "fixturenames", ())
+
+
+# The parts of the tests. `make test` runs the first two, the first on SQLite and the second in cluster mode; `make
+# nightly` runs the third on SQLite.
+PARTS: dict[str, Callable[[pytest.Item], bool]] = {
+    "embedded": lambda item: not needs_servers_in_embedded_mode(item),
+    "cluster": is_for_cluster,
+    "embedded-servers": needs_servers_in_embedded_mode,
+}
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -22,6 +22,7 @@ EXAMPLES = 4  # for each of more than a hundred operations
 LEFT_OUT = {"/api/v1/jobs/{uuid}/events/"}
 
 
+@pytest.mark.one_database("serializers shape the responses; test_every_url requests the operations on both")
 def test_every_operation_matches_schema(transactional_db: None) -> None:
     # Here, since it takes a second, and each process of a parallel run imports all tests.
     import schemathesis

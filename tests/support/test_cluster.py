@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.environment import LONGEST, TOGETHER, is_for_cluster
+from tests.environment import LONGEST, PARTS, TOGETHER, is_for_cluster
 
 
 @pytest.fixture
@@ -35,6 +35,20 @@ def test_cluster_run_includes_database_marks(request: pytest.FixtureRequest) -> 
 @pytest.mark.one_database("the subject is the choice of tests")
 def test_cluster_run_leaves_out_tests_marked_for_one_database(db: None, request: pytest.FixtureRequest) -> None:
     assert not is_for_cluster(request.node)
+
+
+def test_database_test_on_real_servers_runs_in_cluster_mode_only(
+    rows: None, server_root: Path, request: pytest.FixtureRequest
+) -> None:
+    parts = [name for name, is_chosen in PARTS.items() if is_chosen(request.node)]
+    assert parts == ["cluster", "embedded-servers"]
+
+
+def test_server_test_without_database_runs_in_embedded_mode_only(
+    server_root: Path, request: pytest.FixtureRequest
+) -> None:
+    parts = [name for name, is_chosen in PARTS.items() if is_chosen(request.node)]
+    assert parts == ["embedded"]
 
 
 @pytest.mark.cluster

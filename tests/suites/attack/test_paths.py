@@ -18,7 +18,10 @@ from tests.suites.conformance.servers import engines
 from tests.suites.conformance.wire import Connection, Request
 from tests.support.ports import free_port
 
-pytestmark = pytest.mark.django_db
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.one_database("web servers and file permissions decide; the rows are the same on each"),
+]
 NAMES = [engine.name for engine in engines() if engine.name != "openlitespeed"]  # too slow for every run
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from asgiref.sync import async_to_sync
 from django.test import AsyncClient, Client
 
@@ -9,6 +10,7 @@ from tests.suites.security.addresses import API, addresses
 from tests.support.cast import Cast
 
 
+@pytest.mark.one_database("the method is refused before rows are read")
 def test_get_on_post_only_url_explains_itself(people: Cast, admin: Client) -> None:
     found = 0
     for address in addresses():

@@ -94,7 +94,8 @@ def test_interrupted_checks_leave_no_processes(names: list[str], tmp_path: Path)
     mark = Path(tempfile.gettempdir()) / f"paddock-checks-{process.pid}-run"  # in the environment of all it starts
     try:
         started = eventually(
-            lambda: (_runs(mark, "postgres") and _runs(mark, "--cluster")) or process.poll() is not None, timeout_s=180
+            lambda: (_runs(mark, "postgres") and _runs(mark, "--part=cluster")) or process.poll() is not None,
+            timeout_s=180,
         )
         assert started and process.poll() is None, (tmp_path / "said").read_text()
         process.send_signal(signal.SIGTERM)
