@@ -8,7 +8,6 @@ network.
 from __future__ import annotations
 
 import datetime as dt
-import email.utils
 import json
 import tempfile
 import time
@@ -27,6 +26,7 @@ from josepy.json_util import decode_b64jose, field
 from josepy.jwa import ES256, RS256
 from josepy.jwk import JWKEC, JWKRSA
 
+from panel.certificates.acme_network import Network, NoAcme, aware, retry_time
 from panel.certificates.choices import ChallengeKind
 from panel.certificates.keys import is_address, key_read
 from panel.certificates.renewal import Window
@@ -34,16 +34,24 @@ from panel.rendering.challenges import tls_file, tls_name
 
 USER_AGENT = "Paddock"
 TIMEOUT_S = 20
-NONCE_TRIES = 20
 RATE_LIMITED = "rateLimited"  # RFC 8555 section 6.7
-MAX_PAUSE = dt.timedelta(days=8)
+# Errors of the library and of reading the fields of a response.
+NOT_ACME = (
+    NoAcme,
+    errors.Error,
+    JoseError,
+    requests.exceptions.JSONDecodeError,
+    ValueError,
+    KeyError,
+    AttributeError,
+)
 T = TypeVar("T")
 
 
 class AcmeProblem(Exception):
     """Error of a certificate authority.
-    `retry_at` is the time of its Retry-After header, `code` the ACME error type, `is_unreachable` true if it sent no
-    response, `failed_name` the name whose challenge failed."""
+    `retry_at` is the time of its Retry-After header, `code` the ACME error type, `is_unreachable` true if no ACME
+    response arrived (none, or for example a proxy's error page), `failed_name` the name whose challenge failed."""
 
     def __init__(
         self,
@@ -104,31 +112,10 @@ class _NewOrder(messages.NewOrder):
     replaces: str | None = field("replaces", omitempty=True)
 
 
-class _Network(client.ClientNetwork):
-    """HTTP client of the library that keeps `Retry-After` of errors and retries with a new nonce (RFC 8555, 6.5)."""
-
-    retry_after: str = ""
-
-    def post(self, *args: Any, **kwargs: Any) -> requests.Response:
-        for left in range(NONCE_TRIES, -1, -1):
-            try:
-                return self._post_once(*args, **dict(kwargs))
-            except messages.Error as error:
-                if error.code != "badNonce" or not left:
-                    raise
-        raise AssertionError
-
-    def _send_request(self, method: str, url: str, *args: Any, **kwargs: Any) -> requests.Response:
-        kwargs["allow_redirects"] = False
-        response = super()._send_request(method, url, *args, **kwargs)
-        self.retry_after = response.headers.get("Retry-After", "")
-        return response
-
-
 class Authority:
     """Session with one certificate authority, as `session` opens it."""
 
-    def __init__(self, endpoint: Endpoint, network: _Network) -> None:
+    def __init__(self, endpoint: Endpoint, network: Network) -> None:
         self._net = network
         self._endpoint = endpoint
         self._client: client.ClientV2 | None = None
@@ -144,12 +131,7 @@ class Authority:
             bound = None
             assert self._net.key is not None
             if binding is not None:
-                bound = messages.ExternalAccountBinding.from_data(
-                    self._net.key.public_key(),
-                    binding.key_id,
-                    binding.key,
-                    acme.directory,
-                )
+                bound = _bound(self._net.key, binding, acme.directory)
             new = messages.NewRegistration.from_data(
                 email=email_address or None, terms_of_service_agreed=True, external_account_binding=bound
             )
@@ -302,7 +284,7 @@ class Authority:
                 return None, None
             response = self._net.get(f"{directory['renewalInfo']}/{certificate_id}")
             found = messages.RenewalInfo.from_json(response.json()).suggested_window
-            return Window(_aware(found.start), _aware(found.end)), self._retry_at()
+            return Window(aware(found.start), aware(found.end)), self._retry_at()
 
         return self._told(call)
 
@@ -332,19 +314,17 @@ class Authority:
         except messages.Error as error:
             code = str(error.typ).rsplit(":", maxsplit=1)[-1]
             raise AcmeProblem(_words(error), code=code, retry_at=self._retry_at()) from error
+        except NOT_ACME as error:
+            text = f"The certificate authority at {self._endpoint.directory} did not respond as ACME requires"
+            raise AcmeProblem(
+                f"{text}: {self._net.received}.", retry_at=self._retry_at(), is_unreachable=True
+            ) from error
         except requests.exceptions.SSLError as error:
             text = f"The TLS certificate of {self._endpoint.directory} is not trusted. Check the account's CA file."
             raise AcmeProblem(text, is_unreachable=True) from error
         except (requests.exceptions.RequestException, OSError) as error:
             text = f"The certificate authority at {self._endpoint.directory} does not respond ({type(error).__name__})."
             raise AcmeProblem(text, is_unreachable=True) from error
-        except (errors.Error, JoseError, ValueError, KeyError, AttributeError) as error:
-            text = f"The certificate authority at {self._endpoint.directory} sent an unexpected response"
-            raise AcmeProblem(f"{text} ({type(error).__name__}).", retry_at=self._retry_at()) from error
-
-
-def _aware(value: dt.datetime) -> dt.datetime:
-    return value if value.tzinfo else value.replace(tzinfo=dt.UTC)
 
 
 def _words(error: messages.Error) -> str:
@@ -354,17 +334,14 @@ def _words(error: messages.Error) -> str:
     return " ".join([text, *parts])[:2000]
 
 
-def retry_time(value: str, now: dt.datetime) -> dt.datetime | None:
-    """Parse Retry-After (RFC 9110 section 10.2.3) as a time, at most eight days after `now`; None if invalid."""
-    if not value:
-        return None
-    if value.strip().isdecimal():
-        return now + min(dt.timedelta(seconds=min(int(value), 10**7)), MAX_PAUSE)
+def _bound(key: Any, binding: Binding, directory: messages.Directory) -> dict[str, Any]:
+    """Return the external account binding of a registration. Raises AcmeProblem if its key is not base64url."""
     try:
-        found = email.utils.parsedate_to_datetime(value)
-    except (TypeError, ValueError):
-        return None
-    return max(now, min(_aware(found), now + MAX_PAUSE))
+        found = messages.ExternalAccountBinding.from_data(key.public_key(), binding.key_id, binding.key, directory)
+    except ValueError as error:
+        text = "The external account key is not valid base64url. Copy the key from your account at the authority again."
+        raise AcmeProblem(text, code="externalAccountKey") from error
+    return dict(found)
 
 
 def _jwk(key_pem: str) -> tuple[Any, Any]:
@@ -378,7 +355,7 @@ def _jwk(key_pem: str) -> tuple[Any, Any]:
 def session(endpoint: Endpoint) -> Iterator[Authority]:
     """Open a session with a certificate authority, with the key of an account."""
     jwk, algorithm = _jwk(endpoint.key_pem)
-    network = _Network(jwk, alg=algorithm, user_agent=USER_AGENT, timeout=TIMEOUT_S)
+    network = Network(jwk, alg=algorithm, user_agent=USER_AGENT, timeout=TIMEOUT_S)
     with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
         if endpoint.ca_pem:
             file.write(endpoint.ca_pem)

@@ -135,6 +135,47 @@ def test_rate_limit_is_waited_for_as_long_as_the_authority_says(live: Live) -> N
     live.assert_mended()
 
 
+# Responses of a proxy before the authority, by the path whose response they replace.
+PROXY_PAGES = [
+    ("/dir", Reply("", 503, {"Content-Type": "text/html", "Retry-After": "7200"}, b"<h1>Maintenance</h1>")),
+    ("/dir", Reply("", 200, {"Content-Type": "text/html; charset=utf-8"}, b"<h1>Sign in</h1>")),
+    ("/dir", Reply("", 200, {"Content-Type": "application/json"}, b"[]")),
+    ("/nonce-plz", Reply("", 200, {}, b"")),
+    ("/order-plz", Reply("", 302, {"Location": "https://status.example/", "Content-Type": "text/plain"}, b"")),
+    ("/order-plz", Reply("", 403, {"Content-Type": "text/html"}, b"<h1>Blocked</h1>")),
+    ("/order-plz", Reply("", 502, {"Content-Type": "text/html"}, b"<h1>Bad gateway</h1>")),
+    ("/order-plz", Reply("", 503, {"Content-Type": "application/json"}, b'{"message": "busy"}')),
+    ("/certZ/", Reply("", 200, {"Content-Type": "text/html"}, b"<h1>Maintenance</h1>")),
+]
+
+
+def test_error_page_of_a_proxy_before_the_authority_is_retried_and_described(live: Live) -> None:
+    order = live.renew(lambda reply: None if reply.path != "/dir" else _replace(reply, PROXY_PAGES[0][1]))
+    assert order.retry_at is not None and order.retry_at > timezone.now() + dt.timedelta(seconds=7000)
+    for path, page in PROXY_PAGES:
+
+        def change(reply: Reply, path: str = path, page: Reply = page) -> None:
+            if reply.path.startswith(path):
+                _replace(reply, page)
+
+        live.proxy.change = change
+        live.world.turn(1)
+        order.refresh_from_db()
+        kind = page.headers.get("Content-Type", "").partition(";")[0]
+        received = f"status {page.status}, {f'content type {kind}' if kind else 'no content type'}."
+        assert (order.status, order.progress) == (
+            "queued",
+            f"The certificate authority at {live.proxy.directory} did not respond as ACME requires: {received}",
+        ), (path, page)
+    live.assert_unchanged("", alerts=0)
+    live.assert_mended()
+    assert Order.objects.count() == 2  # the same order went on
+
+
+def _replace(reply: Reply, page: Reply) -> None:
+    reply.status, reply.headers, reply.body = page.status, dict(page.headers), page.body
+
+
 @pytest.mark.parametrize("hours", [-24, 24])
 def test_clock_of_the_panel_that_is_wrong_by_a_day_orders_once(
     live: Live, monkeypatch: pytest.MonkeyPatch, hours: int
