@@ -8,12 +8,13 @@ from collections.abc import Callable
 
 from django.db.models import Q
 
+from panel.core.changed_messages import ChangedMessages
 from panel.core.errors import ApplicationError
 from panel.hosts import jobs
 from panel.hosts.models import Host, HostStatus
 from panel.remote.errors import HostKeyChanged, RemoteError
 
-logger = logging.getLogger(__name__)
+_messages = ChangedMessages(logging.getLogger(__name__), logging.INFO)
 
 # A host whose key must be confirmed is skipped, because nothing would be sent.
 WATCHED = Q(is_paused=False, status__in=(HostStatus.READY, HostStatus.UNREACHABLE))
@@ -49,9 +50,10 @@ def host_look(pk: int, *, pause: Callable[[float], None] = time.sleep) -> Host |
                 break
             pause(AGAIN_AFTER_S)
         except ApplicationError as error:  # no connection data: the host's page shows what is missing
-            logger.info("%s was not looked at: %s", host, error.message)
+            _messages.problem(host.pk, f"{host} was not looked at: {error.message}")
             return None
         else:
+            _messages.solved(host.pk)
             break
     host.refresh_from_db(fields=["status", "status_detail", "last_seen_at"])
     return host

@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from panel.audit.services import audit_record
 from panel.core import claims
+from panel.core.changed_messages import ChangedMessages
 from panel.core.claims import Claim
 from panel.core.errors import ApplicationError
 from panel.deployments.confirmation.holding import held_release, waiting_cancel
@@ -24,7 +25,7 @@ from panel.rollouts.choices import RolloutStatus, WaveStatus, Wish
 from panel.rollouts.gates import Finding
 from panel.rollouts.models import Rollout, Wave
 
-logger = logging.getLogger(__name__)
+_messages = ChangedMessages(logging.getLogger(__name__))
 
 SOON_S = 0.5  # seconds until running deployments are checked again
 OBSERVE_EVERY_S = 10.0
@@ -59,8 +60,9 @@ def rollout_advance(uuid: UUID) -> float | None:
         rollout: Rollout = claim.rows.select_related("requested_by").get()
         try:
             after = _step(rollout)
+            _messages.solved(rollout.pk)
         except ApplicationError as error:
-            logger.warning("%s waits: %s", rollout, error.message)
+            _messages.problem(rollout.pk, f"{rollout} waits: {error.message}")
             after = Next(RolloutStatus.QUEUED, OBSERVE_EVERY_S)
             rollout.progress = error.message[:200]
         except Exception:

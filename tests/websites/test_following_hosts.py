@@ -156,6 +156,27 @@ def test_host_without_address_is_left_out(site: Site) -> None:
     assert addresses() == ["192.0.2.1:8080", "[2001:db8::2]:8080"]
 
 
+def test_unusable_address_of_a_host_is_logged_once_until_it_changes(
+    people: Cast, site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    host = Host.objects.create(name="metadata", address="169.254.169.254", tags=["role=app"])
+
+    def logged(rounds: int) -> int:
+        caplog.clear()
+        for _ in range(rounds):
+            follow_hosts()
+        return caplog.text.count("the upstream app of shop keeps its servers")
+
+    Upstream.objects.filter(name="app").update(name="app", host_port=8081)
+    assert logged(3) == 1
+    Host.objects.filter(pk=host.pk).update(address="169.254.169.253")
+    assert logged(3) == 1
+    Host.objects.filter(pk=host.pk).update(address="192.0.2.77")
+    assert logged(2) == 0 and "192.0.2.77:8081" in addresses()
+    Host.objects.filter(pk=host.pk).update(address="169.254.169.253")
+    assert logged(3) == 1
+
+
 def test_address_that_no_site_may_use_does_not_stop_other_upstreams(
     people: Cast, api: Caller, site: Site, hosts: list[Host], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -13,6 +13,7 @@ from django.utils import timezone
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record
+from panel.core.changed_messages import ChangedMessages
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments import host_agent
 from panel.deployments.models import (
@@ -40,7 +41,7 @@ from panel.rendering.spec import RenderedFile
 from panel.websites.models import Site
 from panel.websites.versions import plans_outdate, version_count
 
-logger = logging.getLogger(__name__)
+_messages = ChangedMessages(logging.getLogger(__name__), logging.INFO)
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,9 @@ def drift_check_quietly(host: Host) -> None:
     try:
         drift_check(host)
     except ApplicationError as error:
-        logger.info("%s was not checked for drift: %s", host, error.message)
+        _messages.problem(host.pk, f"{host} was not checked for drift: {error.message}")
+    else:
+        _messages.solved(host.pk)
 
 
 def drift_job(job: HostJob) -> dict[str, object]:

@@ -22,7 +22,8 @@ from django.utils.translation import gettext as _
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, require_each
 from panel.audit.services import audit_record
-from panel.core.errors import ApplicationError, Conflict
+from panel.core.changed_messages import ChangedMessages
+from panel.core.errors import ApplicationError, Conflict, words_of
 from panel.deployments.confirmation.services import (
     deployment_confirm,
     deployments_confirm_themselves,
@@ -41,7 +42,7 @@ from panel.rendering.errors import NotExpressible
 from panel.websites.models import Maintenance, Site
 from panel.websites.web_server_specs import web_server_spec_for
 
-logger = logging.getLogger(__name__)
+_messages = ChangedMessages(logging.getLogger(__name__))
 
 AGAIN_S = 60  # before another attempt to end a maintenance
 TEXT = "This site is being maintained. Please try again later."
@@ -116,7 +117,9 @@ def maintenance_due_end() -> None:
         try:
             maintenance_end(actor=None, sites=[row.site])
         except (ApplicationError, ValidationError) as error:
-            logger.warning("the maintenance of %s is not ended yet: %s", row.site, error)
+            _messages.problem(row.pk, f"the maintenance of {row.site} is not ended yet: {words_of(error)}")
+        else:
+            _messages.solved(row.pk)
 
 
 def _allowed(actor: User, sites: Iterable[Site]) -> list[Site]:

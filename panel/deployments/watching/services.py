@@ -19,6 +19,7 @@ from django.core.cache import cache
 from django.db import transaction
 from django.utils import timezone
 
+from panel.core.changed_messages import ChangedMessages
 from panel.deployments import host_agent
 from panel.deployments.execution.probes import Health as Expected
 from panel.deployments.health import Observed
@@ -32,7 +33,7 @@ from panel.remote.client import Message
 from panel.remote.errors import RemoteError
 from panel.rendering.spec import SiteSpec, from_json
 
-logger = logging.getLogger(__name__)
+_messages = ChangedMessages(logging.getLogger(__name__))
 
 EVERY_S, MANY_EVERY_S = 30, 60  # pages show a change within a minute, even if a host fails slowly
 MANY_HOSTS = 200  # above it, rounds twice a minute would need a tenth of a processor
@@ -117,8 +118,9 @@ def _inside(host: Host, states: Sequence[SiteState], asked: dict[int, Questions]
     try:
         rows: list[Message] = list(host_agent.observed(host, probes)) if probes else []
     except RemoteError as error:
-        logger.warning("%s did not ask its sites: %s", host, error.message)
+        _messages.problem(host.pk, f"{host} did not ask its sites: {error.message}")
         return {}
+    _messages.solved(host.pk)
     found: dict[int, Observed] = {}
     for state in states:
         own = asked[state.pk].inside

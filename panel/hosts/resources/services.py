@@ -8,6 +8,7 @@ import time
 
 from django.utils import timezone
 
+from panel.core.changed_messages import ChangedMessages
 from panel.hosts.models import Host, HostReading
 from panel.hosts.resources import problems, readings
 from panel.hosts.resources.readings import Reading
@@ -18,7 +19,7 @@ EVERY_MINUTES = 10  # one row of the history
 TIMEOUT_S = 10.0  # a dead disk may keep the agent waiting
 KEPT = dt.timedelta(minutes=30)  # maximum age of the previous reading for comparisons
 
-logger = logging.getLogger(__name__)
+_messages = ChangedMessages(logging.getLogger(__name__))
 
 
 def resources_read(host: Host, agent: Session) -> None:
@@ -31,8 +32,9 @@ def resources_read(host: Host, agent: Session) -> None:
     except ConnectionLost:
         raise
     except RemoteError as error:
-        logger.warning("%s did not report its resources: %s", host, error.message)
+        _messages.problem(host.pk, f"{host} did not report its resources: {error.message}")
         return
+    _messages.solved(host.pk)
     resources_record(host, readings.reading_of(data, asked_at=asked_at, received_at=time.time()), timezone.now())
 
 

@@ -11,6 +11,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from panel.audit.services import audit_record
+from panel.core.changed_messages import ChangedMessages
 from panel.hosts.models import Host
 from panel.websites import field_names
 from panel.websites.following import hosts_tagged, servers_following
@@ -19,7 +20,7 @@ from panel.websites.services.base import described
 from panel.websites.services.parts import servers_set
 from panel.websites.versions import version_count
 
-logger = logging.getLogger(__name__)
+_messages = ChangedMessages(logging.getLogger(__name__))
 
 
 def upstreams_follow(sites: Collection[int] | None = None) -> list[Upstream]:
@@ -32,6 +33,7 @@ def upstreams_follow(sites: Collection[int] | None = None) -> list[Upstream]:
     changed = []
     for seen in found:
         if _is_current(seen, hosts):
+            _messages.solved(seen.pk)
             continue
         try:
             with transaction.atomic():
@@ -40,7 +42,8 @@ def upstreams_follow(sites: Collection[int] | None = None) -> list[Upstream]:
                     _replace(upstream)
                     changed.append(upstream)
         except ValidationError as error:  # a host's address that no site may use does not stop the others
-            logger.warning("the upstream %s of %s keeps its servers: %s", seen, seen.site, "; ".join(error.messages))
+            reason = "; ".join(error.messages)
+            _messages.problem(seen.pk, f"the upstream {seen} of {seen.site} keeps its servers: {reason}")
     return changed
 
 
