@@ -327,7 +327,7 @@ class Course:
         self.keep()
         if self.is_renewal:
             if not switching.is_deployed(self.order):
-                raise Later("Waiting for the other renewals on the host.", timezone.now())
+                raise Later(switching.waiting_words(self.order), timezone.now())
             return
         self._carry_out(lambda: switching.first_deploy(self.actor, self.order))
         self.note("Paddock deployed the certificate.")

@@ -25,6 +25,7 @@ from panel.certificates.models import UNDER_WAY, AutomaticCertificate, Order
 from panel.core import claims
 from panel.core.errors import ApplicationError, Conflict, words_of
 from panel.core.jobs import JobStatus
+from panel.deployments.certificates.selectors import last_deployments, was_rolled_back, was_rolled_back_together
 from panel.deployments.certificates.services import certificates_deploy
 from panel.deployments.models import DEPLOYED
 from panel.hosts.models import Host
@@ -140,7 +141,11 @@ def orders_waiting() -> list[UUID]:
 
 
 def renewals_deploy() -> None:
-    """Deploy the renewed certificates that wait, with one deployment, and so one reload, for each host."""
+    """Deploy the renewed certificates that wait, with one deployment, and so one reload, for each host.
+
+    If that deployment is rolled back, each site is deployed alone: one bad site must not stop the others. A site whose
+    last deployment was rolled back stays alone until one succeeds.
+    """
     under_way = Order.objects.filter(status__in=UNDER_WAY, automatic__seen_at__isnull=False)
     rows = under_way.select_related("automatic__site__web_server__host", "automatic__certificate", "deployment")
     hosts: dict[int, list[Order]] = defaultdict(list)
@@ -148,13 +153,34 @@ def renewals_deploy() -> None:
         if order.automatic.site.web_server is not None:
             hosts[order.automatic.site.web_server.host_id].append(order)
     for orders in hosts.values():
-        _deploy_together(orders)
+        alone = _alone(orders)
+        for order in alone:
+            _deploy_alone(order)
+        _deploy_together([order for order in orders if order not in alone])
 
 
 def _is_ready(order: Order) -> bool:
     certificate = order.automatic.certificate
     is_kept = certificate is not None and certificate.certificate_pem == order.certificate_pem != ""
-    return order.step == OrderStep.DEPLOY and order.deployment is None and is_kept
+    is_waiting = order.deployment is None or was_rolled_back_together(order.deployment)
+    return order.step == OrderStep.DEPLOY and is_kept and is_waiting
+
+
+def _alone(orders: list[Order]) -> list[Order]:
+    """Return the orders that are ready and whose site's last deployment of a certificate was rolled back."""
+    ready = [order for order in orders if _is_ready(order)]
+    last = last_deployments([order.automatic.site for order in ready]) if ready else {}
+    return [order for order in ready if was_rolled_back(last.get(order.automatic.site_id))]
+
+
+def _deploy_alone(order: Order) -> None:
+    now = timezone.now()
+    web_server = order.automatic.site.web_server
+    assert web_server is not None
+    idle = Order.objects.filter(pk=order.pk, status=JobStatus.QUEUED, deployment=order.deployment)
+    # Claimed as in _deploy_together; the deployment that was rolled back does not tell two workers apart.
+    if idle.filter(Q(retry_at=None) | Q(retry_at__lte=now)).update(retry_at=now + dt.timedelta(seconds=20)):
+        _deploy(web_server.host, [order])
 
 
 def _deploy_together(orders: list[Order]) -> None:

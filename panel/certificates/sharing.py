@@ -20,8 +20,9 @@ from panel.certificates.choices import ChallengeKind
 from panel.certificates.listeners import site_names
 from panel.certificates.models import UNDER_WAY, AutomaticCertificate
 from panel.core.errors import ApplicationError, words_of
+from panel.deployments.certificates.selectors import last_deployments, was_rolled_back, was_rolled_back_together
 from panel.deployments.certificates.services import certificates_deploy
-from panel.deployments.models import DEPLOYED, Deployment, DeploymentKind, DeploymentStatus, Revision
+from panel.deployments.models import DEPLOYED, Deployment, DeploymentStatus, Revision
 from panel.deployments.planning.selectors import live_revision, live_revisions
 from panel.deployments.revisions.rendered import spec_of
 from panel.hosts.models import Engine, Host, WebServer
@@ -105,15 +106,20 @@ def twins_put(site: Site, kind: ChallengeKind, files: Mapping[str, str]) -> list
 
 
 def certificates_share() -> None:
-    """Deploy renewed certificates for the other sites that use them: one deployment for each host."""
-    hosts: dict[Host, list[tuple[Site, Certificate]]] = defaultdict(list)
-    for block in _behind():
-        revision = block.site.state.revision
+    """Deploy renewed certificates for the other sites that use them: one deployment for each host.
+
+    A site whose last deployment of certificates was rolled back is deployed alone, so that it does not stop the others.
+    """
+    behind = list(_behind())
+    last = last_deployments([block.site for block in behind]) if behind else {}
+    hosts: dict[tuple[Host, int], list[tuple[Site, Certificate]]] = defaultdict(list)
+    for block in behind:
+        revision, previous = block.site.state.revision, last.get(block.site_id)
         assert block.certificate is not None and revision is not None
-        hosts[revision.web_server.host].append((block.site, block.certificate))
-    for host, renewed in hosts.items():
-        if _is_waiting(host, [site for site, _certificate in renewed]):
-            continue
+        if not _is_waiting(previous):
+            alone = block.site_id if was_rolled_back(previous) else 0
+            hosts[revision.web_server.host, alone].append((block.site, block.certificate))
+    for (host, _alone), renewed in hosts.items():
         _deploy(host, list(dict.fromkeys(renewed)))
 
 
@@ -145,9 +151,11 @@ def _behind() -> QuerySet[ServerBlock]:
     return rows.select_related("site__state__revision__web_server__host", "certificate")
 
 
-def _is_waiting(host: Host, sites: list[Site]) -> bool:
-    """Return whether a certificate deployment of these sites is running, or failed less than AGAIN_AFTER ago."""
-    last = Deployment.objects.filter(kind=DeploymentKind.CERTIFICATE, host=host, items__site__in=sites).first()
-    if last is None or last.status == DeploymentStatus.SUCCEEDED:
+def _is_waiting(last: Deployment | None) -> bool:
+    """Return whether a site's last deployment of certificates is running, or failed less than AGAIN_AFTER ago.
+
+    A deployment of several sites that was rolled back is no reason to wait: each of them is deployed alone at once.
+    """
+    if last is None or last.status == DeploymentStatus.SUCCEEDED or was_rolled_back_together(last):
         return False
     return not last.is_finished or (last.finished_at or timezone.now()) > timezone.now() - AGAIN_AFTER

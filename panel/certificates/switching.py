@@ -13,6 +13,7 @@ from panel.certificates.listeners import exact_names, listeners_of, site_names, 
 from panel.certificates.models import AutomaticCertificate, Order
 from panel.core.claims import Attempt
 from panel.core.errors import ApplicationError, Conflict
+from panel.deployments.certificates.selectors import was_rolled_back_together
 from panel.deployments.certificates.services import revision_renewed, revision_restore
 from panel.deployments.execution.services import deployment_execute
 from panel.deployments.models import Deployment, DeploymentStatus, Revision
@@ -131,14 +132,14 @@ def waited(deployment: Deployment | None) -> str:
 
 
 def is_deployed(order: Order) -> bool:
-    """Return whether the renewed certificate is live.
+    """Return whether the renewed certificate is live; if a deployment of several sites was rolled back, it is not yet.
 
     Raises ApplicationError if the web server rejected the certificate. Raises Conflict if the deployment failed
     otherwise, for example because the host was not reached; a later attempt may succeed.
     """
     deployment = order.deployment
     if deployment is not None:
-        if not deployment.is_finished:
+        if not deployment.is_finished or was_rolled_back_together(deployment):
             return False
         if deployment.status == DeploymentStatus.ROLLED_BACK:
             raise ApplicationError(deployment.error)
@@ -150,6 +151,13 @@ def is_deployed(order: Order) -> bool:
     if live is None or certificate is None:
         raise ApplicationError(f"{site} is no longer deployed. Deploy the site, then order the certificate again.")
     return revision_renewed(site, live, certificate).pk == live.pk
+
+
+def waiting_words(order: Order) -> str:
+    """Return what a renewed certificate that is not live yet waits for."""
+    if was_rolled_back_together(order.deployment):
+        return "The deployment with other sites was rolled back. Paddock deploys this certificate alone."
+    return "Waiting for the other renewals on the host."
 
 
 def presented(order: Order) -> list[dict[str, str]]:

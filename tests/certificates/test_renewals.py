@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import socket
 import ssl
 import threading
@@ -170,6 +171,46 @@ def test_edited_file_of_one_site_stops_no_other_renewal(world: World, what: str,
     waiting = [order.progress for order in orders if order.status == "queued"]
     assert all(words.startswith("These files were edited on the host") for words in waiting)
     assert not Deployment.objects.filter(status="planned").exists()
+
+
+def pin_key(conf: Path, kept: Path) -> None:
+    """Let a site's file name a copy of its present key, so that nginx rejects its next certificate."""
+    text = conf.read_text()
+    (key,) = re.findall(r"ssl_certificate_key (\S+);", text)
+    kept.write_text(Path(key).read_text())
+    conf.write_text(text.replace(f"ssl_certificate_key {key};", f"ssl_certificate_key {kept};"))
+
+
+def test_site_whose_renewal_is_rolled_back_stops_no_other_renewal(world: World) -> None:
+    account = world.authority()
+    sites = [world.site(name) for name in ("shop", "blog", "wiki")]
+    for site in sites:
+        order = world.run(world.enable(site, account))
+        assert order.status == "succeeded", order.error
+    before = {site.name: presented(world.https_port, f"{site.name}.example") for site in sites}
+    (conf,) = world.machine.root.glob("sites-available/*shop*")
+    pin_key(conf, world.machine.root / "kept.key")
+    for turn in (1, 2):
+        for site in sites:
+            due(site)
+        world.turn()
+        found = {order.automatic.site.name: order for order in Order.objects.order_by("pk")}
+        assert {name: order.status for name, order in found.items()} == {
+            "shop": "failed",
+            "blog": "succeeded",
+            "wiki": "succeeded",
+        }, turn
+        assert "key values mismatch" in found["shop"].error
+        after = {site.name: presented(world.https_port, f"{site.name}.example") for site in sites}
+        assert [name for name in after if after[name] == before[name]] == ["shop"]
+        before = after
+    renewals = Deployment.objects.filter(kind=DeploymentKind.CERTIFICATE).order_by("pk")
+    found_rows = [(row.status, sorted(item.site.name for item in row.items.all())) for row in renewals]
+    assert found_rows[0] == ("rolled_back", ["blog", "shop", "wiki"])
+    assert sorted(found_rows[1:4]) == [("rolled_back", ["shop"]), ("succeeded", ["blog"]), ("succeeded", ["wiki"])]
+    # The next renewal of the other two is one deployment again, and the bad site is not part of it.
+    assert sorted(found_rows[4:]) == [("rolled_back", ["shop"]), ("succeeded", ["blog", "wiki"])]
+    assert Order.objects.count() == 9  # a rolled-back deployment orders no second certificate
 
 
 def test_certificate_is_renewed_though_the_authority_does_not_accept_a_replacement(world: World) -> None:

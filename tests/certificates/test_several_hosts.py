@@ -19,7 +19,7 @@ from panel.websites.models import Site
 from panel.websites.versions import IS_PENDING
 from tests.certificates.conftest import World
 from tests.certificates.test_orders import trusted
-from tests.certificates.test_renewals import due, presented
+from tests.certificates.test_renewals import due, pin_key, presented
 from tests.support.cast import signed_in
 from tests.support.http_client import ask
 from tests.support.nginx import NginxInstance
@@ -119,6 +119,32 @@ def test_site_whose_host_is_down_follows_once_it_responds(twins: Twins) -> None:
     twins.world.turn()
     twins.world.turn()
     assert twins.presented()[0] == twins.presented()[1]
+
+
+def test_site_that_rejects_a_shared_certificate_stops_no_other_site_of_its_host(twins: Twins) -> None:
+    order = twins.world.run(twins.world.enable(twins.first, twins.world.authority()))
+    assert order.status == "succeeded", order.error
+    third_port, own = free_port(), twins.second.web_server
+    third = twins.world.machine.site("shop-3", own, domains=["shop.example"], port=free_port())
+    twins.secure_second()
+    certificate = AutomaticCertificate.objects.get(site=twins.first).certificate
+    listens = [{"port": free_port()}, {"port": third_port, "tls": True}]
+    websites.block_update(
+        actor=twins.world.people.admin, block=third.blocks.get(), listens=listens, certificate=certificate
+    )
+    twins.world.machine.deploy(third)
+    (conf,) = Path(twins.server.paths["main_config"]).parent.glob("sites-available/*shop-2*")
+    pin_key(conf, conf.parent.parent / "kept.key")
+    before = twins.presented()[1]
+    twins.renew()
+    twins.world.turn()
+    assert presented(third_port, "shop.example") == twins.presented()[0] != before == twins.presented()[1]
+    rows = Deployment.objects.filter(kind=DeploymentKind.CERTIFICATE, host=twins.host)
+    found = [(row.status, sorted(item.site.name for item in row.items.all())) for row in rows.order_by("pk")]
+    assert found[0] == ("rolled_back", ["shop-2", "shop-3"])
+    assert sorted(found[1:]) == [("rolled_back", ["shop-2"]), ("succeeded", ["shop-3"])]
+    twins.world.turn()
+    assert rows.count() == 3  # the next attempt of the site that rejects the certificate waits
 
 
 def test_unreachable_host_of_the_name_does_not_stop_the_order(twins: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
