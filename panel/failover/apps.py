@@ -8,7 +8,8 @@ class FailoverConfig(AppConfig):
     def ready(self) -> None:
         from panel.failover.execution import virtual_address_job
         from panel.failover.observing import host_observed
-        from panel.failover.selectors import job_params
+        from panel.failover.selectors import job_params, keepalived_edited
+        from panel.hosts.edited_files import SOURCES
         from panel.hosts.execution import HANDLERS
         from panel.hosts.jobs import OBSERVERS
         from panel.hosts.models import HostJobKind
@@ -18,3 +19,5 @@ class FailoverConfig(AppConfig):
         PARAMS[HostJobKind.VIRTUAL_ADDRESS] = job_params
         if host_observed not in OBSERVERS:
             OBSERVERS.append(host_observed)
+        if keepalived_edited not in SOURCES:
+            SOURCES.append(keepalived_edited)

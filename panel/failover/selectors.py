@@ -8,17 +8,20 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db.models import Prefetch, QuerySet
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from panel.accounts.models import User
 from panel.failover.models import KeepalivedHost, VirtualAddress, VirtualAddressHost
 from panel.failover.reading import Observation, Verdict, observation, verdict
+from panel.hosts.edited_files import EditedFile
 from panel.hosts.models import Host
 from panel.hosts.selectors import hosts_visible
 from panel.rendering.keepalived import AddressSpec, Peer, address_spec, instance_line
 
 ACTIONS = ("apply", "withdraw")
+FILE = "/etc/keepalived/paddock.conf"
 
 
 def virtual_addresses_visible(user: User) -> QuerySet[VirtualAddress]:
@@ -130,6 +133,21 @@ def hosts_of(row: VirtualAddress) -> list[HostState]:
             )
         )
     return found
+
+
+def keepalived_edited(user: User) -> list[EditedFile]:
+    """Return keepalived's files that were edited or deleted on their hosts, for the page of drift."""
+    now = timezone.now()
+    found: dict[int, EditedFile] = {}
+    for row in virtual_addresses_visible(user):
+        for member in row.members.all():
+            seen, stored = observed(member.host), getattr(member.host, "keepalived", None)
+            if seen is None or not seen.edited or not seen.is_current(now) or stored is None or not stored.text:
+                continue
+            url, is_deleted = reverse("failover:detail", args=[row.name]), not seen.digest
+            edited = EditedFile(FILE, member.host.name, row.name, url, stored.seen_at, is_deleted)
+            found.setdefault(member.host_id, edited)
+    return list(found.values())
 
 
 def addresses_to_watch(host: Host) -> list[VirtualAddressHost]:

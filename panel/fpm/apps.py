@@ -7,15 +7,16 @@ class FpmConfig(AppConfig):
 
     def ready(self) -> None:
         from panel.fpm.execution import pool_job
-        from panel.fpm.guards import deletion_guard
+        from panel.fpm.guards import deletion_guard, move_guard
         from panel.fpm.observing import host_observed
-        from panel.fpm.selectors import job_params, sockets_of_teams
+        from panel.fpm.selectors import job_params, pools_edited, sockets_of_teams
+        from panel.hosts.edited_files import SOURCES
         from panel.hosts.execution import HANDLERS
         from panel.hosts.jobs import OBSERVERS
         from panel.hosts.models import HostJobKind
         from panel.hosts.services.jobs import PARAMS
         from panel.websites import web_server_specs
-        from panel.websites.services.base import deletion_guards
+        from panel.websites.services.base import deletion_guards, move_guards
 
         HANDLERS[HostJobKind.FPM_POOL] = pool_job
         PARAMS[HostJobKind.FPM_POOL] = job_params
@@ -23,5 +24,9 @@ class FpmConfig(AppConfig):
             OBSERVERS.append(host_observed)
         if deletion_guard not in deletion_guards:
             deletion_guards.append(deletion_guard)
+        if move_guard not in move_guards:
+            move_guards.append(move_guard)
+        if pools_edited not in SOURCES:
+            SOURCES.append(pools_edited)
         if sockets_of_teams not in web_server_specs.team_sockets:
             web_server_specs.team_sockets.append(sockets_of_teams)

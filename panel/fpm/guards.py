@@ -1,4 +1,4 @@
-"""Checks before a PHP-FPM pool is removed, and before a site that has one is deleted."""
+"""Checks before a PHP-FPM pool is removed, and before a site that has one is deleted or moved to another host."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from panel.core.errors import ApplicationError
 from panel.fpm.models import FpmPool
 from panel.fpm.selectors import live_users
+from panel.hosts.models import WebServer
 from panel.websites.models import Site
 
 
@@ -23,6 +24,21 @@ def deletion_guard(sites: Iterable[Site]) -> None:
     )
     values = {"site": pool.site.name, "pool": pool.name, "host": pool.host.name}
     raise ApplicationError(words % values, code="in_use")
+
+
+def move_guard(sites: Iterable[Site], web_server: WebServer | None) -> None:
+    """Raise ApplicationError (in_use) if one of the sites has a PHP-FPM pool on another host than the web server's."""
+    rows = FpmPool.objects.filter(site__in=list(sites)).select_related("site", "host")
+    pool = (rows.exclude(host=web_server.host_id) if web_server is not None else rows).first()
+    if pool is None:
+        return
+    words = _(
+        "The site %(site)s has the PHP-FPM pool %(pool)s on %(host)s, which does not move with the site. If the site "
+        "is live, disable the site. Remove the pool on the site's PHP page, and move the site. Then create a pool on "
+        "the new host, enable the site, and deploy it."
+    )
+    values = {"site": pool.site.name, "pool": pool.name, "host": pool.host.name}
+    raise ApplicationError(words % values, code="in_use", field="web_server")
 
 
 def refuse_used(pool: FpmPool) -> None:

@@ -84,6 +84,11 @@ def _fits(pattern: re.Pattern[str], value: object) -> bool:
     return isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
+def is_edited(text: str, seen: Mapping[str, Any], is_current: bool) -> bool:
+    """Return whether the host reports another file than Paddock wrote, or none."""
+    return bool(text and seen) and is_current and seen["digest"] != digest(text)
+
+
 def verdict(text: str, seen: Mapping[str, Any], is_current: bool, problem: str) -> Verdict:
     """Return the state of a pool from the host's last report. `text` is the pool's file as Paddock wrote it."""
     if not text:

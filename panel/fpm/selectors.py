@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -14,8 +15,9 @@ from panel.accounts.models import User
 from panel.accounts.permissions import visible
 from panel.deployments.models import DEPLOYED, Deployment, DeploymentStatus, OnSuccess, SiteState
 from panel.fpm.models import FpmPool
-from panel.fpm.reading import CURRENT, Verdict, verdict
+from panel.fpm.reading import CURRENT, Verdict, is_edited, verdict
 from panel.fpm.rules import folder_of
+from panel.hosts.edited_files import EditedFile
 from panel.hosts.models import Host, HostJob, HostJobKind
 from panel.rendering.fpm import PoolSpec, pool_file
 from panel.websites.models import Site
@@ -56,8 +58,28 @@ def is_changed(pool: FpmPool) -> bool:
 
 
 def state_of(pool: FpmPool) -> Verdict:
-    is_current = pool.seen_at is not None and timezone.now() - pool.seen_at < CURRENT
-    return verdict(pool.text, pool.seen, is_current, pool.problem)
+    return verdict(pool.text, pool.seen, _is_current(pool), pool.problem)
+
+
+def _is_current(pool: FpmPool) -> bool:
+    return pool.seen_at is not None and timezone.now() - pool.seen_at < CURRENT
+
+
+def pools_edited(user: User) -> list[EditedFile]:
+    """Return the files of pools that were edited or deleted on their hosts, for the page of drift."""
+    rows = pools_visible(user).exclude(text="")
+    return [
+        EditedFile(
+            row.path,
+            row.host.name,
+            row.name,
+            reverse("fpm:pool", args=[row.site.name]),
+            row.seen_at,
+            is_deleted=not row.seen["digest"],
+        )
+        for row in rows
+        if is_edited(row.text, row.seen, _is_current(row))
+    ]
 
 
 def last_job(pool: FpmPool) -> HostJob | None:
@@ -78,11 +100,14 @@ def accounts_of_others(site: Site, host: Host) -> set[str]:
     return set(rows.order_by().values_list("account", flat=True))
 
 
-def is_being_deleted(site: Site) -> bool:
-    """Return whether a planned or running deployment will delete the site when it succeeds."""
+def is_leaving(site: Site) -> bool:
+    """Return whether a planned or running deployment will delete the site, or move it to another host, when it
+    succeeds.
+    """
     unfinished = (DeploymentStatus.PLANNED, DeploymentStatus.QUEUED, DeploymentStatus.RUNNING)
-    rows = Deployment.objects.filter(items__site=site, on_success=OnSuccess.DELETE, status__in=unfinished)
-    return rows.exists()
+    host = site.web_server.host_id if site.web_server else None
+    leaves = Q(on_success=OnSuccess.DELETE) | (Q(on_success=OnSuccess.MOVE) & ~Q(target__host=host))
+    return Deployment.objects.filter(leaves, items__site=site, status__in=unfinished).exists()
 
 
 def live_users(pool: FpmPool) -> list[str]:

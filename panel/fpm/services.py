@@ -15,7 +15,7 @@ from panel.core.errors import Conflict
 from panel.core.models import version_bump
 from panel.fpm.guards import refuse_used
 from panel.fpm.models import FpmPool
-from panel.fpm.selectors import is_being_deleted
+from panel.fpm.selectors import is_leaving
 from panel.hosts.models import HostJob, HostJobKind
 from panel.hosts.services.hosts import refuse_paused
 from panel.hosts.services.jobs import UNFINISHED, host_job_request
@@ -34,10 +34,9 @@ def fpm_pool_create(*, actor: User, site: Site, **values: Any) -> HostJob:
     require(actor, Action.ADMINISTER)
     if site.web_server is None:
         raise ValidationError({"site": _("Choose a web server for %s first.") % site.name})
-    if is_being_deleted(site):
-        raise Conflict(
-            _("A deployment that deletes %s is planned or running. Cancel the deployment first.") % site.name
-        )
+    if is_leaving(site):
+        words = _("A deployment that deletes %s or moves it to another host is planned or running. Cancel it first.")
+        raise Conflict(words % site.name)
     if FpmPool.objects.filter(site=site).exists():
         raise Conflict(_("%s already has a PHP-FPM pool. Change that pool.") % site.name)
     pool = FpmPool(site=site, host=site.web_server.host, name=f"paddock-{site.name}", **values)

@@ -15,7 +15,7 @@ from panel.fpm.models import FpmPool
 from panel.fpm.reading import CURRENT, cleaned, digest, offer_of, server_of
 from panel.fpm.rules import folder_of
 from panel.fpm.selectors import state_of
-from panel.hosts.models import Host, HostJob
+from panel.hosts.models import Host, HostJob, WebServer
 from panel.rendering.errors import NotExpressible
 from panel.rendering.fpm import PoolSpec, pool_file
 from panel.websites import services as websites
@@ -191,6 +191,42 @@ def test_state_says_what_the_host_reported(caller: Caller) -> None:
     assert state_of(pool).status == "drifted"
     pool.seen_at = timezone.now() - 2 * CURRENT
     assert state_of(pool).label == "Unknown"
+
+
+@pytest.mark.parametrize(("found", "badge"), [("0" * 64, False), ("", True)])
+def test_edited_pool_is_in_the_list_of_drift(people: Cast, caller: Caller, found: str, badge: bool) -> None:
+    assert caller.post(PATH, body()).status_code == 202
+    pool = FpmPool.objects.get()
+    written(pool)
+    path = "/etc/php/8.2/fpm/pool.d/paddock-shop.conf"
+    assert path not in signed_in(people.owner).get("/deployments/drift").content.decode()
+    FpmPool.objects.update(seen={"digest": found, "listens": True})
+    page = signed_in(people.owner).get("/deployments/drift").content.decode()
+    assert path in page and 'href="/sites/shop/fpm-pool/"' in page and "No drift found" not in page
+    assert ("deleted" in page) is badge
+    assert path not in signed_in(people.outsider).get("/deployments/drift").content.decode()
+    FpmPool.objects.update(seen_at=timezone.now() - 2 * CURRENT)
+    assert path not in signed_in(people.owner).get("/deployments/drift").content.decode()
+
+
+def test_draft_with_a_pool_stays_on_its_host_until_the_pool_is_removed(people: Cast, caller: Caller) -> None:
+    site = Site.objects.get(name="shop")
+    assert site.web_server is not None
+    assert caller.post(PATH, body()).status_code == 202
+    host = Host.objects.create(name="web-9", connection=site.web_server.host.connection, address="192.0.2.9")
+    other = WebServer.objects.create(host=host, engine=site.web_server.engine, paths=site.web_server.paths)
+    responses = [
+        caller.put("sites/shop/definition/", shop_definition(people, web_server=other.pk)),
+        caller.patch("sites/shop/", {"web_server": other.pk}),
+        caller.patch("sites/shop/", {"web_server": None}),
+    ]
+    for response in responses:
+        assert response.status_code == 409, response.content
+        assert b"has the PHP-FPM pool paddock-shop on web-1, which does not move with the site" in response.content
+    site.refresh_from_db()
+    assert site.web_server_id != other.pk
+    FpmPool.objects.all().delete()
+    assert caller.patch("sites/shop/", {"web_server": other.pk}).status_code == 200
 
 
 def test_report_of_a_hostile_host_is_reduced_to_expected_values() -> None:

@@ -11,7 +11,7 @@ import pytest
 from django.core.exceptions import ValidationError
 
 from panel.alerts.fpm_pools import fpm_pool_alerts
-from panel.core.errors import ApplicationError
+from panel.core.errors import ApplicationError, Conflict
 from panel.core.jobs import JobStatus
 from panel.deployments.models import DeploymentStatus
 from panel.deployments.planning import services as planning
@@ -20,7 +20,7 @@ from panel.fpm.models import FpmPool
 from panel.fpm.reading import digest
 from panel.fpm.selectors import is_changed, state_of
 from panel.hosts.execution import host_job_execute
-from panel.hosts.models import Engine, HostJob
+from panel.hosts.models import Engine, Host, HostJob, WebServer
 from panel.hosts.services.jobs import host_job_request
 from panel.hosts.watching import host_look
 from panel.remote import pool as connections
@@ -278,6 +278,33 @@ def test_removed_pool_leaves_no_file_and_no_socket(world: World) -> None:
     deletion = planning.site_delete(actor=world.people.owner, site=Site.objects.get())
     assert deletion is not None and world.panel.run(deletion).status == DeploymentStatus.SUCCEEDED
     assert not Site.objects.exists()
+
+
+def test_move_to_another_host_is_refused_until_the_pool_is_removed(world: World) -> None:
+    assert world.created().error == ""
+    world.with_php()
+    other = WebServer.objects.create(
+        host=Host.objects.create(name="node-2", address="192.0.2.2"), engine=Engine.NGINX, paths=world.server.paths
+    )
+    with pytest.raises(ApplicationError, match=r"has the PHP-FPM pool paddock-shop on .*, which does not move"):
+        planning.site_move(actor=world.people.owner, site=world.site, web_server=other)
+    assert world.get("/who.php")[0] == 200
+    # The way on that the message names.
+    plan = planning.site_disable(actor=world.people.owner, site=world.site)
+    assert plan is not None and world.panel.run(plan).status == DeploymentStatus.SUCCEEDED
+    assert world.done(services.fpm_pool_remove(actor=world.people.admin, pool=world.pool())).error == ""
+    (moved,) = planning.site_move(actor=world.people.owner, site=Site.objects.get(), web_server=other)
+    with pytest.raises(Conflict, match="moves it to another host"):
+        services.fpm_pool_create(actor=world.people.admin, site=Site.objects.get(), **world.values())
+    assert world.panel.run(moved).status == DeploymentStatus.SUCCEEDED
+    assert Site.objects.get().web_server == other
+
+
+def test_pool_is_removed_from_a_host_that_lost_the_folder_of_php(world: World) -> None:
+    assert world.created().error == ""
+    world.host.inside(tool("mount"), "-t", "tmpfs", "tmpfs", "/var/lib")
+    assert world.done(services.fpm_pool_remove(actor=world.people.admin, pool=world.pool())).error == ""
+    assert not world.file.exists() and not FpmPool.objects.exists()
 
 
 def test_last_pool_of_php_fpm_is_not_removed(world: World) -> None:

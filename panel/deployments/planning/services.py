@@ -43,7 +43,7 @@ from panel.websites.listing import sites_changed
 from panel.websites.models import Site
 from panel.websites.services import site_delete as site_forget
 from panel.websites.services import site_enable, site_web_server_set, upstreams_follow
-from panel.websites.services.base import deletion_guards
+from panel.websites.services.base import deletion_guards, move_guards
 
 __all__ = [
     "ACTIVE",
@@ -324,6 +324,8 @@ def sites_move(*, actor: User, sites: Iterable[Site], web_server: WebServer) -> 
     deployed, nowhere = _deployed_or_not(_allowed(actor, sites, Action.CHANGE, Action.DEPLOY))
     for site in (*deployed, *nowhere):
         refuse_host_of_others(site, web_server)
+    for check in move_guards:
+        check([*deployed, *nowhere], web_server)
     disabled = disabled_revisions(deployed)
     if disabled and len(disabled) < len(deployed) + len(nowhere):
         names = ", ".join(site.name for site in deployed if site.pk in disabled)

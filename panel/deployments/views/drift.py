@@ -19,6 +19,7 @@ from panel.deployments import selectors
 from panel.deployments.drift import services
 from panel.deployments.main_file.services import main_records
 from panel.deployments.views.deployments import PAGE, crumbs, planned, refused, site_or_404
+from panel.hosts.edited_files import edited_files
 from panel.hosts.models import HostJobKind
 from panel.hosts.selectors import host_jobs_visible, hosts_visible
 from panel.hosts.services.jobs import UNFINISHED, host_jobs_request
@@ -30,6 +31,7 @@ def drift_list(request: Request) -> HttpResponse:
     pins = selectors.pins_visible(request.user)
     hosts = hosts_visible(request.user) if request.user.is_admin else []
     context = {"page": page, "pins": pins, "hosts": hosts, "crumbs": crumbs(), **_checks_context(request)}
+    context["edited_files"] = edited_files(request.user) if page.number == 1 else []
     return render(request, "deployments/drift_list.html", context)
 
 

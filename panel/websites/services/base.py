@@ -18,12 +18,15 @@ from panel.core import words
 from panel.core.errors import ApplicationError
 from panel.core.models import BaseModel, version_bump
 from panel.core.tags import TagsField
+from panel.hosts.models import WebServer
 from panel.websites.models import Location, ServerBlock, Site, Upstream
 
 # Hook for apps that depend on this one (deployments), to reject the deletion or move of a site.
 removal_guards: list[Callable[[Site, str], None]] = []
 # Hook for apps whose objects on a host belong to a site (fpm), to reject its deletion, whether it is live or not.
 deletion_guards: list[Callable[[Iterable[Site]], None]] = []
+# The same for their move to a web server, which may be on another host; None: the sites get no web server.
+move_guards: list[Callable[[Iterable[Site], WebServer | None], None]] = []
 # Values that are rows of their own instead of columns.
 PARTS: dict[type[models.Model], frozenset[str]] = {
     Site: frozenset({"team", "web_server", "upstreams", "php_pools", "blocks"}),

@@ -28,7 +28,7 @@ from panel.hosts.selectors import web_servers_visible
 from panel.websites import checks
 from panel.websites.definitions import BlockData, LocationData, SiteData
 from panel.websites.models import Location, RawSnippet, ServerBlock, Site
-from panel.websites.services.base import assign, removal_guards
+from panel.websites.services.base import assign, move_guards, removal_guards
 from panel.websites.services.building import Builder, members_of, split
 from panel.websites.versions import version_count
 
@@ -172,6 +172,8 @@ def _place(site: Site, web_server: WebServer | None) -> None:
     if site.pk and site.web_server != web_server:
         for guard in removal_guards:
             guard(site, "move")
+        for move_guard in move_guards:
+            move_guard([site], web_server)
     site.web_server = web_server
 
 

@@ -18,7 +18,7 @@ from panel.websites import checks, paths
 from panel.websites.definitions import BlockData, ListenData, SiteData
 from panel.websites.models import Certificate, Site
 from panel.websites.selectors import shared_settings_used
-from panel.websites.services.base import at_fields, deletion_guards, removal_guards, remove, store
+from panel.websites.services.base import at_fields, deletion_guards, move_guards, removal_guards, remove, store
 from panel.websites.services.definition import UNSAID, site_define, site_export
 from panel.websites.versions import version_count
 
@@ -183,6 +183,8 @@ def site_web_server_set(
     if web_server != site.web_server:
         for guard in removal_guards:
             guard(site, "move")
+        for move_guard in move_guards:
+            move_guard([site], web_server)
     kept = checks.kept_of(site, site.team, web_server)
     if web_server is not None:
         paths.logs_follow(site, web_server)

@@ -1,0 +1,34 @@
+"""Files outside web servers that Paddock wrote and somebody edited on a host; the page of drift lists them.
+
+Apps whose files have a page and jobs of their own (PHP-FPM pools, keepalived) add a source when the panel starts.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from panel.accounts.models import User
+
+
+@dataclass(frozen=True)
+class EditedFile:
+    """`owner` is the name of the pool or address that the file belongs to, on the page `url`. `seen_at` is the time of
+    the host's last report."""
+
+    path: str
+    host: str
+    owner: str
+    url: str
+    seen_at: dt.datetime | None
+    is_deleted: bool = False
+
+
+SOURCES: list[Callable[[User], list[EditedFile]]] = []
+
+
+def edited_files(user: User) -> list[EditedFile]:
+    """Return the edited files of all sources that the user may see."""
+    found = [item for source in SOURCES for item in source(user)]
+    return sorted(found, key=lambda item: (item.host, item.path))
