@@ -36,6 +36,8 @@ def provide(name: str, account: str) -> None:
 
 def remove(name: str) -> None:
     """Remove the temporary folder of the pool `name` with its files, if there is one."""
+    if not os.path.isdir(os.path.join(ABOVE, FOLDER)):  # a host may have lost it, for example with its packages
+        return
     folder = _ours()
     try:
         safe.remove_tree(name, folder)
