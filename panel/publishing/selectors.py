@@ -43,11 +43,12 @@ class Place:
 
 @dataclass(frozen=True)
 class Move:
-    """A site that a plan moves to another host.
-    `live` is its live publication, `there` the last publication on the new host.
+    """A site that a plan moves from the host `old_host` to that of `web_server`.
+    `live` is its live publication, whose kept files stay on the old host; `there` the last publication on the new host.
     """
 
     site: Site
+    old_host: Host
     web_server: WebServer
     live: Publication
     there: Publication | None
@@ -168,7 +169,7 @@ def moves_of(user: User, batch: Iterable[Deployment]) -> list[Move]:
             target = item.revision.web_server
             if target.host_id != here.revision.web_server.host_id and may(user, Action.DEPLOY, item.site.team):
                 there = Publication.objects.filter(site=item.site, web_server=target).first()
-                found.append(Move(item.site, target, last, there))
+                found.append(Move(item.site, here.revision.web_server.host, target, last, there))
     return found
 
 

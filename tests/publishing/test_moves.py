@@ -29,12 +29,13 @@ def test_files_are_published_on_the_other_host_before_the_site_moves(
 ) -> None:
     there, www = second
     machine, owner = shop.machine, shop.machine.people.owner
-    assert shop.publish({"index.html": "the shop"}, replace=True).error == ""
+    assert shop.publish({"index.html": "the shop"}, keep=["uploads", "data.db"], replace=True).error == ""
     port = free_port()  # both hosts are this machine
     ServerBlock.objects.get(site=shop.site).listens.update(port=port)
     up, down = planning.site_move(actor=owner, site=shop.site, web_server=there)
     page = signed_in(owner).get(reverse("deployments:detail", args=[up.uuid])).content.decode()
     assert "Publish the files of this site on the other host before you deploy the move" in page
+    assert "These kept files are not part of the release and stay on " in page and "uploads, data.db" in page
     signed_in(owner).post("/content/site/shop/releases/1/publish", {"web_server": there.pk})
     moved = Publication.objects.get(web_server=there)
     done = shop.run(moved)
