@@ -184,6 +184,26 @@ def test_cut_host_is_unknown_and_its_site_still_seen_by_the_panel(
     assert watch(machine).reach == Health.ANSWERING
 
 
+def test_site_that_is_closed_to_the_panel_is_watched_from_its_host_only(remote: Machine, nginx: NginxInstance) -> None:
+    machine, caller = remote, caller_of(remote.people.owner)
+    site = machine.site("shop", machine.web_server(nginx, Engine.NGINX))
+    machine.deploy(site)
+    assert watch(machine).reach == Health.ANSWERING
+    nginx.stop()
+    assert watch(machine).reach == Health.FAILING
+    version = Site.objects.get().version
+    assert caller.patch("sites/shop/", {"watched_from_panel": False}).status_code == 200
+    assert Site.objects.get().version == version, "the draft has no changes to deploy"
+    state = watch(machine)
+    assert (state.health, state.reach) == (Health.FAILING, Health.UNKNOWN), "the former failure does not stay"
+    assert state.reach_words == "Paddock does not request the health page from the panel."
+    nginx.start()
+    state = watch(machine)
+    assert (state.health, state.reach) == (Health.ANSWERING, Health.UNKNOWN)
+    assert caller.patch("sites/shop/", {"watched_from_panel": True}).status_code == 200
+    assert watch(machine).reach == Health.ANSWERING
+
+
 def test_site_that_failed_last_time_is_asked_without_a_pause(
     machine: Machine, site: Site, nginx: NginxInstance
 ) -> None:

@@ -13,6 +13,7 @@ import random
 import socket
 import time
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from django.core.cache import cache
@@ -38,6 +39,7 @@ _messages = ChangedMessages(logging.getLogger(__name__))
 EVERY_S, MANY_EVERY_S = 30, 60  # pages show a change within a minute, even if a host fails slowly
 MANY_HOSTS = 200  # above it, rounds twice a minute would need a tenth of a processor
 REST_S = 5.0  # no check begins in the last REST_S of a round; hosts that are left wait for the next one
+NOT_ASKED = "Paddock does not request the health page from the panel."
 AT_ONCE = 16  # hosts; each takes a thread until it responds
 AGAIN_AFTER_S = 2.0  # a single failure may be a reload
 KEPT_CHANGES = 200  # of one site
@@ -95,7 +97,8 @@ def _questions(state: SiteState, host: Host) -> Questions:
     expected = Expected(site.health_path, site.health_status, site.health_text, site.health_header)
     address = "" if host.connection == Connection.LOCAL else _address(host.address)
     assert state.revision is not None
-    return questions.questions_of(_spec(state.revision.pk), expected, address)
+    found = questions.questions_of(_spec(state.revision.pk), expected, address)
+    return found if site.watched_from_panel else replace(found, outside=None)
 
 
 @lru_cache(maxsize=20_000)
@@ -137,6 +140,8 @@ def _outside(states: Sequence[SiteState], asked: dict[int, Questions]) -> dict[i
     for state in states:
         probe = asked[state.pk].outside
         if probe is None:
+            if state.reach != Health.UNKNOWN:  # an earlier failure must not stay
+                found[state.pk] = Observed(None, NOT_ASKED)
             continue
         place = (probe.address, probe.port)
         row = closed.get(place) or questions.asked(probe)

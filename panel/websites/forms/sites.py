@@ -226,13 +226,15 @@ class SiteEditForm(PartForm[Site]):
     class Meta:
         model = Site
         fields = (
-            "name", "team", "health_path", "health_status", "health_text", "health_header", "cache_mb", "tags", "notes"
+            "name", "team", "health_path", "health_status", "health_text", "health_header", "watched_from_panel",
+            "cache_mb", "tags", "notes"
         )  # fmt: skip
         labels = {
             "health_path": _("Health page"),
             "health_status": _("Expected status"),
             "health_text": _("Expected text"),
             "health_header": _("Request header"),
+            "watched_from_panel": _("Request the health page from the panel too"),
             "cache_mb": _("Maximum cache size, MB"),
             "notes": _("Notes"),
         }
@@ -244,6 +246,7 @@ class SiteEditForm(PartForm[Site]):
             "health_header": _(
                 "Paddock sends this header to the health page. For example `X-Check: paddock`. Do not enter secrets."
             ),
+            "watched_from_panel": _("Turn this off for a site that the panel cannot reach at its host's address."),
             "cache_mb": _("Limit for cached responses of all locations."),
         }
         widgets = {"notes": forms.Textarea(attrs={"rows": 4})}

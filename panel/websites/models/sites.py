@@ -37,6 +37,8 @@ class Site(BaseModel):
     health_header = models.CharField(  # sent with the request: "X-Check: paddock"
         max_length=300, blank=True, validators=[validators.validate_health_header], default="", db_default=""
     )
+    # Whether the watch requests the health page from the panel too, and not only on the site's host.
+    watched_from_panel = models.BooleanField(default=True, db_default=True)
     cache_mb = models.PositiveIntegerField(  # maximum size of the cached responses of all locations
         default=100, validators=[MinValueValidator(1), MaxValueValidator(1048576)]
     )

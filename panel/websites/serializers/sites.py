@@ -84,6 +84,7 @@ class SiteSerializer(serializers.ModelSerializer[Site]):
             "health_status",
             "health_text",
             "health_header",
+            "watched_from_panel",
             "cache_mb",
             "notes",
             "tags",
@@ -133,6 +134,10 @@ class SiteChange(StrictSerializer):
         required=False,
         allow_blank=True,
         help_text="A header that Paddock sends to the health page, for example `X-Check: paddock`. Not for secrets.",
+    )
+    watched_from_panel = serializers.BooleanField(
+        required=False,
+        help_text="False if the panel does not request the health page at the host's address every 30 seconds.",
     )
     cache_mb = serializers.IntegerField(min_value=1, max_value=1048576, required=False)
     notes = serializers.CharField(required=False, allow_blank=True)

@@ -34,7 +34,9 @@ from panel.websites.versions import version_count
 
 Data = Mapping[str, Any]
 # Fields that no host receives, so that a change of them needs no deployment.
-UNSAID = frozenset({"notes", "tags", "health_path", "health_status", "health_text", "health_header"})
+UNSAID = frozenset(
+    {"notes", "tags", "health_path", "health_status", "health_text", "health_header", "watched_from_panel"}
+)
 
 
 # --- export ---
