@@ -12,6 +12,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
@@ -30,6 +31,7 @@ from panel.comparisons.replay import Replay, replay_of
 from panel.core.errors import ApplicationError, Conflict
 from panel.core.jobs import JobStatus
 from panel.core.messages import Task, task_send_on_commit
+from panel.core.ui import Text
 from panel.deployments.models import Deployment, Revision
 from panel.deployments.planning import services as deployments
 from panel.deployments.planning.selectors import live_revision
@@ -298,6 +300,16 @@ def comparison_delete(*, actor: User, comparison: Comparison) -> None:
 
 # --- the move ---
 
+# By the status of the web server's copy; `why` is its `detail`.
+_REFUSALS: dict[str, Text] = {
+    ContenderStatus.REFUSED: gettext_lazy(
+        "The site cannot move to %(label)s, where the deployment of its copy failed: %(why)s"
+    ),
+    ContenderStatus.DIFFERENT: gettext_lazy(
+        "The site cannot move to %(label)s, where its copy has different responses: %(why)s"
+    ),
+}
+
 
 def switch_plan(*, actor: User, contender: Contender) -> Deployment:
     """Plan to move the site to the web server of `contender`. The user reviews and confirms the plan like any other
@@ -313,9 +325,8 @@ def switch_plan(*, actor: User, contender: Contender) -> Deployment:
     if contender.web_server is None:
         raise ApplicationError(_("%s no longer exists.") % contender.label, field="position")
     if contender.status != ContenderStatus.SAME:
-        words = _("The site cannot move to %(label)s: %(why)s")
-        why = contender.detail or _("Paddock did not measure this web server.")
-        raise ApplicationError(words % {"label": contender.label, "why": why}, field="position")
+        words = _REFUSALS.get(contender.status, _("The site cannot move to %(label)s, which was not compared."))
+        raise ApplicationError(words % {"label": contender.label, "why": contender.detail}, field="position")
     try:
         return deployments.site_move(actor=actor, site=site, web_server=contender.web_server)[0]
     except ValidationError as error:

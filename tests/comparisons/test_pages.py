@@ -238,7 +238,17 @@ def test_comparison_requires_every_scope_it_uses(people: Cast, shop: Site) -> No
 def test_switch_to_web_server_with_different_responses_is_rejected(owner: Caller, comparison: Comparison) -> None:
     answer = owner.post(f"comparisons/{comparison.uuid}/switch/", {"position": 2, "confirm": True})
     assert answer.status_code == 422 and pointers(answer) == ["/position"]
-    assert "It says other things." in answer.content.decode()
+    assert "where its copy has different responses: It says other things." in answer.content.decode()
+    contender = comparison.contenders.get(position=2)
+    for status, detail, words in (
+        (ContenderStatus.REFUSED, "No space left.", "where the deployment of its copy failed: No space left."),
+        (ContenderStatus.WAITING, "", "which was not compared."),
+    ):
+        contender.status, contender.detail = status, detail
+        contender.save()
+        answer = owner.post(f"comparisons/{comparison.uuid}/switch/", {"position": 2, "confirm": True})
+        assert answer.status_code == 422
+        assert f"The site cannot move to {contender.label}, {words}" in answer.content.decode()
     assert owner.post(f"comparisons/{comparison.uuid}/switch/", {"position": 9}).status_code == 422
     listed = owner.get("comparisons/?site__name=shop").json()["results"]  # type: ignore[attr-defined]
     assert listed[0]["servers"][1]["ratios"]["throughput_rps"]["verdict"] == "higher"
