@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from panel.rendering.spec import (
 )
 from tests.rendering.cases import WEB_SERVERS
 from tests.rendering.live_server import Live
+from tests.support.http_client import ask
 
 PHP = Location("~", r"\.php$", "php", php_pool="php", try_files=("$uri", "=404"))
 HIDDEN = Location("~", r"/\.", "deny")
@@ -60,7 +62,7 @@ PASSED_ON = {
         site(HIDDEN, PHP, inside("/app/", handler="proxy", upstream_tls=True), rewrites=(SITEMAP,)),
         [
             'RewriteRule "^/([^/]+?)-sitemap([0-9]+)?\\.xml$" /index.php?sitemap=$1&number=$2 '
-            '"[B=#%&+?,BCTLS,BNP,QSA,PT,NS,L]"',
+            '"[B=#%&+;<>?,BCTLS,BNP,QSA,PT,NS,L]"',
         ],
     ),
     "of a location": (
@@ -210,3 +212,21 @@ def test_rewritten_paths_are_answered_alike(live: Live) -> None:
         "/twice/none": "404",
         "/told/a%20b": "fixed /fixed/a b",
     }
+
+
+def test_captures_in_a_query_are_encoded_alike(live: Live) -> None:
+    (live.root / "www" / "news").mkdir(parents=True)
+    (live.root / "www" / "news" / "a.txt").write_text("a")
+    block = ServerBlock(
+        (Listen(live.port),),
+        ("a.test",),
+        root=str(live.root / "www"),
+        locations=(Location("", "/news/", "static", headers=(Header("X-Args", "$args"),)),),
+        rewrites=(Rewrite("^/asked/(.*)$", "/news/a.txt?x=$1&y=1", "last"),),
+    )
+    # The flags that encode need the version of the server.
+    live.web_server = replace(live.web_server, version=WEB_SERVERS[live.web_server.engine].version)
+    live.take(SiteSpec("shop", (block,)))
+    response = ask(live.port, "/asked/%23%25%26%2B%3B%3C%3E%3F%20=,z", host="a.test")
+    # Apache writes hexadecimal digits in lowercase.
+    assert response.headers["x-args"].lower() == "x=%23%25%26%2b%3b%3c%3e%3f%20=,z&y=1"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from panel.rendering import confinement, exclusive, rewriting, variables
+from panel.rendering.apache import encoding
 from panel.rendering.apache.quoting import Interpolator, rewrite_regex
 from panel.rendering.confinement import Verdict
 from panel.rendering.exclusive import Condition
@@ -22,8 +23,8 @@ from panel.rendering.tree import Directive, Node, block, directive
 AT, AGAIN, HOPPED, MOVED, ROUND, TO = (f"PADDOCK_{word}" for word in ("AT", "AGAIN", "HOPPED", "MOVED", "ROUND", "TO"))
 # A path that exists on no disk. httpd would map an existing path such as /etc/passwd or / to that file.
 NOWHERE = "/.paddock-moved"
-# nginx encodes these characters of a capture in a query; httpd would respond with 403 to a space there.
-_QUERY_ENCODING = ("B=#%&+?", "BCTLS", "BNP")
+# httpd would respond with 403 to a space in a query; BCTLS encodes spaces, BNP as %20.
+_QUERY_ENCODING = (f"B={encoding.REWRITES}", "BCTLS", "BNP")
 ANEW = f"N={rewriting.ROUNDS}"
 
 
@@ -232,4 +233,5 @@ def asked_anew(*, encodes: bool) -> Node:
 
 def asks_for_last(*, encodes: bool) -> Directive:
     """Return a rewrite rule for a section: redirect internally to the text that the last condition captured."""
-    return directive("RewriteRule", "^", "%1", "[B=%?#,BCTLS,BNP]" if encodes else "[B=%?#]")
+    flags = f"B={encoding.REDIRECTS}"
+    return directive("RewriteRule", "^", "%1", f"[{flags},BCTLS,BNP]" if encodes else f"[{flags}]")

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from panel.rendering import challenges, confinement, exclusive, handlers
-from panel.rendering.apache import rewrites
+from panel.rendering.apache import encoding, rewrites
 from panel.rendering.apache.quoting import RAW_URI, Interpolator, one_quote, rewrite_regex, target
 from panel.rendering.checks import version_of
 from panel.rendering.choice import with_slash
@@ -56,7 +56,7 @@ def _encoded(result: str, tests: list[tuple[str, str]], flags: str, *, redirects
     if inserted:
         tests.append(("%{REQUEST_URI}", "(?s)^(.*)$"))
         query = query.replace("%{REQUEST_URI}", "%1")
-    return path + mark + query, f"[B=#,BCTLS,BNP,{flags[1:]}"
+    return path + mark + query, f"[B={encoding.FALLBACKS},BCTLS,BNP,{flags[1:]}"
 
 
 def body_limits(source: ServerBlock, conditions: Mapping[Place, Condition]) -> list[Directive]:

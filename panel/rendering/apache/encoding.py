@@ -1,0 +1,12 @@
+"""Characters that Apache's rewrite flag B encodes, by the place of the text that a rule inserts.
+
+nginx encodes in one of these places only, so the lists differ. The flag BCTLS adds spaces and control characters.
+"""
+
+# Captures in the query of a rewrite: what nginx encodes there, except for " and non-ASCII bytes, which the flag cannot
+# name.
+REWRITES = "#%&+;<>?"
+# Variables in the query of a fallback: nginx inserts them as they are, but httpd would end the query at a #.
+FALLBACKS = "#"
+# A path that a rule requests anew: only characters that httpd would not read as part of the path.
+REDIRECTS = "%?#"
