@@ -1,5 +1,6 @@
 """Celery application; the tasks are in each app's tasks.py."""
 
+import logging
 import os
 import sys
 import threading
@@ -7,10 +8,11 @@ from typing import Any
 
 from celery import Celery
 from celery.result import AsyncResult
-from celery.signals import worker_init, worker_ready, worker_shutting_down
+from celery.signals import after_setup_logger, worker_init, worker_ready, worker_shutting_down
 from celery.utils import uuid
 from django.conf import settings
 
+from panel.core.database_messages import DatabaseAwayFilter
 from panel.core.drained_worker import LeaveMessages
 from panel.core.open_files import limit_raise
 from panel.core.queue import uses_redis
@@ -49,6 +51,13 @@ sys.path[:] = installed
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 app.steps["consumer"].add(LeaveMessages)
+
+
+@after_setup_logger.connect
+def messages_shorten(logger: logging.Logger, **_: object) -> None:
+    """Filter the handlers that Celery has put in the place of those in the settings."""
+    for handler in logger.handlers:
+        handler.addFilter(DatabaseAwayFilter())
 
 
 @worker_ready.connect

@@ -152,7 +152,7 @@ REDIS_URL = env.read.str("PADDOCK_REDIS_URL", "")
 _REDIS_TIMEOUTS: dict[str, object] = {"socket_timeout": 3, "socket_connect_timeout": 2}  # seconds
 CACHES = {
     "default": (
-        {"BACKEND": "panel.core.cache.OptionalRedisCache", "LOCATION": REDIS_URL, "OPTIONS": _REDIS_TIMEOUTS}
+        {"BACKEND": "panel.core.cache.OptionalRedisCache", "LOCATION": REDIS_URL}
         if REDIS_URL
         else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
     )
@@ -350,13 +350,12 @@ LOGGING = {
     "disable_existing_loggers": False,
     "filters": {
         "request_id": {"()": "panel.core.middleware.RequestIdFilter"},
+        "database_away": {"()": "panel.core.database_messages.DatabaseAwayFilter"},
         "seldom": {"()": "panel.core.seldom.SeldomFilter", "seconds": 30},
     },
-    "formatters": {
-        "line": {"format": "{asctime} {levelname} {name} [{request_id}] {message}", "style": "{"},
-    },
+    "formatters": {"line": {"format": "{asctime} {levelname} {name} [{request_id}] {message}", "style": "{"}},
     "handlers": {
-        "console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id"]},
+        "console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["database_away", "request_id"]},
     },
     # While the database is away, each attempt to connect is a warning of several lines.
     "loggers": {"psycopg.pool": {"filters": ["seldom"]}},

@@ -48,7 +48,7 @@ class Network(client.ClientNetwork):
 
 
 def is_acme(method: str, response: requests.Response) -> bool:
-    """Return whether a response can be one of an ACME server: success that is no HTML page, or an ACME error.
+    """Return whether a response can be one of an ACME server: success without an HTML page, or an ACME error.
 
     Errors are problem documents with an ACME type (RFC 8555 section 6.7). An authority may refuse with another type,
     but for a status of 500 and above such a document comes from any gateway.

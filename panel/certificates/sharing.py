@@ -154,7 +154,7 @@ def _behind() -> QuerySet[ServerBlock]:
 def _is_waiting(last: Deployment | None) -> bool:
     """Return whether a site's last deployment of certificates is running, or failed less than AGAIN_AFTER ago.
 
-    A deployment of several sites that was rolled back is no reason to wait: each of them is deployed alone at once.
+    After a rollback of several sites, do not wait: each of them is deployed alone at once.
     """
     if last is None or last.status == DeploymentStatus.SUCCEEDED or was_rolled_back_together(last):
         return False

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import logging
+import time
+from functools import lru_cache
 from typing import Any
 
 import redis
 from django.conf import settings
 from django.core.cache.backends.redis import RedisCache
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 logger = logging.getLogger(__name__)
 
 PING_TIMEOUT_S = 2.0
+QUICK_TIMEOUT_S = 1.0
+AWAY_FOR_S = 5.0
 
 
 def redis_responds() -> bool:
@@ -27,25 +33,84 @@ def redis_responds() -> bool:
         return False
 
 
+class Silence:
+    """Remember for AWAY_FOR_S that Redis did not respond, so that a request waits for Redis once and not with every
+    call. Each process has its own memory.
+    """
+
+    def __init__(self) -> None:
+        self._until = 0.0
+
+    @property
+    def lasts(self) -> bool:
+        return time.monotonic() < self._until
+
+    def begin(self, error: Exception) -> None:
+        if not self.lasts:
+            logger.info("Redis does not respond: %s", error)
+        self._until = time.monotonic() + AWAY_FOR_S
+
+
+silence = Silence()
+
+
+def redis_responds_quickly() -> bool:
+    """Return whether Redis responds within QUICK_TIMEOUT_S, for callers that a visitor waits for. After a failure, do
+    not ask again for AWAY_FOR_S. True if the panel does not use Redis.
+    """
+    if not settings.REDIS_URL:
+        return True
+    if silence.lasts:
+        return False
+    try:
+        return bool(_client(settings.REDIS_URL).ping())
+    except (redis.RedisError, OSError) as error:
+        silence.begin(error)
+        return False
+
+
+def _quick() -> dict[str, Any]:
+    """Return options of a connection for which somebody waits. redis-py repeats a call several times by itself."""
+    return {
+        "socket_timeout": QUICK_TIMEOUT_S,
+        "socket_connect_timeout": QUICK_TIMEOUT_S,
+        "retry": Retry(NoBackoff(), 0),
+    }
+
+
+@lru_cache(maxsize=1)
+def _client(url: str) -> redis.Redis:
+    return redis.Redis.from_url(url, **_quick())
+
+
 class OptionalRedisCache(RedisCache):
     """Django's Redis cache, which behaves as if it were empty while Redis does not respond; `add` then returns True."""
 
+    def __init__(self, server: Any, params: dict[str, Any]) -> None:
+        super().__init__(server, {**params, "OPTIONS": {**_quick(), **params.get("OPTIONS", {})}})
+
     def add(self, key: Any, value: Any, *args: Any, **options: Any) -> bool:
+        if silence.lasts:
+            return True
         try:
             return super().add(key, value, *args, **options)
         except redis.RedisError as error:
-            logger.info("the cache does not respond: %s", error)
+            silence.begin(error)
             return True
 
     def get(self, key: Any, default: Any = None, version: int | None = None) -> Any:
+        if silence.lasts:
+            return default
         try:
             return super().get(key, default, version)
         except redis.RedisError as error:
-            logger.info("the cache does not respond: %s", error)
+            silence.begin(error)
             return default
 
     def set(self, key: Any, value: Any, *args: Any, **options: Any) -> None:
+        if silence.lasts:
+            return
         try:
             super().set(key, value, *args, **options)
         except redis.RedisError as error:
-            logger.info("the cache does not respond: %s", error)
+            silence.begin(error)

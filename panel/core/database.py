@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 from django.db import DatabaseError, InterfaceError, connection, connections
 from psycopg import Error as PsycopgError
+from psycopg import InterfaceError as PsycopgInterfaceError
+from psycopg import OperationalError as PsycopgOperationalError
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +42,19 @@ def is_away(error: BaseException | None) -> bool:
     if isinstance(cause, PsycopgError):
         return cause.sqlstate is None or cause.sqlstate.startswith("08") or cause.sqlstate in _AWAY
     return not answers()
+
+
+def is_connection_error(error: BaseException) -> bool:
+    """Return whether `error` is PostgreSQL's or its driver's report that the database is unavailable. Unlike `is_away`,
+    this never makes a query.
+    """
+    cause = error.__cause__
+    if not isinstance(error, DatabaseError | InterfaceError) or not isinstance(cause, PsycopgError):
+        return False
+    state = cause.sqlstate
+    if state is None:
+        return isinstance(cause, PsycopgOperationalError | PsycopgInterfaceError)
+    return state.startswith("08") or state in _AWAY
 
 
 def wait_briefly() -> None:

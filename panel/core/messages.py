@@ -12,6 +12,8 @@ from celery import current_app
 from django.db import transaction
 from kombu.exceptions import OperationalError
 
+from panel.core.cache import redis_responds_quickly
+
 logger = logging.getLogger(__name__)
 
 
@@ -35,6 +37,11 @@ def task_send(task: Task, *args: object) -> bool:
     """Wake a worker now; return whether the queue took the message.
     Workers also find queued rows without a message.
     """
+    # Celery's own attempts to reach Redis take seconds each.
+    without_queue = getattr(current_app, "without_queue", None)  # a worker's
+    if not (without_queue and without_queue.is_on) and not redis_responds_quickly():
+        logger.warning("Redis does not respond, so a worker will find %s in the database", task.value)
+        return False
     try:
         current_app.send_task(task.value, args)
     except OperationalError as error:

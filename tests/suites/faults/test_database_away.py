@@ -31,6 +31,11 @@ user = User.objects.create(username="ada", role=Role.ADMIN)
 print(token_create(actor=user, name="test", scopes=[Scope.READ])[1])
 """
 
+SEND = """
+from panel.celery import app
+app.send_task("panel.deployments.tasks.follow_hosts")
+"""
+
 
 @dataclass
 class Response:
@@ -42,6 +47,7 @@ class Response:
 
 class Panel:
     def __init__(self, folder: Path, copy_of: Path) -> None:
+        self.folder = folder
         self.postgres = Postgres(folder / "postgres", copy_of=copy_of).start()
         self.port = free_port()
         env = {"PADDOCK_HOME": str(folder / "home"), "PADDOCK_LOCAL_HOST": "0"}
@@ -68,6 +74,11 @@ class Panel:
         except urllib.error.HTTPError as error:
             retry_after = error.headers.get("Retry-After", "")
             return Response(error.code, retry_after, error.read().decode(), time.monotonic() - began)
+
+    def background(self) -> ServerProcess:
+        """Start the worker and the scheduler."""
+        argv = [sys.executable, "-m", "celery", "-A", "panel", "worker", "--beat", "--loglevel", "INFO"]
+        return ServerProcess(argv, self.folder / "worker.log", env=self.env, cwd=ROOT).start()
 
     def stop(self) -> None:
         self.web.stop()
@@ -97,3 +108,17 @@ def test_panel_returns_503_while_database_is_away_and_recovers(panel: Panel) -> 
     panel.postgres.process.wait_for_port(panel.postgres.port)
     assert eventually(lambda: panel.ask("/healthz").status == 200)
     assert [panel.ask("/api/v1/sites/").status for _try in range(5)] == [200] * 5
+
+
+def test_background_work_logs_lines_instead_of_tracebacks_while_database_is_away(panel: Panel) -> None:
+    worker, log = panel.background(), panel.folder / "worker.log"
+    try:
+        assert eventually(lambda: "succeeded" in log.read_text())
+        panel.postgres.process.stop()
+        panel.manage("shell", "--no-imports", "-c", SEND)
+        line = "the task panel.deployments.tasks.follow_hosts did not run: the database is unavailable"
+        assert eventually(lambda: line in log.read_text(), timeout_s=120), log.read_text()
+        assert "Traceback" not in log.read_text(), log.read_text()
+        panel.postgres.process.start()
+    finally:
+        worker.stop(timeout_s=30)
