@@ -24,7 +24,7 @@ AT, AGAIN, HOPPED, MOVED, ROUND, TO = (f"PADDOCK_{word}" for word in ("AT", "AGA
 # A path that exists on no disk. httpd would map an existing path such as /etc/passwd or / to that file.
 NOWHERE = "/.paddock-moved"
 # httpd would respond with 403 to a space in a query; BCTLS encodes spaces, BNP as %20.
-_QUERY_ENCODING = (f"B={encoding.REWRITES}", "BCTLS", "BNP")
+QUERY_ENCODING = (f"B={encoding.REWRITES}", "BCTLS", "BNP")
 ANEW = f"N={rewriting.ROUNDS}"
 
 
@@ -34,14 +34,14 @@ class Dialect:
 
     `proxied`: path to which a proxying location sends a path changed by `break`, or None. `foreign`: tests that detect
     internal requests for an index file or an error page, which are not rewritten. `anew`: the flag that restarts the
-    rules. `encodes`: the server supports the rewrite flag BCTLS.
+    rules. `encoding`: the rewrite flags that encode captures in a query.
     """
 
     server_name: str
     proxied: Callable[[Place], str | None]
     foreign: tuple[tuple[str, str], ...] = (("%{ENV:REDIRECT_STATUS}", "!^$"), ("%{IS_SUBREQ}", "=true"))
     anew: str = ANEW
-    encodes: bool = False
+    encoding: tuple[str, ...] = ()
 
 
 def are_used(source: ServerBlock) -> bool:
@@ -115,8 +115,8 @@ def one_rule(item: Rewrite, at: str, flags: list[str], dialect: Dialect, url: st
     if "?" in text and not drops:
         flags = ["QSA", *flags]
     path, _, query = text.partition("?")
-    if dialect.encodes and not status and "$" in query and "$" not in path:
-        flags = [*_QUERY_ENCODING, *flags]
+    if not status and "$" in query and "$" not in path:
+        flags = [*dialect.encoding, *flags]
     result = url + words.in_target(text, field)
     rule = directive("RewriteRule", rewrite_regex(pattern, f"{at}/pattern"), result, f"[{','.join(flags)}]")
     if url or confinement.of_rewrite(item) is not Verdict.MAY_CLIMB:

@@ -129,7 +129,7 @@ def _moved(one: _Block) -> list[Directive]:
         proxies = place.location.handler == "proxy"
         return target_of(spec, place.location, place.pointer)[0] if proxies else None
 
-    dialect = rewrites.Dialect(one.scope.name, proxied, encodes=one.encodes)
+    dialect = rewrites.Dialect(one.scope.name, proxied, encoding=rewrites.QUERY_ENCODING if one.encodes else ())
     slashes, limits = rewriting.missing_slashes(one.found), rewriting.body_limits(source, chosen)
     parts = plain_rewrites.split(source, one.found, one.folders, limits=bool(limits))
     if parts.of_block:

@@ -18,8 +18,8 @@ from panel.rendering.spec import Location, ServerBlock
 from panel.rendering.tree import Directive, Lines, Node, block, directive
 
 FOLDER = "PADDOCK_FOLDER"
-MISSING = "PADDOCK_MISSING"
-_LONGEST = 32
+STATUS = "PADDOCK_STATUS"
+LONGEST = 32
 TO_FOLDER = (
     directive("RewriteCond", f"%{{ENV:{FOLDER}}}", "!^$"),
     directive("RewriteRule", "^", f"%{{ENV:{FOLDER}}}", "[R=301,NE,L]"),
@@ -35,7 +35,7 @@ def lengthened(place: Place, inside: ServerBlock, pattern: str) -> str:
 
     OpenLiteSpeed checks access first only if the pattern is at least as long as the new path.
     """
-    missing = _LONGEST - len(pattern) if rules_inside(place, inside) else 0
+    missing = LONGEST - len(pattern) if rules_inside(place, inside) else 0
     return f"{pattern}(?#{'-' * missing})" if missing > 0 else pattern
 
 
@@ -56,9 +56,40 @@ def has_own(source: Location, inside: ServerBlock) -> bool:
     The location needs them if access control must come before the errors, or if the errors must not have the location's
     past expiry time.
     """
-    if source.handler != "static" or (source.alias and source.match in ("~", "~*")):
+    if source.handler != "static" or not can_have_own(source):
         return False
     return (handlers.asks_access(source) or is_past(source)) and refusals.can_be_marked(inside)
+
+
+def statuses(source: Location, inside: ServerBlock) -> tuple[int, ...]:
+    """Return the statuses that separate contexts send for a location: that of try_files, 404, and 403 for folders.
+
+    Contexts send them if access control must come first, or if the response has headers of the site.
+    """
+    if not can_have_own(source) or not refusals.can_be_marked(inside):
+        return ()
+    if not handlers.asks_access(source) and not sends_headers(source, inside):
+        return ()
+    found = {404} if has_own(source, inside) else set[int]()
+    if source.try_files and source.try_files[-1].startswith("="):
+        found.add(int(source.try_files[-1][1:]))
+    if source.handler == "static" and shows_folders(source):
+        found.add(403)
+    return tuple(sorted(found))
+
+
+def can_have_own(source: Location) -> bool:
+    """Return whether the location has files or scripts in folders that rewrite rules know."""
+    return source.handler in ("static", "php") and not (source.alias and source.match in ("~", "~*"))
+
+
+def shows_folders(source: Location) -> bool:
+    """Return whether the location looks for index files in folders, as nginx does without try_files or with `$uri/`."""
+    return not source.try_files or "$uri/" in source.try_files
+
+
+def status_context(status: int, number: int) -> str:
+    return f"missing-{number}" if status == 404 else f"status-{status}-{number}"
 
 
 def rules_inside(place: Place, inside: ServerBlock) -> list[Directive]:
@@ -66,20 +97,24 @@ def rules_inside(place: Place, inside: ServerBlock) -> list[Directive]:
 
     Access control comes first: OpenLiteSpeed then chooses the context of the new path.
     """
-    if not handlers.asks_access(place.location) or not has_own(place.location, inside):
+    if not handlers.asks_access(place.location):
         return []
-    return [
-        *_led(FOLDER, "!^$", f"folder-{place.number}"),
-        *_led(refusals.MARK, "=1", f"refused-{place.number}"),
-        *_led(MISSING, "=1", f"missing-{place.number}"),
-    ]
+    found: list[Directive] = []
+    if has_own(place.location, inside):
+        found += _led(FOLDER, "!^$", f"folder-{place.number}")
+        found += _led(refusals.MARK, "=1", f"refused-{place.number}")
+    for status in statuses(place.location, inside):
+        found += _led(STATUS, f"={status}", status_context(status, place.number))
+    return found
 
 
-def missing(place: Place) -> tuple[str, str]:
-    """Return target and flags of the rewrite rule for a missing file of a location with its own error contexts."""
+def status(place: Place, inside: ServerBlock, code: int) -> tuple[str, str]:
+    """Return target and flags of the rewrite rule of the virtual host that answers with the status `code`."""
+    if code not in statuses(place.location, inside):
+        return "-", f"[R={code},L]"
     if handlers.asks_access(place.location):
-        return "-", f"[E={MISSING}:1,L]"
-    return path(f"missing-{place.number}"), "[L]"
+        return "-", f"[E={STATUS}:{code},L]"
+    return path(status_context(code, place.number)), "[L]"
 
 
 def _led(mark: str, test: str, name: str) -> list[Directive]:

@@ -99,7 +99,7 @@ def context(
     _check_asked(source, inside, at)
     variables.parse(source.return_value, f"{at}/return_value", captures=handlers.captures(source))
     is_ruled = ruled.is_here(source, inside)
-    falls_back = fallbacks.rules(spec, place)
+    falls_back = [*asides.rules_inside(place, inside), *fallbacks.rules(spec, place)]
     is_prefix = plain_prefix and by_prefix(place) and not is_ruled and not falls_back
     if source.handler == "return" and not answers.is_file(source) and not answers.is_rule(source):
         # anything not expressible is served as files
@@ -126,10 +126,8 @@ def context(
 
 def _rules(place: Place, inside: ServerBlock, falls_back: list[Directive], *, is_prefix: bool) -> list[Node]:
     """Return the context's rewrite rules: first for folders, refused methods and missing files, then the fallback."""
-    if place.location.handler != "static" or is_prefix:
+    if place.location.handler != "static" or is_prefix or asides.rules_inside(place, inside):
         return refusals.only(falls_back)
-    if led := asides.rules_inside(place, inside):
-        return refusals.only([*led, *falls_back])
     to_folder = asides.TO_FOLDER if asides.sends_headers(place.location, inside) else ()
     return refusals.rules(inside, [*to_folder, *falls_back])
 

@@ -17,7 +17,7 @@ from panel.rendering.apache import rewriting
 from panel.rendering.choice import choose
 from panel.rendering.errors import NotExpressible
 from panel.rendering.locations import Place, locations_of
-from panel.rendering.openlitespeed import answers, refusals, ruled
+from panel.rendering.openlitespeed import answers, asides, refusals, ruled, scripts
 from panel.rendering.openlitespeed.formats import server_name
 from panel.rendering.spec import Location, ServerBlock, SiteSpec
 from panel.rendering.tree import Directive, directive
@@ -57,10 +57,19 @@ def _is_chosen_again(inside: ServerBlock, path: str) -> bool:
 
 
 def marked(source: ServerBlock, place: Place, lines: Sequence[Directive]) -> list[Directive]:
-    """Return the rewrite rules of try_files, changed so that the last one only marks the request."""
-    if not lines or not is_here(place.location, source):
-        return [*lines]
+    """Return the rewrite rules of try_files, changed so that the last one only marks the request.
+
+    The rule for a status leads to the context that sends the status.
+    """
+    if not lines:
+        return []
     pattern, _target, flags = lines[-1].args
+    if place.location.try_files[-1:] and place.location.try_files[-1].startswith("="):
+        answer, ends = asides.status(place, source, int(place.location.try_files[-1][1:]))
+        ends = f"[NC,{ends[1:]}" if "NC" in flags[1:-1].split(",") else ends
+        return [*lines[:-1], replace(lines[-1], args=(pattern, answer, ends))]
+    if not is_here(place.location, source):
+        return [*lines]
     kept = [flag for flag in flags[1:-1].split(",") if flag == "NC" or flag.startswith("T=")]
     # OpenLiteSpeed takes the text after a ? in a decoded path for the query, and writes %3F for it in a condition.
     condition = [directive("RewriteCond", "$0", "^((?:(?!%3F)[^?])*)")] if _copies_path(place) else []
@@ -85,12 +94,38 @@ def rules(spec: SiteSpec, place: Place) -> list[Directive]:
     path = path.replace("%{REQUEST_URI}", f"%{{ENV:{_PATH}}}")
     # The new path may have the same context, whose rules then run once more.
     return [
+        *_refused(spec.blocks[number], place),
         directive("RewriteCond", f"%{{ENV:{MARK}}}", f"={place.number}"),
         directive("RewriteRule", "^", path, f"[E={MARK}:done,{flags[1:]}"),
     ]
 
 
+def _refused(inside: ServerBlock, place: Place) -> list[Directive]:
+    """Return the context's rewrite rule that refuses methods if the fallback is a file, with headers of its location.
+
+    If the location of the file must check access first, or sends headers, the rule only marks the request.
+    """
+    chosen = choose(locations_of(inside, ""), _path(place.location.try_files[-1])).place
+    if scripts.runs(inside, chosen.location if chosen else None, _path(place.location.try_files[-1])):
+        return []
+    own = chosen if chosen is not None and asides.has_own(chosen.location, inside) else None
+    asks = own is not None and handlers.asks_access(own.location)
+    if asks or (own is None and refusals.are_marked(inside)):
+        answer = ("-", f"[E={refusals.MARK}:1]")
+    elif own is not None or asides.has_own(place.location, inside):
+        answer = (asides.path(f"refused-{(own or place).number}"), "[L]")
+    else:
+        answer = ("-", "[R=405,L]")
+    return [
+        directive("RewriteCond", f"%{{ENV:{MARK}}}", f"={place.number}"),
+        directive("RewriteCond", "%{REQUEST_METHOD}", "!^(?:GET|HEAD)$"),
+        directive("RewriteRule", "^", *answer),
+    ]
+
+
 def lengthened(place: Place, inside: ServerBlock, pattern: str) -> str:
     """Return the context's pattern, padded to at least the length of the fallback's path."""
-    missing = len(_path(place.location.try_files[-1]).encode()) - len(pattern) if is_here(place.location, inside) else 0
+    if not is_here(place.location, inside):
+        return pattern
+    missing = max(len(_path(place.location.try_files[-1]).encode()), asides.LONGEST) - len(pattern)
     return f"{pattern}(?#{'-' * missing})" if missing > 0 else pattern

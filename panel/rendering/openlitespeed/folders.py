@@ -11,18 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from panel.rendering import handlers, reach
 from panel.rendering.apache import rewrites
-from panel.rendering.apache.quoting import rewrite_regex
+from panel.rendering.apache.quoting import rewrite_regex, target
 from panel.rendering.exclusive import Condition
 from panel.rendering.locations import Locations, Place
 from panel.rendering.openlitespeed import asides, methods, refusals
 from panel.rendering.openlitespeed.context import by_prefix, prefixes_suffice
 from panel.rendering.openlitespeed.formats import origin
 from panel.rendering.openlitespeed.paths import is_all, refer_back
-from panel.rendering.spec import ServerBlock
+from panel.rendering.spec import Location, ServerBlock
 from panel.rendering.tree import Directive, Node, directive
 
 _ASKED = directive("RewriteCond", "%{REQUEST_METHOD}", "^(?:GET|HEAD|POST)$")
+_TRACED = directive("RewriteCond", "%{REQUEST_METHOD}", "=TRACE")
 _NOT_ASKED = directive("RewriteCond", "%{REQUEST_METHOD}", "!^(?:GET|HEAD|POST)$")
 # Letters that neither nginx nor a client encodes in a path.
 _PLAIN = r"[A-Za-z0-9._~!$&'()*+,;=:@\[\]-]"
@@ -51,10 +53,21 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
     return lines
 
 
-def refused(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
+def traced(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
+    """Return rewrite rules that refuse TRACE for folders; they precede the rule that only marks requests with TRACE."""
+    return refused(block, found, chosen, root, _TRACED)
+
+
+def refused(
+    block: ServerBlock,
+    found: Locations,
+    chosen: dict[Place, Condition],
+    root: str,
+    asked: Directive = _NOT_ASKED,
+) -> list[Directive]:
     """Return rewrite rules that refuse methods other than GET, HEAD and POST for folders.
 
-    These are the folders for which a rule of the context `/` would come too late.
+    These are the folders for which a rule of the context `/` would come too late. `asked`: the condition on the method.
     """
     if not refusals.are_marked(block) or refer_back(chosen) or not origin(block):
         return []
@@ -63,7 +76,7 @@ def refused(block: ServerBlock, found: Locations, chosen: dict[Place, Condition]
         if (aside := _aside(block, found, one.places[0])) == "":
             continue
         answer = ("-", "[R=405,L]") if aside is None else (aside.replace("/folder", "/refused"), "[L]")
-        lines += [_NOT_ASKED, directive("RewriteCond", one.name, "-d")]
+        lines += [asked, directive("RewriteCond", one.name, "-d")]
         lines.append(directive("RewriteRule", rewrite_regex(f"^(?!(?s:.*)/$){one.pattern[1:]}", "/locations"), *answer))
     return lines
 
@@ -108,7 +121,43 @@ def missing(block: ServerBlock, chosen: dict[Place, Condition], root: str) -> li
         if (place := own(one.places[0])) is not None:
             lines += [directive("RewriteCond", one.name, "!-f"), directive("RewriteCond", one.name, "!-d")]
             word = rewrite_regex(one.pattern, "/locations")
-            lines.append(directive("RewriteRule", word, *asides.missing(place)))
+            lines.append(directive("RewriteRule", word, *asides.status(place, block, 404)))
+    return lines
+
+
+def forbidden(block: ServerBlock, chosen: dict[Place, Condition], root: str) -> list[Directive]:
+    """Return rewrite rules that answer folders without an index file with 403; OpenLiteSpeed would answer with 404."""
+    if refer_back(chosen):
+        return []
+
+    def own(place: Place | None) -> tuple[object, ...]:
+        source = place.location if place else Location("", "/", "static")
+        shows = source.autoindex if source.autoindex is not None else block.autoindex
+        if shows or not asides.shows_folders(source):
+            return ()
+        apart = place if place and 403 in asides.statuses(source, block) else None
+        if apart is None and handlers.asks_access(source):
+            return ()
+        return (apart, asides.sends_headers(source, block), *reach.index_names(block, place))
+
+    lines: list[Directive] = []
+    for one in methods.by_file(block, chosen, root, own):
+        if not (found := own(one.places[0])):
+            continue
+        place, has_headers, *names = found
+        files = [f"{one.name}{target(str(name))}" for name in names]
+        if not all(map(methods.fits, files)):
+            continue
+        answer = ("-", "[R=403,L]")
+        if isinstance(place, Place):
+            answer = asides.status(place, block, 403)
+        elif has_headers:
+            answer = (asides.path("status-403"), "[L]")
+        lines += [_ASKED, directive("RewriteCond", one.name, "-d")]
+        lines += [directive("RewriteCond", file, "!-f") for file in files]
+        lines.append(directive("RewriteRule", rewrite_regex(f"^(?=(?s:.*)/$){one.pattern[1:]}", "/locations"), *answer))
+    if lines:
+        lines[0] = replace(lines[0], comment="Folders without an index file")
     return lines
 
 
@@ -120,10 +169,15 @@ def contexts(
     `headers(place, True)` returns the header lines of a location with its expiry times, `headers(place, False)`
     without. The place None stands for paths without a location.
     """
-    if origin(block) and not any(map(is_all, found.places)) and _aside(block, found, None):
-        yield asides.context("folder", headers(None, True), asides.TO_FOLDER)
-        yield asides.context("refused", headers(None, False), refusals.REFUSED)
+    if not any(map(is_all, found.places)) and _aside(block, found, None):
+        if origin(block):
+            yield asides.context("folder", headers(None, True), asides.TO_FOLDER)
+            yield asides.context("refused", headers(None, False), refusals.REFUSED)
+        yield asides.context("status-403", headers(None, False), refusals.with_status(403))
     for place in found.places:
+        for status in asides.statuses(place.location, block):
+            rule = refusals.with_status(status) if status != 404 else ()
+            yield asides.context(asides.status_context(status, place.number), headers(place, False), rule)
         if place.location.handler != "static":
             continue
         inside = asides.rules_inside(place, block)
@@ -131,5 +185,3 @@ def contexts(
             yield asides.context(f"folder-{place.number}", headers(place, True), asides.TO_FOLDER)
         if asides.has_own(place.location, block) or _aside(block, found, place):
             yield asides.context(f"refused-{place.number}", headers(place, False), refusals.REFUSED)
-        if asides.has_own(place.location, block):
-            yield asides.context(f"missing-{place.number}", headers(place, False))

@@ -115,17 +115,26 @@ def before_fallback(
 ) -> list[Directive]:
     """Return a rewrite rule that refuses methods if the fallback of try_files is a file.
 
-    Rules run only once, so the rules for the fallback's own location would not apply.
+    Rules run only once, so the rules for the fallback's own location would not apply. If contexts send the refusal, the
+    rule only marks the request, and the next rule leads it to the context of the fallback. A missing file is 404 for
+    POST.
     """
     if fallback is None or not (_refuses(place.location) and _refuses(fallback.location)) or place.location.alias:
         return []
+    field = f"{place.pointer}/try_files"
+    name = one_quote(f"{target((place.location.root or root).rstrip('/'))}$0", field)
     lines = [_OTHERS]
+    if not fallback.location.alias:
+        last = rewriting.without_args(place.location.try_files[-1]).partition("?")[0]
+        file = one_quote(f"{target((fallback.location.root or root).rstrip('/'))}{target(last)}", field)
+        lines += [_NOT_POST, directive("RewriteCond", file, "-f")]
+    lines.append(directive("RewriteCond", name, "!-f"))
     if "$uri/" in place.location.try_files:
-        name = f"{target((place.location.root or root).rstrip('/'))}$0"
-        lines += [_NOT_POST, directive("RewriteCond", one_quote(name, f"{place.pointer}/try_files"), "!-d")]
+        lines.append(directive("RewriteCond", name, "!-d"))
     pattern = f"^{_no_pages(block)}{these({place: condition}, [place])[1:]}"
-    pattern = rewrite_regex(pattern, f"{place.pointer}/pattern")
-    return [*lines, directive("RewriteRule", pattern, "-", refusals.flags(block))]
+    answer = _answer(block, fallback if asides.has_own(fallback.location, block) else None)
+    answer = ("-", f"[E={refusals.MARK}:1]") if answer[0] == "-" and refusals.are_marked(block) else answer
+    return [*lines, directive("RewriteRule", rewrite_regex(pattern, f"{place.pointer}/pattern"), *answer)]
 
 
 def _is_page(block: ServerBlock, place: Place) -> bool:
@@ -287,8 +296,7 @@ def marks(block: ServerBlock, chosen: dict[Place, Condition], found: Locations) 
         if place.location.handler in ("static", "php"):
             pattern = rf"^(?=[^?]*\?)(?={condition.as_pattern().removeprefix('^')})(?s:.*)$"
             word = rewrite_regex(pattern, f"{place.pointer}/pattern")
-            own = asides.has_own(place.location, block)
-            lines.append(directive("RewriteRule", word, *(asides.missing(place) if own else ("-", "[R=404,L]"))))
+            lines.append(directive("RewriteRule", word, *asides.status(place, block, 404)))
     if lines:
         lines[0] = replace(lines[0], comment="Paths with ? never match a file")
     return lines

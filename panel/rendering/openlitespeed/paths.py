@@ -92,3 +92,10 @@ def _kept(chosen: dict[Place, Condition]) -> list[Directive]:
     if not texts:
         return []
     return [directive("RewriteCond", "$1", "!" + rewrite_regex(f"^(?={'|'.join(texts)})", "/locations"))]
+
+
+def led_up(source: ServerBlock) -> list[Directive]:
+    """Return a rule against `..` in X-LiteSpeed-Location, which applications send and the server follows unchecked."""
+    if not any(location.handler in ("php", "proxy") for location in source.locations):
+        return []
+    return [directive("RewriteRule", r"(?:^|/)\.\.(?:/|$)", "-", "[F,L]")]

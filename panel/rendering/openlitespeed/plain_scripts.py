@@ -13,32 +13,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from panel.rendering import exclusive
-from panel.rendering.apache import rewrites
 from panel.rendering.apache.quoting import rewrite_regex
 from panel.rendering.choice import choose
 from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import Condition
-from panel.rendering.locations import Locations, Place, locations_of
-from panel.rendering.nginx.types import MIME_TYPES
-from panel.rendering.openlitespeed import methods, refusals, scripts
-from panel.rendering.openlitespeed.paths import refer_back
-from panel.rendering.spec import ErrorPage, Location, ServerBlock
+from panel.rendering.locations import Locations, Place
+from panel.rendering.openlitespeed import methods, scripts
+from panel.rendering.spec import Location, ServerBlock
 from panel.rendering.tree import Directive, directive
-
-_OTHER = "application/octet-stream"
-_TYPES = {suffix: name for name, suffixes in MIME_TYPES.items() for suffix in suffixes}
-
-
-def can_be_sent(block: ServerBlock) -> bool:
-    """Return whether rules can send scripts of the server block as files, and never a script that must run."""
-    snippets = [block.snippet, *(place.snippet for place in block.locations)]
-    if any(refusals.says_itself(text, name) for text in snippets for name in ("context", "rewrite", "errorpage")):
-        return False
-    if refer_back(Place(place, "", 0) for place in block.locations):
-        return False
-    if block.error_pages and rewrites.are_used(block):
-        return False
-    return all(_is_plain_page(block, page) for page in block.error_pages)
 
 
 def runs_anyway(block: ServerBlock, source: Location) -> bool:
@@ -47,19 +29,7 @@ def runs_anyway(block: ServerBlock, source: Location) -> bool:
         return False
     changes = [*block.rewrites, *(rule for place in block.locations for rule in place.rewrites)]
     is_captured = bool(source.alias) and source.match in ("~", "~*")
-    return is_captured or not can_be_sent(block) or any(rule.flag == "break" for rule in changes)
-
-
-def _is_plain_page(block: ServerBlock, page: ErrorPage) -> bool:
-    """Return whether the error page is always a file, and not a script."""
-    path = page.uri.partition("?")[0]
-    try:
-        place = choose(locations_of(block, ""), path).place
-    except NotExpressible:
-        return False
-    if not path.startswith("/") or path.endswith("/") or re.search(rf"\.(?i:{_suffixes(block)})(?:/|$)", path):
-        return False
-    return place is None or (place.location.handler == "static" and not place.location.try_files)
+    return is_captured or not scripts.can_be_sent(block) or any(rule.flag == "break" for rule in changes)
 
 
 def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
@@ -67,11 +37,13 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
 
     They come last, because a fallback may still run a script.
     """
-    if not _suffixes(block) or not can_be_sent(block):
+    if not scripts.all_suffixes(block) or not scripts.can_be_sent(block):
         return []
     lines: list[Directive] = []
     for one in methods.by_file(block, chosen, root):
-        lines += [line for kind, suffixes in _by_type(block) for line in _rule(one.name, one.pattern, kind, suffixes)]
+        lines += [
+            line for kind, suffixes in scripts.by_type(block) for line in _rule(one.name, one.pattern, kind, suffixes)
+        ]
     if lines:
         lines[0] = replace(lines[0], comment="Scripts outside of PHP's locations are files")
         lines += _pages(block)
@@ -81,7 +53,7 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
 def _pages(block: ServerBlock) -> list[Directive]:
     lines: list[Directive] = []
     for path in dict.fromkeys(page.uri.partition("?")[0] for page in block.error_pages):
-        kind = _TYPES.get(path.rpartition("/")[2].rpartition(".")[2].lower(), _OTHER)
+        kind = scripts.type_of(path.rpartition("/")[2].rpartition(".")[2])
         pattern = rewrite_regex(f"^{exclusive.quote(path)}$", "/error_pages")
         lines.append(directive("RewriteRule", pattern, "-", f"[T={kind}]"))
     return lines
@@ -94,8 +66,8 @@ def fallback(block: ServerBlock, place: Place, found: Locations, lines: Sequence
     """
     last = place.location.try_files[-1].partition("?")[0] if place.location.try_files else ""
     path = last.removesuffix("$is_args$args")
-    kind = next((kind for kind, suffixes in _by_type(block) if re.search(rf"\.(?i:{suffixes})$", path)), "")
-    if not kind or not lines or "$" in path or not path.startswith("/") or not can_be_sent(block):
+    kind = next((kind for kind, suffixes in scripts.by_type(block) if re.search(rf"\.(?i:{suffixes})$", path)), "")
+    if not kind or not lines or "$" in path or not path.startswith("/") or not scripts.can_be_sent(block):
         return [*lines]
     try:
         taken = choose(found, path).place
@@ -105,24 +77,6 @@ def fallback(block: ServerBlock, place: Place, found: Locations, lines: Sequence
     if (taken is not None and taken.location.handler != "static") or not flags.startswith("[PT,"):
         return [*lines]
     return [*lines[:-1], replace(lines[-1], args=(*lines[-1].args[:-1], f"[T={kind},{flags[1:]}"))]
-
-
-def _suffixes(block: ServerBlock) -> str:
-    """Return all file suffixes that run as scripts, as alternatives of a regular expression."""
-    return "|".join(suffixes for _kind, suffixes in _by_type(block))
-
-
-def _by_type(block: ServerBlock) -> list[tuple[str, str]]:
-    """Return (MIME type that nginx sends, suffixes of that type that run as scripts) pairs.
-
-    The suffixes are joined as alternatives of a regular expression.
-    """
-    found: dict[str, dict[str, None]] = {}
-    for place in block.locations:
-        if place.handler == "php":
-            for suffix in scripts.suffixes(place):
-                found.setdefault(_TYPES.get(suffix.lower(), _OTHER), {})[exclusive.quote(suffix)] = None
-    return [(kind, "|".join(suffixes)) for kind, suffixes in found.items()]
 
 
 def _rule(name: str, pattern: str, kind: str, suffixes: str) -> list[Directive]:

@@ -24,6 +24,11 @@ _REFUSED = "[R=405,L]"
 REFUSED = (directive("RewriteRule", "^", "-", _REFUSED),)
 
 
+def with_status(code: int) -> tuple[Directive, ...]:
+    """Return the rewrite rule of a context that answers every request with the status `code`."""
+    return (directive("RewriteRule", "^", "-", f"[R={code},L]"),)
+
+
 def says_itself(snippet: str, name: str) -> bool:
     """Return whether raw directives contain the block `name`; unreadable directives are rejected later."""
     try:

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import re
 
-from panel.rendering.spec import Location
+from panel.rendering import exclusive
+from panel.rendering.apache import rewrites
+from panel.rendering.choice import choose
+from panel.rendering.errors import NotExpressible
+from panel.rendering.locations import Place, locations_of
+from panel.rendering.nginx.types import MIME_TYPES
+from panel.rendering.openlitespeed import refusals
+from panel.rendering.openlitespeed.paths import refer_back
+from panel.rendering.spec import ErrorPage, Location, ServerBlock
 
 _ENDS = re.compile(r"\\\.(?:\((?:\?:)?([A-Za-z0-9|]+)\)|([A-Za-z0-9]+))(?:\$|\(|$)")
 _SUFFIX = re.compile(r"\.([A-Za-z0-9]+)$")
 USUAL = ("php",)
+_OTHER = "application/octet-stream"
+_TYPES = {suffix: name for name, suffixes in MIME_TYPES.items() for suffix in suffixes}
 
 
 def suffixes(source: Location) -> tuple[str, ...]:
@@ -25,3 +35,57 @@ def suffixes(source: Location) -> tuple[str, ...]:
 def are_known(source: Location) -> bool:
     """Return whether the suffixes of the location's scripts are known: a regular expression must end in them."""
     return source.match not in ("~", "~*") or _ENDS.search(source.pattern) is not None
+
+
+def can_be_sent(block: ServerBlock) -> bool:
+    """Return whether rules can send scripts of the server block as files, and never a script that must run."""
+    snippets = [block.snippet, *(place.snippet for place in block.locations)]
+    if any(refusals.says_itself(text, name) for text in snippets for name in ("context", "rewrite", "errorpage")):
+        return False
+    if refer_back(Place(place, "", 0) for place in block.locations):
+        return False
+    if block.error_pages and rewrites.are_used(block):
+        return False
+    return all(_is_plain_page(block, page) for page in block.error_pages)
+
+
+def _is_plain_page(block: ServerBlock, page: ErrorPage) -> bool:
+    """Return whether the error page is always a file, and not a script."""
+    path = page.uri.partition("?")[0]
+    try:
+        place = choose(locations_of(block, ""), path).place
+    except NotExpressible:
+        return False
+    if not path.startswith("/") or path.endswith("/") or re.search(rf"\.(?i:{all_suffixes(block)})(?:/|$)", path):
+        return False
+    return place is None or (place.location.handler == "static" and not place.location.try_files)
+
+
+def runs(block: ServerBlock, location: Location | None, path: str) -> bool:
+    """Return whether a path is no plain file: its location passes it on, or the path is a script that must run."""
+    if location is not None and location.handler != "static":
+        return True
+    return re.search(rf"\.(?i:{all_suffixes(block)})$", path) is not None and not can_be_sent(block)
+
+
+def type_of(suffix: str) -> str:
+    """Return the MIME type that nginx sends for files with the suffix."""
+    return _TYPES.get(suffix.lower(), _OTHER)
+
+
+def all_suffixes(block: ServerBlock) -> str:
+    """Return all file suffixes that run as scripts, as alternatives of a regular expression."""
+    return "|".join(names for _kind, names in by_type(block))
+
+
+def by_type(block: ServerBlock) -> list[tuple[str, str]]:
+    """Return (MIME type that nginx sends, suffixes of that type that run as scripts) pairs.
+
+    The suffixes are joined as alternatives of a regular expression.
+    """
+    found: dict[str, dict[str, None]] = {}
+    for place in block.locations:
+        if place.handler == "php":
+            for suffix in suffixes(place):
+                found.setdefault(type_of(suffix), {})[exclusive.quote(suffix)] = None
+    return [(kind, "|".join(names)) for kind, names in found.items()]

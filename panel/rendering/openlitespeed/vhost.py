@@ -40,6 +40,8 @@ ONCE = {"rewrite"}  # only the first is used (XmlNode::getChild in src/util/xmln
 LEVELS = {"debug": "DEBUG", "info": "INFO", "notice": "NOTICE", "warn": "WARN", "error": "ERROR", "crit": "ERROR"}
 
 REFUSALS = (401, 403)
+# Captures in a query are encoded but for these seven characters, of which nginx encodes none.
+_QUERY_ENCODING = ("B", "BNP", "BNE=/.-:=@~")
 # (HTTP/2, HTTP/3) -> enableSpdy. The bits are 4 and 8, but 4 alone is read as a version number from before SPDY was
 # dropped and enables nothing (SslContext::enableAlpn); with an old bit added it works.
 _PROTOCOLS = {(False, False): 0, (True, False): 5, (False, True): 8, (True, True): 12}
@@ -200,7 +202,7 @@ def _rewrite(spec: SiteSpec, web_server: WebServerSpec, number: int, found: Loca
         rules += rewriting.missing_slashes(found)
     # A rule's pattern sees the path without /./, but %{REQUEST_URI} in its conditions keeps /./.
     chosen = {place: replace(condition, alone=True) for place, condition in conditions(found).items()}
-    rules += [*_led_up(source), *rewriting.line_breaks(source), *rewriting.beside_alias(chosen)]
+    rules += [*paths.led_up(source), *rewriting.line_breaks(source), *rewriting.beside_alias(chosen)]
     if rewrites.are_used(source):
         rules += _rewritten(spec, source, found, chosen, server, number)
     rules += indexes.rules(source, found, chosen, root)
@@ -208,10 +210,11 @@ def _rewrite(spec: SiteSpec, web_server: WebServerSpec, number: int, found: Loca
         rules += _of_place(spec, source, place, condition, found, root, server, refuses=refuses)
     rules += plain_scripts.rules(source, found, chosen, root)
     if refuses:
-        first = [*methods.refused(source, chosen), *paths.resolved(source, chosen)]
-        rules = [*first, *rules, *folders.refused(source, found, chosen, root)]
+        first = [*folders.traced(source, found, chosen, root), *methods.refused(source, chosen)]
+        rules = [*first, *paths.resolved(source, chosen), *rules, *folders.refused(source, found, chosen, root)]
         rules += [*methods.rules(source, found, chosen, root), *folders.rules(source, found, chosen, root)]
-        rules += [*folders.missing(source, chosen, root), *methods.marks(source, chosen, found)]
+        rules += [*folders.forbidden(source, chosen, root), *folders.missing(source, chosen, root)]
+        rules += methods.marks(source, chosen, found)
         rules = [*refusals.pages_are_unmarked(source), *rules]
     if rules:
         rules = [*rewriting.challenges_first(spec), *rules]
@@ -223,13 +226,6 @@ def _rewrite(spec: SiteSpec, web_server: WebServerSpec, number: int, found: Loca
         return []
     lines = Lines("rules", tuple(rewrite_line(rule) for rule in rules))
     return [block("rewrite", body=[directive("enable", 1), lines])]
-
-
-def _led_up(source: ServerBlock) -> list[Directive]:
-    """Return a rule against `..` in X-LiteSpeed-Location, which applications send and the server follows unchecked."""
-    if not any(location.handler in ("php", "proxy") for location in source.locations):
-        return []
-    return [directive("RewriteRule", r"(?:^|/)\.\.(?:/|$)", "-", "[F,L]")]
 
 
 def _of_place(
@@ -257,7 +253,7 @@ def _of_place(
     if place.location.handler == "proxy" and place.location.proxy_uri and not is_ruled:
         rules += _proxied(spec, place, condition)
     wants_files = place.location.handler == "static" and place.location.match in ("=", "^~")
-    if _php(found) and wants_files and not plain_scripts.can_be_sent(source):
+    if _php(found) and wants_files and not scripts.can_be_sent(source):
         rules += _no_scripts(place, condition)
     return rules
 
@@ -276,7 +272,8 @@ def _rewritten(
         proxies = place.location.handler == "proxy"
         return f"http://{upstream_app(spec, place.location, place.pointer)}" if proxies else None
 
-    dialect = rewrites.Dialect(server, proxied, foreign=(), anew="N")  # stops by itself after ten rounds
+    # N stops by itself after ten rounds.
+    dialect = rewrites.Dialect(server, proxied, foreign=(), anew="N", encoding=_QUERY_ENCODING)
     rules = rewrites.rules(source, chosen, rewriting.missing_slashes(found), f"/blocks/{number}", dialect)
     return [*rules, *_unsendable(chosen)]
 
@@ -375,7 +372,7 @@ def _contexts(
 def _folders(spec: SiteSpec, number: int, found: Locations, everywhere: tuple[Header, ...]) -> list[Node]:
     """Return separate contexts that send redirects and refusals for other contexts (see folders.contexts)."""
     source = spec.blocks[number]
-    if refusals.says_itself(source.snippet, "rewrite") or paths.refer_back(found.regexes):
+    if refusals.says_itself(source.snippet, "rewrite"):
         return []
 
     def headers(place: Place | None, times: bool) -> tuple[str, ...]:

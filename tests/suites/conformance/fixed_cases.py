@@ -14,6 +14,7 @@ from tests.suites.conformance import (
     found_access_cases,
     found_cases,
     found_name_cases,
+    found_refusal_cases,
     found_script_cases,
     nginx_guide_cases,
     refused_cases,
@@ -41,6 +42,7 @@ _KINDS = (
     found_access_cases,
     found_cases,
     found_name_cases,
+    found_refusal_cases,
     found_script_cases,
     refused_cases,
 )
