@@ -154,6 +154,7 @@ BUILT_HERE = {
     "panel/accounts/services/sessions.py": "from a table above",
     "panel/websites/validators.py": "compiled only, to see whether Python takes it too",
     "panel/rendering/openlitespeed/plain_scripts.py": "suffixes of files, escaped",
+    "panel/rendering/openlitespeed/scripts.py": "suffixes of files, escaped",
     "panel/rendering/lint/pumping.py": "parsed only",
     "panel/websites/traffic.py": "a site's name, escaped",
     "panel/rendering/explain.py": "a constant of another module",

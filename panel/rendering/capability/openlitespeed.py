@@ -267,7 +267,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
                 and not (context.block is not None and fallbacks.is_here(context.owner, context.block))),
         differs("OpenLiteSpeed looks for the files of try_files before access control",
                 "the status of a denied request reveals that no file exists",
-                lambda context: asks_access(context.owner) and context.owner.try_files[-1].startswith("=")),
+                lambda context: asks_access(context.owner) and traits.ends_in_status(context.owner, context.block)),
     ),
     "Header.name": APACHE["Header.name"],
     "Header.always": (
@@ -285,7 +285,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
                 "fixed redirects, fixed errors, and responses to requests that a rewrite rule passes to an "
                 "upstream have none of these headers",
                 lambda context: any(traits.is_by_rule(place, context.owner) for place in context.owner.locations)
-                or any(map(redirects, context.owner.rewrites)) or traits.ends_in_status(context.owner)),
+                or any(map(redirects, context.owner.rewrites)) or traits.ends_in_status(context.owner, context.owner)),
     ),
     "Header.value": (
         missing("OpenLiteSpeed does not support variables in upstream request headers", "use a fixed value",

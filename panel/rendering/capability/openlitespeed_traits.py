@@ -91,15 +91,19 @@ def proxies(locations: Iterable[Location]) -> bool:
     return any(location.handler == "proxy" for location in locations)
 
 
-def ends_in_status(owner: Location | ServerBlock) -> bool:
-    return bool(owner.try_files) and owner.try_files[-1].startswith("=")
+def ends_in_status(owner: Location | ServerBlock, inside: ServerBlock | None) -> bool:
+    """Return whether a rewrite rule of the virtual host sends the status of try_files, and no context does."""
+    if not owner.try_files or not owner.try_files[-1].startswith("="):
+        return False
+    source = owner if isinstance(owner, Location) else Location("", "/", "static", try_files=owner.try_files)
+    return inside is None or int(owner.try_files[-1][1:]) not in asides.statuses(source, inside)
 
 
 def is_by_rule(location: Location, inside: ServerBlock | None) -> bool:
     """Return whether a rewrite rule of the virtual host handles some or all requests of the location before a context
     is chosen.
     """
-    if any(redirects(item) for item in location.rewrites) or ends_in_status(location):
+    if any(redirects(item) for item in location.rewrites) or ends_in_status(location, inside):
         return True
     if inside is not None and ruled.is_here(location, inside):
         return any(item.flag == "break" for item in location.rewrites)

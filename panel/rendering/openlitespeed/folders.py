@@ -9,7 +9,7 @@ redirects.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from panel.rendering import handlers, reach
 from panel.rendering.apache import rewrites
@@ -129,29 +129,16 @@ def forbidden(block: ServerBlock, chosen: dict[Place, Condition], root: str) -> 
     """Return rewrite rules that answer folders without an index file with 403; OpenLiteSpeed would answer with 404."""
     if refer_back(chosen):
         return []
-
-    def own(place: Place | None) -> tuple[object, ...]:
-        source = place.location if place else Location("", "/", "static")
-        shows = source.autoindex if source.autoindex is not None else block.autoindex
-        if shows or not asides.shows_folders(source):
-            return ()
-        apart = place if place and 403 in asides.statuses(source, block) else None
-        if apart is None and handlers.asks_access(source):
-            return ()
-        return (apart, asides.sends_headers(source, block), *reach.index_names(block, place))
-
     lines: list[Directive] = []
-    for one in methods.by_file(block, chosen, root, own):
-        if not (found := own(one.places[0])):
-            continue
-        place, has_headers, *names = found
-        files = [f"{one.name}{target(str(name))}" for name in names]
-        if not all(map(methods.fits, files)):
+    for one in methods.by_file(block, chosen, root, lambda place: _indexed(block, place)):
+        found = _indexed(block, one.places[0])
+        files = [f"{one.name}{target(name)}" for name in found.indexes] if found else []
+        if found is None or not all(map(methods.fits, files)):
             continue
         answer = ("-", "[R=403,L]")
-        if isinstance(place, Place):
-            answer = asides.status(place, block, 403)
-        elif has_headers:
+        if found.apart is not None:
+            answer = asides.status(found.apart, block, 403)
+        elif found.has_headers:
             answer = (asides.path("status-403"), "[L]")
         lines += [_ASKED, directive("RewriteCond", one.name, "-d")]
         lines += [directive("RewriteCond", file, "!-f") for file in files]
@@ -159,6 +146,27 @@ def forbidden(block: ServerBlock, chosen: dict[Place, Condition], root: str) -> 
     if lines:
         lines[0] = replace(lines[0], comment="Folders without an index file")
     return lines
+
+
+@dataclass(frozen=True)
+class _Indexed:
+    """Index files of a location's folders. `apart`: the location, if a context of its own answers without them."""
+
+    apart: Place | None
+    has_headers: bool
+    indexes: tuple[str, ...]
+
+
+def _indexed(block: ServerBlock, place: Place | None) -> _Indexed | None:
+    """Return None if rules cannot answer for the location's folders, or if a folder without an index file is listed."""
+    source = place.location if place else Location("", "/", "static")
+    lists = source.autoindex if source.autoindex is not None else block.autoindex
+    if lists or not asides.shows_folders(source) or not (block.root or source.root or source.alias):
+        return None
+    apart = place if place and 403 in asides.statuses(source, block) else None
+    if apart is None and handlers.asks_access(source):
+        return None
+    return _Indexed(apart, asides.sends_headers(source, block), reach.index_names(block, place))
 
 
 def contexts(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from urllib.parse import quote, unquote
 
 from panel.rendering import expiry, handlers
-from panel.rendering.openlitespeed import answers, asides
+from panel.rendering.openlitespeed import answers, asides, refusals
 from tests.suites.conformance.explained.case import Case
 from tests.suites.conformance.generator import FILES
 from tests.suites.conformance.wire import Answer
@@ -86,7 +86,11 @@ def after_a_body(case: Case) -> Answer | None:
 
 
 def folder_without_index(case: Case) -> Answer | None:
-    return error(case, 404) if case.statuses in ((401, 404), (403, 404)) and _is_folder(case) else None
+    location, block = case.met.location, case.met.block
+    is_captured = location is not None and bool(location.alias) and location.match in ("~", "~*")
+    has_no_rule = is_captured or (block is not None and not refusals.can_be_marked(block))
+    is_met = has_no_rule and case.statuses in ((401, 404), (403, 404)) and _is_folder(case)
+    return error(case, 404) if is_met else None
 
 
 def _is_folder(case: Case) -> bool:
@@ -105,8 +109,9 @@ def own_ranges(case: Case) -> Answer | None:
     """A fixed answer is a file, which has parts."""
     wanted = dict(case.request.headers).get("Range", "")
     found = re.fullmatch(r"bytes=(\d+)-(\d*)", wanted)
-    location = case.met.location
-    if found is None or case.nginx.status != 200 or location is None or not answers.is_file(location):
+    places = (case.met.location, *case.met.leads)  # an index file leads to the location of its own path
+    location = next((place for place in places if place and answers.is_file(place)), None)
+    if found is None or case.nginx.status != 200 or location is None:
         return None
     whole = location.return_value.encode() if case.request.method == "HEAD" else case.nginx.body
     first, last = int(found[1]), min(int(found[2] or len(whole)), len(whole) - 1)

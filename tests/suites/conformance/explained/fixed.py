@@ -30,8 +30,6 @@ _CACHE = "OpenLiteSpeed caches responses even if the"
 _FALLBACK = "OpenLiteSpeed applies the fallback of try_files before"
 _STALE = "OpenLiteSpeed serves expired responses only"
 CASES: Mapping[str, Sequence[Otherwise]] = {
-    "static": (Otherwise("folder without an index file", ("GET /empty/",), 404, "my 404"),),
-    "refusals": (Otherwise("folder without an index file", ("GET /empty/",), 404, "my 404"),),
     "headers": (Otherwise("OpenLiteSpeed sends a header without “always”", ("GET /missing",), 404),),
     "php": (Otherwise("OpenLiteSpeed passes PHP settings on only to", ("GET /info.php",), 200, "/info.php|"),),
     "guide-wildcards": (

@@ -151,6 +151,12 @@ ROWS = (
     Departs("redirect to itself", "", paths.redirect_to_itself, "OpenLiteSpeed does not redirect a path to itself"),
     Departs("path in a query", "", paths.path_in_query, "in the query of a fallback, OpenLiteSpeed's"),
     Departs(
+        "? behind access control",
+        "Where access control precedes a fallback that copies the path into its query, what follows %3F in the path is "
+        "taken for the query of the request; nginx copies it with the path.",
+        paths.query_of_fallback,
+    ),
+    Departs(
         "missing script",
         "Whether a script is there is asked before who may come in, so that it is 404 where nginx answers 401 or 403; "
         "below a file it is 403.",
@@ -177,7 +183,8 @@ ROWS = (
     ),
     Departs(
         "folder without an index file",
-        "A folder that has no index file is answered with 404; nginx answers 403.",
+        "Where raw directives replace rules or contexts, and behind an alias with captures, a folder that has no index "
+        "file is answered with 404; nginx answers 403.",
         altered_responses.folder_without_index,
     ),
     Departs(

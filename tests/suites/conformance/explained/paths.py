@@ -79,6 +79,19 @@ def path_in_query(case: Case) -> Answer | None:
     return altered(case.nginx, body=said) if said.replace(b"& ", b" ") == case.other.body else None
 
 
+def query_of_fallback(case: Case) -> Answer | None:
+    """The path ends at its first ?, and the rest is the request's query."""
+    location, path = case.met.location, case.met.path
+    copies = location is not None and bool(location.try_files) and "$uri" in location.try_files[-1].partition("?")[2]
+    if location is None or not copies or not handlers.asks_access(location) or "?" not in path:
+        return None
+    before, _, after = (part.encode(errors="surrogateescape") for part in path.partition("?"))
+    said = case.nginx.body.replace(
+        b"=" + path.encode(errors="surrogateescape") + b"&", b"=" + before + b"&" + after.lstrip(b"?")
+    )
+    return altered(case.nginx, body=said) if said != case.nginx.body else None
+
+
 def of_no_file(case: Case) -> Answer | None:
     """A % and letters that are no number; where a rule is about to answer it, also %3F."""
     missing = case.other.status == 404 and re.search("%25[g-zG-Z]", case.request.target)
