@@ -126,6 +126,11 @@ def is_past(source: Location) -> bool:
     return source.handler == "static" and bool(source.expires) and expiry.parse(source.expires, "/expires").no_cache
 
 
+def refuses_trace(inside: ServerBlock) -> bool:
+    """Return whether a context refuses TRACE, because the response has headers of the server block."""
+    return bool(inside.headers or inside.hsts_max_age_s is not None) and refusals.can_have_contexts(inside)
+
+
 def sends_headers(source: Location | None, inside: ServerBlock) -> bool:
     """Return whether redirects of the location to folders need headers, and contexts can send them."""
     everywhere = inside.headers or inside.hsts_max_age_s is not None

@@ -24,7 +24,6 @@ from panel.rendering.spec import Location, ServerBlock
 from panel.rendering.tree import Directive, Node, directive
 
 _ASKED = directive("RewriteCond", "%{REQUEST_METHOD}", "^(?:GET|HEAD|POST)$")
-_TRACED = directive("RewriteCond", "%{REQUEST_METHOD}", "=TRACE")
 _NOT_ASKED = directive("RewriteCond", "%{REQUEST_METHOD}", "!^(?:GET|HEAD|POST)$")
 # Letters that neither nginx nor a client encodes in a path.
 _PLAIN = r"[A-Za-z0-9._~!$&'()*+,;=:@\[\]-]"
@@ -53,21 +52,10 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
     return lines
 
 
-def traced(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
-    """Return rewrite rules that refuse TRACE for folders; they precede the rule that only marks requests with TRACE."""
-    return refused(block, found, chosen, root, _TRACED)
-
-
-def refused(
-    block: ServerBlock,
-    found: Locations,
-    chosen: dict[Place, Condition],
-    root: str,
-    asked: Directive = _NOT_ASKED,
-) -> list[Directive]:
+def refused(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
     """Return rewrite rules that refuse methods other than GET, HEAD and POST for folders.
 
-    These are the folders for which a rule of the context `/` would come too late. `asked`: the condition on the method.
+    These are the folders for which a rule of the context `/` would come too late.
     """
     if not refusals.are_marked(block) or refer_back(chosen) or not origin(block):
         return []
@@ -76,7 +64,7 @@ def refused(
         if (aside := _aside(block, found, one.places[0])) == "":
             continue
         answer = ("-", "[R=405,L]") if aside is None else (aside.replace("/folder", "/refused"), "[L]")
-        lines += [asked, directive("RewriteCond", one.name, "-d")]
+        lines += [_NOT_ASKED, directive("RewriteCond", one.name, "-d")]
         lines.append(directive("RewriteRule", rewrite_regex(f"^(?!(?s:.*)/$){one.pattern[1:]}", "/locations"), *answer))
     return lines
 
@@ -177,10 +165,11 @@ def contexts(
     `headers(place, True)` returns the header lines of a location with its expiry times, `headers(place, False)`
     without. The place None stands for paths without a location.
     """
+    if asides.refuses_trace(block):
+        yield asides.context("refused", headers(None, False), refusals.REFUSED)
     if not any(map(is_all, found.places)) and _aside(block, found, None):
         if origin(block):
             yield asides.context("folder", headers(None, True), asides.TO_FOLDER)
-            yield asides.context("refused", headers(None, False), refusals.REFUSED)
         yield asides.context("status-403", headers(None, False), refusals.with_status(403))
     for place in found.places:
         for status in asides.statuses(place.location, block):

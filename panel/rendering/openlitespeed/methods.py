@@ -42,7 +42,7 @@ class _Files:
     own: Place | None = None  # location whose own contexts refuse methods
 
 
-def refused(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directive]:
+def refused(block: ServerBlock) -> list[Directive]:
     """Return rewrite rules that reject TRACE in every location, and malformed paths, which nginx rejects too.
 
     OpenLiteSpeed would cut a path at %00.
@@ -52,25 +52,15 @@ def refused(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directiv
         directive("RewriteRule", f"^{_no_pages(block)}", "-", "[R=400,L]"),
         # above the root; OpenLiteSpeed does not resolve a final /..
         directive("RewriteRule", r"^/+\.\.$", "-", "[R=400,L]"),
-        *_refused_trace(block, chosen),
+        *_refused_trace(block),
     ]
 
 
-def _refused_trace(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directive]:
-    """Return rewrite rules that reject TRACE with the headers of the server block, as nginx does."""
+def _refused_trace(block: ServerBlock) -> list[Directive]:
+    """Return a rewrite rule that rejects TRACE everywhere, with the headers of the server block, as nginx does."""
+    answer = (asides.path("refused"), "[L]") if asides.refuses_trace(block) else ("-", "[R=405,L]")
     asked = directive("RewriteCond", "%{REQUEST_METHOD}", "=TRACE")
-    every = directive("RewriteRule", f"^{_no_pages(block)}", "-", refusals.flags(block))
-    others: list[Place | None] = [place for place in chosen if place.location.handler != "static" or _has_own(place)]
-    if not refusals.are_marked(block) or not others:
-        return [asked, every]
-    if refer_back(chosen):
-        return [asked, replace(every, args=(*every.args[:-1], "[R=405,L]"))]
-    pattern = f"^{_no_pages(block)}{these(chosen, others)[1:]}"
-    return [asked, directive("RewriteRule", rewrite_regex(pattern, "/locations"), "-", "[R=405,L]"), asked, every]
-
-
-def _has_own(place: Place) -> bool:
-    return bool(place.location.headers or place.location.expires)
+    return [asked, directive("RewriteRule", f"^{_no_pages(block)}", *answer)]
 
 
 def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:

@@ -50,9 +50,12 @@ def can_be_marked(source: ServerBlock) -> bool:
     covered = any(place.match in ("", "^~") and place.pattern == "/" for place in source.locations)
     if covered and not any(place.handler == "static" for place in source.locations):
         return False
-    if any(says_itself(source.snippet, name) for name in ("context", "rewrite")):
-        return False
-    return not any(says_itself(place.snippet, "rewrite") for place in source.locations)
+    return can_have_contexts(source) and not any(says_itself(place.snippet, "rewrite") for place in source.locations)
+
+
+def can_have_contexts(source: ServerBlock) -> bool:
+    """Return whether no raw directives of the server block replace contexts or rewrite rules."""
+    return not any(says_itself(source.snippet, name) for name in ("context", "rewrite"))
 
 
 def flags(source: ServerBlock) -> str:

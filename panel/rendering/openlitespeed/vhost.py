@@ -210,8 +210,8 @@ def _rewrite(spec: SiteSpec, web_server: WebServerSpec, number: int, found: Loca
         rules += _of_place(spec, source, place, condition, found, root, server, refuses=refuses)
     rules += plain_scripts.rules(source, found, chosen, root)
     if refuses:
-        first = [*folders.traced(source, found, chosen, root), *methods.refused(source, chosen)]
-        rules = [*first, *paths.resolved(source, chosen), *rules, *folders.refused(source, found, chosen, root)]
+        first = [*methods.refused(source), *paths.resolved(source, chosen)]
+        rules = [*first, *rules, *folders.refused(source, found, chosen, root)]
         rules += [*methods.rules(source, found, chosen, root), *folders.rules(source, found, chosen, root)]
         rules += [*folders.forbidden(source, chosen, root), *folders.missing(source, chosen, root)]
         rules += methods.marks(source, chosen, found)

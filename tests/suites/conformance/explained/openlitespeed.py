@@ -101,9 +101,9 @@ ROWS = (
     ),
     Departs(
         "methods of files",
-        "An unknown method is refused with 400. TRACE is refused without headers where the location has some of its "
-        "own. For error pages, and where raw directives replace rules, files are sent for POST and OPTIONS as for GET; "
-        "other methods are answered with 501 where there is a file, else as GET is. nginx answers all with 405.",
+        "An unknown method is refused with 400. For error pages, and where raw directives replace rules, files are "
+        "sent for POST and OPTIONS as for GET; other methods are answered with 501 where there is a file, else as GET "
+        "is. nginx answers all with 405.",
         altered_responses.methods,
     ),
     Departs(
