@@ -9,6 +9,7 @@ from urllib.parse import unquote
 from panel.rendering import expiry, handlers
 from panel.rendering.choice import choose
 from panel.rendering.locations import locations_of
+from panel.rendering.openlitespeed import ruled
 from panel.rendering.spec import ErrorPage, Location
 from tests.suites.conformance.explained.altered_responses import (
     SENT,
@@ -36,7 +37,9 @@ def line_feed(case: Case) -> Answer | None:
         if place is None or case.other.status not in _own_statuses(place) or dated != _is_past(place):
             continue
         asked = {"www_authenticate": f'Basic realm="{place.basic_auth.realm}"'} if place.basic_auth else {}
-        return altered(error(case, case.other.status), **site_headers(case), **(never if dated else {}), **asked)
+        answer = error(case, case.other.status)
+        text = ruled.error_text(place).encode() if case.other.body else b""
+        return altered(answer, body=text or answer.body, **site_headers(case), **(never if dated else {}), **asked)
     return None
 
 
