@@ -62,7 +62,7 @@ def _is_plain_page(block: ServerBlock, page: ErrorPage) -> bool:
 
 
 def runs(block: ServerBlock, location: Location | None, path: str) -> bool:
-    """Return whether a path is no plain file: its location passes it on, or the path is a script that must run."""
+    """Return whether a program answers the path: its location has no files, or the path is a script that must run."""
     if location is not None and location.handler != "static":
         return True
     return re.search(rf"\.(?i:{all_suffixes(block)})$", path) is not None and not can_be_sent(block)
