@@ -316,6 +316,7 @@ impl Builder {
 
     /// The group with that name, which may be declared later; `port` is that of an implicit group.
     pub fn intern_upstream(&mut self, name: &str, port: Option<u16>, place: &Place) -> usize {
+        let in_stream = self.is_in_stream();
         let http = self.http();
         let key = match port {
             Some(p) => format!("{name}:{p}"),
@@ -329,6 +330,7 @@ impl Builder {
             name: name.to_string(),
             port,
             explicit: false,
+            in_stream,
             peers: Vec::new(),
             resolving: Vec::new(),
             resolver: None,

@@ -39,6 +39,25 @@ pub fn resolve(text: &str, default_port: u16) -> std::result::Result<Vec<SocketA
     }
 }
 
+/// Parse an address with its port; names are not resolved. The error is nginx's phrase.
+pub fn literal(text: &str) -> std::result::Result<ListenAddr, String> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        return match path {
+            "" => Err("no path in the unix domain socket".into()),
+            path => Ok(ListenAddr::Unix(path.into())),
+        };
+    }
+    let (host, port) = split_port(text)?;
+    let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
+    let ip = match bare {
+        Some(v6) => v6.parse().map(IpAddr::V6),
+        None => host.parse().map(IpAddr::V4),
+    };
+    let ip = ip.map_err(|_| "no addresses".to_string())?;
+    let port = port.ok_or_else(|| "no port".to_string())?;
+    Ok(ListenAddr::Inet(SocketAddr::new(ip, port)))
+}
+
 /// Split `host:port` or `[v6]:port`; the port must be 1 to 65535.
 pub fn split_port(text: &str) -> std::result::Result<(&str, Option<u16>), String> {
     let after_bracket = text.rfind(']').map_or(0, |i| i + 1);

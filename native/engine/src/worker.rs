@@ -78,7 +78,7 @@ impl Shared {
             zones,
             balancers: Balancers::new(groups, |name| history.found(name)),
             stream_zones,
-            stream_balancers: Balancers::new(stream_groups, |_| None),
+            stream_balancers: Balancers::new(stream_groups, |name| history.found(name)),
             caches: Caches::new(http),
             counters: Counters::new(history.current.counters()),
             history,

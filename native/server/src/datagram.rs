@@ -1,5 +1,7 @@
 //! UDP listeners of `stream`: datagrams are told apart by the client's address and port, and by the
-//! local address, and reach the session of these.
+//! local address, and reach the session of these. On Unix sockets, the client's path counts.
+
+mod unix;
 
 use crate::idle::Idle;
 use crate::quic::{Output, Receiver, Sender, Transmit};
@@ -16,6 +18,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixDatagram;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
@@ -31,8 +34,13 @@ thread_local! {
     static SENDER: RefCell<Sender> = RefCell::default();
 }
 
-/// The client's address, and the local one if the socket has several.
-type Key = (SocketAddr, Option<IpAddr>);
+/// The sender of a datagram.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Key {
+    /// The client's address, and the local one if the socket has several.
+    Inet(SocketAddr, Option<IpAddr>),
+    Unix(unix::Name),
+}
 
 /// A listening socket and its sessions.
 struct Hub {
@@ -40,6 +48,8 @@ struct Hub {
     worker: Rc<Worker>,
     listener: Listener,
     io: IoFd,
+    /// The same socket if it is a Unix socket.
+    unix: Option<UnixDatagram>,
     sessions: RefCell<HashMap<Key, Rc<Inbox>>>,
     /// Counts the batches of datagrams.
     turn: Cell<u64>,
@@ -50,8 +60,8 @@ struct Hub {
 /// Serve a UDP socket until the worker shuts down. Its sessions go on by themselves.
 pub async fn serve(idle: Rc<Idle>, listener: Listener, fd: OwnedFd) {
     let worker = idle.worker().clone();
-    let io = match prepare(&fd, &listener).and_then(|()| IoFd::reading(fd)) {
-        Ok(io) => io,
+    let (io, unix) = match prepare(fd, &listener) {
+        Ok(prepared) => prepared,
         Err(e) => {
             let message = format!("cannot wait for datagrams ({e})");
             return worker.log(Level::Emerg, &message);
@@ -63,6 +73,7 @@ pub async fn serve(idle: Rc<Idle>, listener: Listener, fd: OwnedFd) {
         worker,
         listener,
         io,
+        unix,
         sessions: RefCell::default(),
         turn: Cell::new(0),
         complained: Cell::new(None),
@@ -87,24 +98,33 @@ pub async fn serve(idle: Rc<Idle>, listener: Listener, fd: OwnedFd) {
 }
 
 /// Ask for the local address of each datagram where there are several.
-fn prepare(fd: &OwnedFd, listener: &Listener) -> io::Result<()> {
-    let (level, info) = match &listener.addr {
-        ListenAddr::Inet(addr) if !addr.ip().is_unspecified() => return Ok(()),
-        ListenAddr::Inet(SocketAddr::V4(_)) => (libc::IPPROTO_IP, libc::IP_PKTINFO),
-        ListenAddr::Inet(SocketAddr::V6(_)) => (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
-        ListenAddr::Unix(_) => return Ok(()),
+fn prepare(fd: OwnedFd, listener: &Listener) -> io::Result<(IoFd, Option<UnixDatagram>)> {
+    let info = match &listener.addr {
+        ListenAddr::Inet(addr) if !addr.ip().is_unspecified() => None,
+        ListenAddr::Inet(SocketAddr::V4(_)) => Some((libc::IPPROTO_IP, libc::IP_PKTINFO)),
+        ListenAddr::Inet(SocketAddr::V6(_)) => Some((libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)),
+        ListenAddr::Unix(_) => {
+            let unix = UnixDatagram::from(fd.try_clone()?);
+            return Ok((IoFd::reading(fd)?, Some(unix)));
+        }
     };
-    set_option(fd.as_raw_fd(), level, info, 1)
+    if let Some((level, name)) = info {
+        set_option(fd.as_raw_fd(), level, name, 1)?;
+    }
+    Ok((IoFd::reading(fd)?, None))
 }
 
 impl Hub {
     /// Give a batch of datagrams to their sessions.
     fn receive(self: &Rc<Self>) -> io::Result<()> {
         self.turn.set(self.turn.get() + 1);
+        if let Some(socket) = &self.unix {
+            return unix::receive(socket, |name, data| self.take(Key::Unix(name), data));
+        }
         RECEIVER.with_borrow_mut(|receiver| {
             let fd = self.io.raw();
             receiver.receive(fd, |datagram| {
-                self.take((datagram.remote, datagram.local), &datagram.data);
+                self.take(Key::Inet(datagram.remote, datagram.local), &datagram.data);
             })
         })?;
         Ok(())
@@ -135,11 +155,11 @@ impl Hub {
 
     /// The local address that a client sends to.
     fn local(&self, key: &Key) -> Option<SocketAddr> {
-        match &self.listener.addr {
-            ListenAddr::Inet(addr) => {
-                Some(SocketAddr::new(key.1.unwrap_or(addr.ip()), addr.port()))
+        match (&self.listener.addr, key) {
+            (ListenAddr::Inet(addr), Key::Inet(_, local)) => {
+                Some(SocketAddr::new(local.unwrap_or(addr.ip()), addr.port()))
             }
-            ListenAddr::Unix(_) => None,
+            _ => None,
         }
     }
 
@@ -162,7 +182,9 @@ impl Hub {
         let handler = server.stream.as_ref().and_then(|s| s.handler.as_ref());
         // Each datagram gets the text of `return`.
         if matches!(handler, Some(StreamHandler::Proxy(_))) {
-            self.sessions.borrow_mut().insert(key, inbox.clone());
+            self.sessions
+                .borrow_mut()
+                .insert(key.clone(), inbox.clone());
             self.leave_full(&key);
         }
         let peer = Peer::new(self.clone(), key, inbox, data.len());
@@ -225,10 +247,16 @@ impl Peer {
         let listener = &self.hub.listener;
         let endpoint = listener.endpoint_for(local.map(|l| l.ip())).clone();
         let id = &self.hub.worker.shared.next_connection;
+        let (peer, unix) = match (&self.key, &listener.addr) {
+            (Key::Inet(remote, _), _) => (Some(*remote), None),
+            (Key::Unix(_), ListenAddr::Unix(path)) => (None, Some(path.as_path())),
+            (Key::Unix(_), ListenAddr::Inet(_)) => (None, None),
+        };
         let ends = Ends {
-            peer: Some(self.key.0),
+            peer,
             local,
-            ..Ends::default()
+            unix,
+            socket: None,
         };
         Conn::new(id.fetch_add(1, Ordering::Relaxed), endpoint, ends)
     }
@@ -236,7 +264,13 @@ impl Peer {
 
 impl Client for Peer {
     fn send(&self, data: &[u8]) -> bool {
-        let (remote, local) = self.key;
+        let (remote, local) = match &self.key {
+            Key::Inet(remote, local) => (*remote, *local),
+            Key::Unix(name) => {
+                let socket = self.hub.unix.as_ref();
+                return socket.is_some_and(|socket| name.send(socket, data));
+            }
+        };
         SENDER.with_borrow_mut(|sender| {
             sender.buffer().extend_from_slice(data);
             sender.push(Transmit::unmarked(remote, local));

@@ -105,12 +105,14 @@ fn bind_quic(l: &Listener, threads: usize, old: Option<&Bound>) -> Result<Bound,
 
 fn bind_one(l: &Listener, threads: usize, old: Option<&Bound>) -> Result<Bound, String> {
     let mut sockets = old.map_or(Vec::new(), |o| o.sockets.clone());
-    let wanted = if l.socket.reuseport || l.is_datagram() {
+    let is_unix = matches!(l.addr, ListenAddr::Unix(_));
+    // A path belongs to one socket.
+    let wanted = if (l.socket.reuseport || l.is_datagram()) && !is_unix {
         threads
     } else {
         1
     };
-    if l.udp {
+    if l.udp && !is_unix {
         for socket in &sockets {
             // One that another program opened may not share its address yet.
             set_option(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)

@@ -38,6 +38,16 @@ pub fn accept(idle: &Rc<Idle>, tls: &Arc<Store>, conn: Conn, count: ConnectionCo
     });
 }
 
+/// Handle a connection of `stream` whose TLS was terminated there.
+pub fn accept_secured(idle: &Rc<Idle>, conn: Conn, count: ConnectionCount, stream: TlsStream) {
+    let (conn, io) = (Rc::new(conn), Secure::new(stream));
+    let client = Client { conn, count, io };
+    if may_begin_as_http2(&client.conn) {
+        return spawn(plain(idle.clone(), client, Vec::new()));
+    }
+    spawn(h1::serve(idle.clone(), client, h1::Start::default()));
+}
+
 fn header_timeout(conn: &Conn) -> u64 {
     let conf = &conn.endpoint.hosts.default.conf;
     conf.client_header_timeout.unwrap_or(60_000)
@@ -91,7 +101,8 @@ pub fn begin(idle: &Rc<Idle>, client: Client<Plain>, early: Vec<u8>) {
     spawn(plain(idle.clone(), client, early));
 }
 
-async fn plain(idle: Rc<Idle>, client: Client<Plain>, early: Vec<u8>) {
+/// Serve a connection whose first bytes show the version of HTTP.
+async fn plain<T: Transport>(idle: Rc<Idle>, client: Client<T>, early: Vec<u8>) {
     let _busy = Busy::new(idle.worker().clone(), client.io.raw());
     let limit = header_timeout(&client.conn);
     let Ok(Ok(early)) = Box::pin(timeout(limit, preface(&client.io, early))).await else {

@@ -1,14 +1,15 @@
 //! The start of a session of `stream`: PROXY protocol, admission, and TLS.
 
 use crate::idle::Idle;
-use crate::session::{proxy_header, shake};
-use crate::tls::{HandshakeError, Sealed, Store};
+use crate::session::{self, proxy_header, shake};
+use crate::tls::{HandshakeError, Sealed, Store, TlsStream};
 use crate::worker::{Busy, ConnectionCount};
 use gallop_conf::model::{Level, Server, VerifyClient};
-use gallop_engine::exchange::TlsInfo;
+use gallop_engine::exchange::{Guard, TlsInfo};
 use gallop_engine::scope::Scope;
-use gallop_engine::stream::{preread, serve, status, Session};
-use gallop_engine::upstream::keepalive::Stream;
+use gallop_engine::stream::pass::{self, Target};
+use gallop_engine::stream::preread::{self, Client};
+use gallop_engine::stream::{serve, status, Session};
 use gallop_engine::{Conn, Worker};
 use gallop_runtime::{spawn, timeout, Sock};
 use std::rc::Rc;
@@ -19,62 +20,154 @@ const PROXY_PROTOCOL_MS: u64 = 30_000;
 /// The default of `ssl_handshake_timeout` in milliseconds.
 const HANDSHAKE_MS: u64 = 60_000;
 
+/// The bytes of a connection.
+enum Link {
+    Plain(Sock),
+    /// TLS was terminated.
+    Tls(Box<TlsStream>),
+}
+
+/// A connection that another listening socket takes.
+struct Passed {
+    conn: Conn,
+    link: Link,
+    is_stream: bool,
+    /// Places in limits, which the connection keeps.
+    guards: Vec<Guard>,
+}
+
+/// The end of a session.
+enum Outcome {
+    Ended(u16),
+    Passed(Target, Link),
+}
+
 /// Handle an accepted connection in a task of its own.
 pub fn accept(idle: &Rc<Idle>, tls: &Arc<Store>, conn: Conn, count: ConnectionCount, sock: Sock) {
-    let (worker, tls) = (idle.worker().clone(), tls.clone());
+    let (idle, tls) = (idle.clone(), tls.clone());
+    let busy = Busy::new(idle.worker().clone(), sock.raw());
     spawn(async move {
-        let _busy = Busy::new(worker.clone(), sock.raw());
-        begin(worker, &tls, conn, sock).await;
-        drop(count);
+        let link = Link::Plain(sock);
+        serve_all(idle, tls, conn, count, link, busy).await;
     });
 }
 
-async fn begin(worker: Rc<Worker>, tls: &Store, mut conn: Conn, sock: Sock) {
-    if conn.endpoint.proxy_protocol {
-        let default = conn.endpoint.hosts.default.stream.as_ref();
-        let limit = default.and_then(|s| s.conf.proxy_protocol_timeout);
-        let limit = limit.unwrap_or(PROXY_PROTOCOL_MS);
-        match Box::pin(timeout(limit, proxy_header(&sock))).await {
-            Ok(Ok(header)) => conn = conn.with_proxy_protocol(header),
-            Ok(Err(reason)) => {
-                let session = Session::new(worker, conn);
-                session.log(
-                    Level::Error,
-                    &format!("{reason} while reading PROXY protocol"),
-                );
-                return session.finish(status::BAD_REQUEST);
-            }
-            Err(_) => {
-                let session = Session::new(worker, conn);
-                session.log(Level::Info, "client timed out while reading PROXY protocol");
-                return session.finish(status::OK);
-            }
+/// Serve one session after another, until one ends the connection, or http takes it.
+async fn serve_all(
+    idle: Rc<Idle>,
+    tls: Arc<Store>,
+    mut conn: Conn,
+    mut count: ConnectionCount,
+    mut link: Link,
+    busy: Busy,
+) {
+    let mut times = 0;
+    while let Some(passed) = begin(idle.worker(), &tls, conn, link, times).await {
+        count.hold(passed.guards);
+        (conn, link) = (passed.conn, passed.link);
+        times += 1;
+        if passed.is_stream {
+            continue;
         }
+        drop(busy);
+        return match link {
+            Link::Plain(sock) => session::accept(&idle, &tls, conn, count, sock),
+            Link::Tls(stream) => session::accept_secured(&idle, conn, count, *stream),
+        };
     }
-    let mut session = Session::new(worker, conn);
-    let status = match session.admit() {
-        Ok(()) => Box::pin(admitted(&mut session, tls, sock)).await,
-        Err(status) => status,
-    };
-    session.finish(status);
 }
 
-async fn admitted(session: &mut Session, tls: &Store, sock: Sock) -> u16 {
-    let client: Box<dyn Stream> = match session.conn.endpoint.ssl {
-        false => Box::new(sock),
-        true => match secure(session, tls, sock).await {
-            Ok(stream) => stream,
-            Err(status) => return status,
-        },
+/// Serve a session. Returns the connection if another listening socket takes it.
+async fn begin(
+    worker: &Rc<Worker>,
+    tls: &Store,
+    mut conn: Conn,
+    link: Link,
+    times: u32,
+) -> Option<Passed> {
+    if let (true, Link::Plain(sock)) = (conn.endpoint.proxy_protocol, &link) {
+        conn = introduced(worker, conn, sock).await?;
+    }
+    let mut session = Session::new(worker.clone(), conn);
+    let outcome = match session.admit() {
+        Ok(()) => Box::pin(admitted(&mut session, tls, link, times)).await,
+        Err(status) => Outcome::Ended(status),
     };
-    match preread::wait(session, &*client).await {
-        Ok(early) => serve(session, &*client, &early).await,
+    match outcome {
+        Outcome::Ended(status) => {
+            session.finish(status);
+            None
+        }
+        Outcome::Passed(target, link) => Some(Passed {
+            conn: target.conn(&session, matches!(link, Link::Tls(_))),
+            link,
+            is_stream: target.is_stream,
+            guards: session.leave(),
+        }),
+    }
+}
+
+/// Read the PROXY protocol header. Without one, the session ends.
+async fn introduced(worker: &Rc<Worker>, conn: Conn, sock: &Sock) -> Option<Conn> {
+    let default = conn.endpoint.hosts.default.stream.as_ref();
+    let limit = default.and_then(|s| s.conf.proxy_protocol_timeout);
+    let limit = limit.unwrap_or(PROXY_PROTOCOL_MS);
+    let (level, message, status) = match Box::pin(timeout(limit, proxy_header(sock))).await {
+        Ok(Ok(header)) => return Some(conn.with_proxy_protocol(header)),
+        Ok(Err(reason)) => {
+            let message = format!("{reason} while reading PROXY protocol");
+            (Level::Error, message, status::BAD_REQUEST)
+        }
+        Err(_) => {
+            let message = "client timed out while reading PROXY protocol".to_string();
+            (Level::Info, message, status::OK)
+        }
+    };
+    let session = Session::new(worker.clone(), conn);
+    session.log(level, &message);
+    session.finish(status);
+    None
+}
+
+async fn admitted(session: &mut Session, tls: &Store, link: Link, times: u32) -> Outcome {
+    let link = match (session.conn.endpoint.ssl, link) {
+        (true, Link::Plain(sock)) => match secure(session, tls, sock).await {
+            Ok(stream) => Link::Tls(Box::new(stream)),
+            Err(status) => return Outcome::Ended(status),
+        },
+        (_, link) => link,
+    };
+    let reads = session.conf().ssl_preread == Some(true);
+    match link {
+        Link::Plain(sock) => match preread::wait(session, Client::Plain(&sock)).await {
+            Ok(_) if pass::is_next(session) => pass_on(session, Link::Plain(sock), times),
+            Ok(early) => Outcome::Ended(serve(session, &sock, &early).await),
+            Err(status) => Outcome::Ended(status),
+        },
+        Link::Tls(stream) if !reads && pass::is_next(session) => {
+            pass_on(session, Link::Tls(stream), times)
+        }
+        Link::Tls(stream) => Outcome::Ended(sealed(session, stream).await),
+    }
+}
+
+fn pass_on(session: &Session, link: Link, times: u32) -> Outcome {
+    match pass::target(session, times, matches!(link, Link::Tls(_))) {
+        Ok(target) => Outcome::Passed(target, link),
+        Err(status) => Outcome::Ended(status),
+    }
+}
+
+async fn sealed(session: &mut Session, stream: Box<TlsStream>) -> u16 {
+    let client = Sealed::new(*stream);
+    match preread::wait(session, Client::Sealed(&client)).await {
+        Ok(early) => serve(session, &client, &early).await,
         Err(status) => status,
     }
 }
 
 /// Complete the TLS handshake with the client, and continue with the server block that it names.
-async fn secure(session: &mut Session, tls: &Store, sock: Sock) -> Result<Box<dyn Stream>, u16> {
+async fn secure(session: &mut Session, tls: &Store, sock: Sock) -> Result<TlsStream, u16> {
     let limit = session.conf().ssl_handshake_timeout.unwrap_or(HANDSHAKE_MS);
     let shaken = Box::pin(timeout(limit, shake(tls, &session.conn, sock, &[]))).await;
     let (stream, named, info) = match shaken {
@@ -101,7 +194,7 @@ async fn secure(session: &mut Session, tls: &Store, sock: Sock) -> Result<Box<dy
         session.log(Level::Info, &reason);
         return Err(status::INTERNAL_SERVER_ERROR);
     }
-    Ok(Box::new(Sealed::new(stream)))
+    Ok(stream)
 }
 
 /// The reason to end a session whose client did not authenticate as the server block asks.

@@ -7,8 +7,6 @@ const WITHOUT: &[&str] = &[
     "mail_pop3_module",
     "mail_imap_module",
     "mail_smtp_module",
-    "stream_pass_module",
-    "stream_upstream_least_time_module",
 ];
 
 /// Supported modules outside of nginx's default build.

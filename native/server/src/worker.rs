@@ -13,6 +13,7 @@ use crate::stream;
 use crate::tls::{files, Store, UpstreamConnector, Upstreams};
 use gallop_conf::model::{Config, ErrorLog, Level, ListenAddr, Listener};
 use gallop_engine::conn::{Conn, Ends};
+use gallop_engine::exchange::Guard;
 use gallop_engine::metrics::History;
 use gallop_engine::{log, panics, Shared, Worker};
 use gallop_runtime::{hang_up, race, sleep, spawn, Either, Handle, IoFd, Listening, Runtime, Sock};
@@ -143,6 +144,11 @@ fn sockets_of(config: &Config, bound: &[Bound], index: usize) -> Vec<Accepting> 
             continue;
         };
         let own = b.sockets.len() > 1;
+        let is_unix = matches!(listener.addr, ListenAddr::Unix(_));
+        if listener.udp && is_unix && index > 0 {
+            // All datagrams of a client reach the thread that has its session.
+            continue;
+        }
         out.extend(share(&b.sockets, index, count).map(|fd| Accepting {
             label: b.label(fd),
             fd: fd.clone(),
@@ -443,6 +449,13 @@ impl Drop for Busy {
 /// Counts an open connection until it is dropped.
 pub struct ConnectionCount {
     worker: Rc<Worker>,
+    held: Option<Box<Held>>,
+}
+
+/// Places in limits of `stream` that a connection keeps after another socket took it.
+struct Held {
+    _guards: Vec<Guard>,
+    _before: Option<Box<Held>>,
 }
 
 impl ConnectionCount {
@@ -453,7 +466,19 @@ impl ConnectionCount {
             .counters
             .active
             .fetch_add(1, Ordering::Relaxed);
-        ConnectionCount { worker }
+        ConnectionCount { worker, held: None }
+    }
+
+    /// Keep the places in limits until the connection ends.
+    pub fn hold(&mut self, guards: Vec<Guard>) {
+        if guards.is_empty() {
+            return;
+        }
+        let before = self.held.take();
+        self.held = Some(Box::new(Held {
+            _guards: guards,
+            _before: before,
+        }));
     }
 }
 

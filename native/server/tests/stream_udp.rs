@@ -239,10 +239,7 @@ fn tcp_and_udp_share_a_port_and_options_are_checked() {
         ("1 udp so_keepalive=on", incompatible("so_keepalive")),
         ("1 udp proxy_protocol", incompatible("proxy_protocol")),
         ("1 udp; listen 1 udp", "a duplicate listen 1".into()),
-        (
-            "unix:/x udp",
-            "\"udp\" is not supported on addr \"unix:/x\"".into(),
-        ),
+        ("unix:/x udp backlog=5", incompatible("backlog")),
         ("1 udp; proxy_responses x", "invalid number".into()),
     ] {
         let text = format!("events {{ }} stream {{ server {{ listen {listen}; return x; }} }}");

@@ -5,7 +5,7 @@ use super::upstream_shared::{bind, tls};
 use super::{core_http, main, ssl};
 use crate::builder::Builder;
 use crate::error::{ConfError, Result};
-use crate::listen::split_port;
+use crate::listen::{literal, split_port};
 use crate::model::*;
 use crate::parser::Directive;
 use crate::table::{ctx::*, *};
@@ -65,6 +65,7 @@ pub const TABLE: &[Spec] = &[
         handle(b, d, StreamHandler::Return(text))
     }),
     with("proxy_pass", SSRV, ONE, proxy_pass),
+    with("pass", SSRV, ONE, pass),
     simple(
         "proxy_timeout",
         SS,
@@ -219,6 +220,22 @@ fn proxy_pass(b: &mut Builder, d: &Directive) -> Result<()> {
     handle(b, d, StreamHandler::Proxy(pass))
 }
 
+fn pass(b: &mut Builder, d: &Directive) -> Result<()> {
+    let word = &d.args()[0];
+    if word.contains('$') {
+        let address = b.template(word, &d.place)?;
+        return handle(b, d, StreamHandler::Pass(Handover::Variable(address)));
+    }
+    let address = literal(word).map_err(|e| {
+        let message = match e.starts_with("no ") && !word.starts_with("unix:") {
+            true => format!("\"pass\" directive has {e}"),
+            false => format!("{e} in \"{word}\" of the \"pass\" directive"),
+        };
+        ConfError::at(message, &d.place)
+    })?;
+    handle(b, d, StreamHandler::Pass(Handover::Fixed(address)))
+}
+
 /// Refuse what the listeners of `stream` cannot do.
 pub fn check_listen(listen: &Listen, word: &str) -> Result<()> {
     if listen.quic || listen.http2 {
@@ -261,12 +278,6 @@ fn check_udp(listen: &Listen) -> Result<()> {
     if let Some((name, _)) = taken.iter().find(|(_, is_taken)| *is_taken) {
         return Err(ConfError::at(
             format!("\"listen\" directive \"{name}\" parameter is incompatible with \"udp\""),
-            &listen.place,
-        ));
-    }
-    if matches!(listen.addr, ListenAddr::Unix(_)) {
-        return Err(ConfError::at(
-            format!("\"udp\" is not supported on addr \"{}\"", listen.addr),
             &listen.place,
         ));
     }

@@ -17,17 +17,19 @@ pub const TABLE: &[Spec] = &[
     with("least_conn", UPS | SUPS, NONE, |b, d| {
         balance(b, d, Balance::LeastConn)
     }),
-    with("least_time", UPS, Arity(1, 2), |b, d| {
-        let last_byte = choice(d, &d.args()[0], &[("header", false), ("last_byte", true)])?;
+    with("least_time", UPS | SUPS, Arity(1, 2), |b, d| {
+        let (header, last) = (("header", Until::FirstByte), ("last_byte", Until::LastByte));
+        let (connect, first) = (("connect", Until::Connected), ("first_byte", header.1));
+        let until = match b.is_in_stream() {
+            false => choice(d, &d.args()[0], &[header, last])?,
+            true => choice(d, &d.args()[0], &[connect, first, last])?,
+        };
         let inflight = match d.args().get(1).map(String::as_str) {
             None => false,
             Some("inflight") => true,
             Some(other) => return Err(invalid_parameter(d, other)),
         };
-        let value = LeastTime {
-            last_byte,
-            inflight,
-        };
+        let value = LeastTime { until, inflight };
         balance(b, d, Balance::LeastTime(value))
     }),
     with("ip_hash", UPS, NONE, |b, d| balance(b, d, Balance::IpHash)),
@@ -156,18 +158,28 @@ fn server(b: &mut Builder, d: &Directive) -> Result<()> {
     for arg in &d.args()[1..] {
         parameter(b, d, &mut peer, arg)?;
     }
-    let resolving = peer.resolve.take().is_some();
+    let (resolving, service) = match peer.resolve.take() {
+        Some(name) => (!name.host.is_empty(), name.service),
+        None => (false, None),
+    };
+    if let Some(service) = &service {
+        check_service(word, service, resolving)?;
+    }
     if let Some(path) = word.strip_prefix("unix:") {
         peer.addr = PeerAddr::Unix(path.into());
         b.up().peers.push(peer);
         return Ok(());
     }
     if b.is_in_stream() {
-        stream_server(&peer, word, resolving)?;
+        stream_server(&peer, word, service.is_some())?;
     }
     if resolving && !is_address(word) {
         let (host, port) = host_and_port(word).ok_or_else(|| invalid_parameter(d, word))?;
-        peer.resolve = Some((host, port));
+        peer.resolve = Some(PeerName {
+            host,
+            port,
+            service,
+        });
         b.up().resolving.push(peer);
         return Ok(());
     }
@@ -183,19 +195,33 @@ fn server(b: &mut Builder, d: &Directive) -> Result<()> {
 }
 
 /// Refuse what the servers of `stream` cannot be.
-fn stream_server(peer: &Peer, word: &str, resolving: bool) -> Result<()> {
+fn stream_server(peer: &Peer, word: &str, has_service: bool) -> Result<()> {
     if peer.draining || peer.route.is_some() {
         let word = if peer.draining { "drain" } else { "route" };
         return Err(ConfError::new(format!("invalid parameter \"{word}\"")));
     }
-    if resolving {
-        let message = "the \"resolve\" parameter is not supported in the \"stream\" block";
-        return Err(ConfError::new(message));
-    }
     match split_port(word) {
-        Ok((_, None)) => Err(ConfError::new(format!("no port in upstream \"{word}\""))),
+        Ok((_, None)) if !has_service => {
+            Err(ConfError::new(format!("no port in upstream \"{word}\"")))
+        }
         _ => Ok(()),
     }
+}
+
+/// Check a server whose hosts and ports SRV records tell.
+fn check_service(word: &str, service: &str, resolving: bool) -> Result<()> {
+    let fault = match (service, split_port(word)) {
+        ("", _) => "service is empty".to_string(),
+        _ if !resolving => {
+            format!("service upstream \"{word}\" requires \"resolve\" parameter")
+        }
+        (_, Ok((_, Some(_)))) => format!("service upstream \"{word}\" may not have port"),
+        _ if is_address(word) || word.starts_with("unix:") => {
+            format!("service upstream \"{word}\" requires domain name")
+        }
+        _ => return Ok(()),
+    };
+    Err(ConfError::new(fault))
 }
 
 /// Whether no lookup is needed.
@@ -218,7 +244,17 @@ fn host_and_port(word: &str) -> Option<(String, u16)> {
     }
 }
 
+/// The name of a server that has `resolve` or `service`; its host is empty without `resolve`.
+fn named(peer: &mut Peer) -> &mut PeerName {
+    peer.resolve.get_or_insert_with(|| PeerName {
+        host: String::new(),
+        port: 0,
+        service: None,
+    })
+}
+
 fn parameter(b: &mut Builder, d: &Directive, peer: &mut Peer, arg: &str) -> Result<()> {
+    let word = &d.args()[0];
     let bad = || invalid_parameter(d, arg);
     let number = |v: &str| {
         parse_digits(v)
@@ -249,7 +285,8 @@ fn parameter(b: &mut Builder, d: &Directive, peer: &mut Peer, arg: &str) -> Resu
             )));
         }
         ("route", v) if !v.is_empty() => peer.route = Some(v.to_string()),
-        ("resolve", "") => peer.resolve = Some((String::new(), 0)),
+        ("resolve", "") => named(peer).host = word.to_string(),
+        ("service", v) if arg.contains('=') => named(peer).service = Some(v.to_string()),
         _ => return Err(bad()),
     }
     Ok(())

@@ -1,7 +1,8 @@
 //! The stream block: merge the levels and assemble its server blocks.
 
 use super::{
-    build_listeners, check_limit_zones, check_upstream_zones, finish_server, resolve_upstreams,
+    build_listeners, check_limit_zones, check_upstream_zones, finish_server, give_resolvers,
+    resolve_upstreams,
 };
 use crate::builder::{Builder, StreamNode};
 use crate::directives;
@@ -19,6 +20,7 @@ pub(super) fn finish(b: &mut Builder, stream: StreamNode) -> Result<Stream> {
     check_limit_zones(&node)?;
     check_upstream_zones(&node)?;
     resolve_upstreams(&mut node.upstreams)?;
+    give_resolvers(&mut node.upstreams, &top)?;
     // Unlike http, stream writes no access log by default.
     top.access_log.get_or_insert_default();
     let top = Arc::new(top);

@@ -1,6 +1,8 @@
 //! `stream`: sessions of TCP and UDP that are passed on as they are.
 
-use super::{inherited, LimitZone, Listener, LocConf, LogFormat, Server, Target, Upstream};
+use super::{
+    inherited, LimitZone, ListenAddr, Listener, LocConf, LogFormat, Server, Target, Upstream,
+};
 use crate::template::Template;
 use crate::vars::{VarId, VarTable};
 use std::sync::Arc;
@@ -31,7 +33,17 @@ pub struct StreamServer {
 #[derive(Clone, Debug)]
 pub enum StreamHandler {
     Proxy(StreamPass),
+    /// `pass`: a listening socket of this configuration takes the connection.
+    Pass(Handover),
     Return(Template),
+}
+
+/// The address of the listening socket that takes a connection.
+#[derive(Clone, Debug)]
+pub enum Handover {
+    Fixed(ListenAddr),
+    /// It contains variables.
+    Variable(Template),
 }
 
 /// `proxy_pass` of `stream`.

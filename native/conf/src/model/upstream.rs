@@ -39,8 +39,28 @@ pub struct Peer {
     pub draining: bool,
     /// `route`: the name of the server for `sticky`.
     pub route: Option<String>,
-    /// `resolve`: host and port to resolve periodically.
-    pub resolve: Option<(String, u16)>,
+    /// `resolve`: the name to resolve periodically.
+    pub resolve: Option<PeerName>,
+}
+
+/// A name that servers of a group are resolved from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerName {
+    pub host: String,
+    /// The port, unless SRV records tell it.
+    pub port: u16,
+    /// `service`: the name whose SRV records tell hosts and ports.
+    pub service: Option<String>,
+}
+
+impl PeerName {
+    /// The name of the SRV records (RFC 2782) of a service.
+    pub fn records(&self, service: &str) -> String {
+        match service.contains('.') {
+            true => format!("{service}.{}", self.host),
+            false => format!("_{service}._tcp.{}", self.host),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -56,10 +76,19 @@ pub enum Balance {
 /// `least_time`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeastTime {
-    /// Whether the time of the whole response counts, not that of its head.
-    pub last_byte: bool,
-    /// Whether requests that wait for their response count, too.
+    pub until: Until,
+    /// Whether requests that wait for this moment count, too.
     pub inflight: bool,
+}
+
+/// The end of the time that `least_time` measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// The connection is open; only in `stream`.
+    Connected,
+    /// The head of the response has come, or in `stream` its first byte.
+    FirstByte,
+    LastByte,
 }
 
 #[derive(Clone, Debug)]
@@ -68,11 +97,13 @@ pub struct Upstream {
     /// The port of an implicit group (`proxy_pass http://host:port`).
     pub port: Option<u16>,
     pub explicit: bool,
+    /// Whether it is one of `stream`.
+    pub in_stream: bool,
     pub peers: Vec<Peer>,
     /// Servers whose names are resolved periodically (`resolve`); each stands for all addresses of
     /// its name.
     pub resolving: Vec<Peer>,
-    /// The resolver for these names: the group's own, otherwise that of the http block.
+    /// The resolver for these names: the group's own, otherwise that of the http or stream block.
     pub resolver: Option<Arc<ResolverConf>>,
     /// Milliseconds.
     pub resolver_timeout: Option<u64>,

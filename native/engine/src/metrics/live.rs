@@ -1,10 +1,10 @@
 //! The current state, in addition to the counters.
 
 use super::Snapshot;
+use crate::resolver::Located;
 use crate::worker::Shared;
 use gallop_conf::model::{Peer, Upstream};
 use hashbrown::HashMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The state of an upstream server.
@@ -106,7 +106,7 @@ pub struct History {
 impl History {
     /// The last known addresses of a server's name, under this configuration or one that still has
     /// workers.
-    pub fn found(&self, name: &str) -> Option<Vec<IpAddr>> {
+    pub fn found(&self, name: &str) -> Option<Vec<Located>> {
         let before = self.before.iter().rev();
         let mut all = std::iter::once(&self.current).chain(before);
         all.find_map(|generation| generation.found.get(name))

@@ -6,6 +6,8 @@ use std::net::IpAddr;
 pub enum Kind {
     A,
     Aaaa,
+    /// RFC 2782.
+    Srv,
 }
 
 impl Kind {
@@ -13,6 +15,7 @@ impl Kind {
         match self {
             Kind::A => 1,
             Kind::Aaaa => 28,
+            Kind::Srv => 33,
         }
     }
 }
@@ -21,6 +24,15 @@ const CNAME: u16 = 5;
 const IN: u16 = 1;
 /// The most pointers in a name; more indicate a loop.
 const MAX_POINTERS: usize = 32;
+
+/// An SRV record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    pub priority: u16,
+    pub weight: u16,
+    pub port: u16,
+    pub target: String,
+}
 
 /// The result in a server's response.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,6 +43,8 @@ pub enum Answer {
     Refused(u8),
     Found {
         addresses: Vec<IpAddr>,
+        /// SRV records, if they were asked for.
+        records: Vec<Record>,
         /// The target if the name is an alias.
         alias: Option<String>,
         /// Seconds that the response may be cached.
@@ -147,7 +161,7 @@ pub fn parse(message: &[u8], id: u16, name: &str, kind: Kind) -> Option<Answer> 
 }
 
 fn records(r: &mut Reader<'_>, count: u16, kind: Kind) -> Option<Answer> {
-    let mut addresses = Vec::new();
+    let (mut addresses, mut records) = (Vec::new(), Vec::new());
     let mut alias = None;
     let mut lowest = i32::MAX as u32;
     for _ in 0..count {
@@ -159,17 +173,23 @@ fn records(r: &mut Reader<'_>, count: u16, kind: Kind) -> Option<Answer> {
         if class != IN {
             continue;
         }
+        let mut inner = Reader {
+            message: r.message,
+            at: start,
+        };
         if of_kind == CNAME {
-            let mut inner = Reader {
-                message: r.message,
-                at: start,
-            };
             alias = Some(inner.name()?);
         } else if of_kind == kind.number() {
-            addresses.push(match kind {
-                Kind::A => IpAddr::from(<[u8; 4]>::try_from(data).ok()?),
-                Kind::Aaaa => IpAddr::from(<[u8; 16]>::try_from(data).ok()?),
-            });
+            match kind {
+                Kind::A => addresses.push(IpAddr::from(<[u8; 4]>::try_from(data).ok()?)),
+                Kind::Aaaa => addresses.push(IpAddr::from(<[u8; 16]>::try_from(data).ok()?)),
+                Kind::Srv => records.push(Record {
+                    priority: inner.u16()?,
+                    weight: inner.u16()?,
+                    port: inner.u16()?,
+                    target: inner.name()?,
+                }),
+            }
         } else {
             continue;
         }
@@ -178,6 +198,7 @@ fn records(r: &mut Reader<'_>, count: u16, kind: Kind) -> Option<Answer> {
     }
     Some(Answer::Found {
         addresses,
+        records,
         alias,
         ttl: lowest,
     })
@@ -204,6 +225,7 @@ mod tests {
         let message = answer(&[ALIAS, ADDRESS].concat(), 2);
         let found = Answer::Found {
             addresses: vec![IpAddr::from([127, 0, 0, 1])],
+            records: Vec::new(),
             alias: Some("b.example".into()),
             ttl: 5,
         };
@@ -211,6 +233,31 @@ mod tests {
         assert_eq!(parse(&message, 8, "a.example", Kind::A), None);
         assert_eq!(parse(&message, 7, "b.example", Kind::A), None);
         assert_eq!(parse(&message, 7, "a.example", Kind::Aaaa), None);
+    }
+
+    #[test]
+    fn service_records_are_read() {
+        let mut message = question(7, "_http._tcp.a.example", Kind::Srv).expect("a name");
+        (message[2], message[7]) = (0x81, 1);
+        let record = b"\xc0\x0c\x00\x21\x00\x01\x00\x00\x00\x05\x00\x0a";
+        message.extend_from_slice(record);
+        message.extend_from_slice(b"\x00\x01\x00\x02\x1f\x90\x01b\xc0\x17");
+        let record = Record {
+            priority: 1,
+            weight: 2,
+            port: 8080,
+            target: "b.a.example".into(),
+        };
+        let found = Answer::Found {
+            addresses: Vec::new(),
+            records: vec![record],
+            alias: None,
+            ttl: 5,
+        };
+        let parsed = parse(&message, 7, "_http._tcp.a.example", Kind::Srv);
+        assert_eq!(parsed, Some(found));
+        message.truncate(message.len() - 3);
+        assert_eq!(parse(&message, 7, "_http._tcp.a.example", Kind::Srv), None);
     }
 
     #[test]
@@ -235,7 +282,11 @@ mod tests {
         fn any_bytes_are_read_without_harm(
             records in proptest::collection::vec(any::<u8>(), 0..80), count in 0u8..9
         ) {
-            let _ = parse(&answer(&records, count), 7, "a.example", Kind::A);
+            for kind in [Kind::A, Kind::Srv] {
+                let mut message = answer(&records, count);
+                message[24] = kind.number() as u8;
+                let _ = parse(&message, 7, "a.example", kind);
+            }
         }
     }
 }

@@ -25,6 +25,28 @@ pub struct Found {
     ttl: u32,
 }
 
+/// An address that a name of an upstream server stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Located {
+    pub ip: IpAddr,
+    pub service: Option<Service>,
+}
+
+/// The values of an SRV record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Service {
+    pub port: u16,
+    pub weight: u16,
+    /// Whether records of a lower priority value exist.
+    pub backup: bool,
+}
+
+impl From<IpAddr> for Located {
+    fn from(ip: IpAddr) -> Located {
+        Located { ip, service: None }
+    }
+}
+
 /// A lookup under way, or its result.
 #[derive(Default)]
 struct Lookup {
@@ -39,7 +61,7 @@ struct Lookup {
 /// The result of a single lookup.
 pub enum Answered {
     /// The addresses, and the milliseconds that they may be cached.
-    Addresses(Vec<IpAddr>, u64),
+    Addresses(Vec<Located>, u64),
     /// The name does not exist or has no address, with the reason.
     NoName(String),
     /// No server responded, with the reason.
@@ -52,19 +74,105 @@ pub async fn once(conf: &ResolverConf, turn: &Cell<usize>, name: &str, patience:
     match query::run(conf, turn, name, patience).await {
         Some(Ok(found)) => {
             let ms = conf.valid.unwrap_or(u64::from(found.ttl) * 1000);
-            Answered::Addresses(found.addresses, ms)
+            let addresses = found.addresses.into_iter().map(Located::from);
+            Answered::Addresses(addresses.collect(), ms)
         }
-        Some(Err(code)) => {
-            let reason = format!("{name} could not be resolved ({code}: {})", words(code));
-            match code {
-                query::NO_NAME => Answered::NoName(reason),
-                _ => Answered::Failed(reason),
+        Some(Err(code)) => refused(name, code),
+        None => Answered::Failed(lost_text(name, None)),
+    }
+}
+
+fn refused(what: &str, code: Refusal) -> Answered {
+    let reason = lost_text(what, Some(code));
+    match code {
+        query::NO_NAME => Answered::NoName(reason),
+        _ => Answered::Failed(reason),
+    }
+}
+
+/// Look up the hosts and ports of a service; `records`: the name of its SRV records. The names of
+/// hosts without an address are reported to `complain`.
+pub async fn service(
+    conf: &ResolverConf,
+    turn: &Cell<usize>,
+    records: &str,
+    patience: u64,
+    complain: impl Fn(&str),
+) -> Answered {
+    let what = format!("service {records}");
+    let (records, mut ttl) = match query::records(conf, turn, records, patience).await {
+        Some(Ok(found)) => found,
+        Some(Err(code)) => return refused(&what, code),
+        None => return Answered::Failed(lost_text(&what, None)),
+    };
+    let mut hosts: Vec<&str> = records.iter().map(|r| r.target.as_str()).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    let lookups = hosts
+        .iter()
+        .map(|host| query::run(conf, turn, host, patience));
+    let outcomes = query::all(lookups).await;
+    let (mut found, mut failure) = (Vec::new(), None);
+    for (host, outcome) in hosts.iter().zip(outcomes) {
+        match outcome {
+            Some(Ok(at)) => {
+                ttl = ttl.min(at.ttl);
+                found.extend(located(host, &at, &records));
+            }
+            lost => {
+                let code = lost.and_then(Result::err);
+                complain(&format!("{} while resolving {what}", lost_text(host, code)));
+                // That a name does not exist counts more than that a server failed.
+                failure = failure.filter(|f| *f == query::NO_NAME).or(code);
             }
         }
-        None => Answered::Failed(format!(
-            "{name} could not be resolved (110: Operation timed out)"
-        )),
     }
+    match failure {
+        Some(code) if found.is_empty() => refused(&what, code),
+        None if found.is_empty() => Answered::Failed(lost_text(&what, None)),
+        _ => Answered::Addresses(ranked(&found), conf.valid.unwrap_or(u64::from(ttl) * 1000)),
+    }
+}
+
+/// The places of a host with their priorities: its addresses with the values of each record that
+/// names it.
+fn located(host: &str, at: &Found, records: &[query::Record]) -> Vec<(u16, Located)> {
+    let own = records.iter().filter(|r| r.target == host);
+    let places = own.flat_map(|record| {
+        let service = Service {
+            port: record.port,
+            weight: record.weight.max(1),
+            backup: false,
+        };
+        at.addresses.iter().map(move |ip| {
+            let place = Located {
+                ip: *ip,
+                service: Some(service),
+            };
+            (record.priority, place)
+        })
+    });
+    places.collect()
+}
+
+/// The places; all but those of the lowest priority value are backups.
+fn ranked(places: &[(u16, Located)]) -> Vec<Located> {
+    let best = places.iter().map(|(priority, _)| priority).min();
+    let rank = |(priority, place): &(u16, Located)| {
+        let backup = Some(priority) != best;
+        let service = place.service.map(|service| Service { backup, ..service });
+        Located { service, ..*place }
+    };
+    places.iter().map(rank).collect()
+}
+
+/// The reason for having no address; `None` is a timeout.
+fn lost_text(what: &str, code: Option<Refusal>) -> String {
+    let (number, words) = match code {
+        Some(code) => (code, words(code)),
+        None => (110, "Operation timed out"),
+    };
+    format!("{what} could not be resolved ({number}: {words})")
 }
 
 /// The names that a thread has looked up.

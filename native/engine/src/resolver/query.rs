@@ -1,5 +1,6 @@
 //! A lookup: queries to name servers over UDP, and over TCP if a response is too long.
 
+pub use super::message::Record;
 use super::message::{parse, question, Answer, Kind};
 use super::Found;
 use gallop_conf::model::ResolverConf;
@@ -16,6 +17,8 @@ use std::task::Poll;
 const RESEND: u64 = 5000;
 /// The most aliases to follow.
 const MAX_ALIASES: usize = 50;
+/// The most SRV records that are used; those of the lowest priority values.
+const MAX_RECORDS: usize = 64;
 
 /// The error code for a name without address (RFC 1035, section 4.1.1).
 pub type Refusal = u8;
@@ -58,6 +61,69 @@ pub async fn run(
     Some(Err(NO_NAME))
 }
 
+/// Look up the SRV records of a name, and the seconds that they may be cached; `None` after
+/// `patience` milliseconds.
+pub async fn records(
+    conf: &ResolverConf,
+    next: &Cell<usize>,
+    name: &str,
+    patience: u64,
+) -> Option<Result<(Vec<Record>, u32), Refusal>> {
+    let first = next.get();
+    next.set(first.wrapping_add(1));
+    let lookup = Lookup {
+        conf,
+        first,
+        until: now_ms().saturating_add(patience),
+    };
+    let mut name = name.to_string();
+    let mut lowest = u32::MAX;
+    for _ in 0..MAX_ALIASES {
+        let (mut records, alias, ttl) = match lookup.once(&name, Kind::Srv).await? {
+            Answer::Found {
+                records,
+                alias,
+                ttl,
+                ..
+            } => (records, alias, ttl),
+            Answer::Refused(code) => return Some(Err(code)),
+            Answer::Truncated => return Some(Err(SERVER_FAILURE)),
+        };
+        lowest = lowest.min(ttl);
+        if !records.is_empty() {
+            records.sort_by_key(|r| r.priority);
+            records.truncate(MAX_RECORDS);
+            return Some(Ok((records, lowest)));
+        }
+        match alias {
+            Some(alias) => name = alias,
+            None => break,
+        }
+    }
+    Some(Err(NO_NAME))
+}
+
+/// Run all futures to their ends.
+pub async fn all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut slots: Vec<_> = futures.map(|f| (Box::pin(f), None)).collect();
+    poll_fn(|cx| {
+        for (future, outcome) in slots.iter_mut().filter(|(_, outcome)| outcome.is_none()) {
+            if let Poll::Ready(out) = future.as_mut().poll(cx) {
+                *outcome = Some(out);
+            }
+        }
+        match slots.iter().all(|(_, outcome)| outcome.is_some()) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    })
+    .await;
+    slots
+        .into_iter()
+        .filter_map(|(_, outcome)| outcome)
+        .collect()
+}
+
 /// The servers' result for one name.
 struct Step {
     addresses: Vec<IpAddr>,
@@ -78,6 +144,7 @@ impl Step {
                 addresses,
                 alias,
                 ttl,
+                ..
             }) => Ok(Step {
                 addresses,
                 alias,

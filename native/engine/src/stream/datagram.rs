@@ -54,6 +54,13 @@ pub async fn serve(session: &mut Session, client: &dyn Client) -> u16 {
             }
             status::OK
         }
+        Some(StreamHandler::Pass(_)) => {
+            session.log(
+                Level::Error,
+                "cannot pass udp connection while passing connection to port",
+            );
+            status::INTERNAL_SERVER_ERROR
+        }
         None => status::INTERNAL_SERVER_ERROR,
     }
 }
@@ -104,7 +111,7 @@ async fn pass_on(session: &mut Session, pass: &StreamPass, client: &dyn Client) 
         Err(status) => return status,
     };
     let worker = session.worker.clone();
-    let mut flow = Flow::new(session, client, &server.socket);
+    let mut flow = Flow::new(session, client, &server.socket, &chosen);
     let mut shutdown = worker.shutdown.watch();
     let end = poll_fn(|cx| flow.poll(cx, &mut shutdown)).await;
     flow.record(session);
@@ -171,6 +178,7 @@ fn conclude(session: &Session, chosen: &Chosen, end: &End, counts: &str) -> u16 
 struct Flow<'a> {
     client: &'a dyn Client,
     server: &'a DatagramSock,
+    chosen: &'a Chosen,
     up: Rate,
     down: Rate,
     /// The start of the next datagram to the server.
@@ -195,7 +203,12 @@ struct Flow<'a> {
 }
 
 impl<'a> Flow<'a> {
-    fn new(session: &Session, client: &'a dyn Client, server: &'a DatagramSock) -> Flow<'a> {
+    fn new(
+        session: &Session,
+        client: &'a dyn Client,
+        server: &'a DatagramSock,
+        chosen: &'a Chosen,
+    ) -> Flow<'a> {
         let conf = session.conf();
         let patience = conf.timeout.unwrap_or(relay::TIMEOUT);
         let idle = deadline();
@@ -203,6 +216,7 @@ impl<'a> Flow<'a> {
         Flow {
             client,
             server,
+            chosen,
             up: Rate::of(session, conf.upload_rate.as_ref()),
             down: Rate::of(session, conf.download_rate.as_ref()),
             header: proxy::header(session, HeaderTransport::Datagram),
@@ -300,8 +314,11 @@ impl<'a> Flow<'a> {
             self.responses += 1;
             self.from_server += n as u64;
             self.down.took(n);
-            let since = now_ms().saturating_sub(self.began);
-            self.first_byte.get_or_insert(since);
+            if self.first_byte.is_none() {
+                let since = now_ms().saturating_sub(self.began);
+                self.chosen.answered(since);
+                self.first_byte = Some(since);
+            }
         }
         cx.waker().wake_by_ref();
         Poll::Pending

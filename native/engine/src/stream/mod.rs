@@ -6,6 +6,7 @@
 
 pub mod datagram;
 mod inbox;
+pub mod pass;
 pub mod preread;
 mod proxy;
 mod rate;
@@ -15,9 +16,10 @@ mod session;
 pub use inbox::Inbox;
 pub use session::Session;
 
+use crate::scope::Scope;
 use crate::template;
 use crate::upstream::keepalive::Stream;
-use gallop_conf::model::StreamHandler;
+use gallop_conf::model::{Level, StreamHandler};
 use gallop_runtime::timeout;
 use std::future::poll_fn;
 
@@ -45,6 +47,13 @@ pub async fn serve(session: &mut Session, client: &dyn Stream, early: &[u8]) -> 
             // A client that leaves or does not read is the client's own problem.
             let _ = timeout(RETURN_MS, send(session, client, &text)).await;
             status::OK
+        }
+        Some(StreamHandler::Pass(_)) => {
+            session.log(
+                Level::Error,
+                "cannot pass connection with preread data while passing connection to port",
+            );
+            status::INTERNAL_SERVER_ERROR
         }
         None => status::INTERNAL_SERVER_ERROR,
     }

@@ -41,7 +41,7 @@ pub async fn serve(
         Ok(connected) => connected,
         Err(status) => return status,
     };
-    relay::copy(session, client, &*server, early).await;
+    relay::copy(session, client, &*server, early, &chosen).await;
     finish_attempt(session);
     drop(chosen);
     status::OK
@@ -129,6 +129,8 @@ pub(super) async fn connect<T: Transport>(
         let failure = match T::open(session, way, &chosen).await {
             Ok(server) => {
                 chosen.succeeded();
+                let connect_ms = session.attempts.last().and_then(|a| a.connect_ms);
+                connect_ms.into_iter().for_each(|ms| chosen.connected(ms));
                 return Ok((server, chosen));
             }
             Err(failure) => failure,

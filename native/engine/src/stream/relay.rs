@@ -6,6 +6,7 @@ use crate::pipe::{Allowance, Pipe};
 use crate::scope::Scope;
 use crate::template::Template;
 use crate::upstream::keepalive::Stream;
+use crate::upstream::state::Chosen;
 use gallop_conf::model::Level;
 use gallop_runtime::{deadline, now_ms};
 use std::future::poll_fn;
@@ -62,7 +63,13 @@ enum End {
 
 /// Copy bytes until a side closes, fails, or both are silent for too long. With
 /// `proxy_half_close`, a side may close alone.
-pub async fn copy(session: &mut Session, client: &dyn Stream, server: &dyn Stream, early: &[u8]) {
+pub async fn copy(
+    session: &mut Session,
+    client: &dyn Stream,
+    server: &dyn Stream,
+    early: &[u8],
+    chosen: &Chosen,
+) {
     let conf = session.conf().clone();
     let patience = conf.timeout.unwrap_or(TIMEOUT);
     let half_close = conf.half_close.unwrap_or(false);
@@ -87,7 +94,9 @@ pub async fn copy(session: &mut Session, client: &dyn Stream, server: &dyn Strea
             });
         };
         if first_byte.is_none() && down.pipe.taken() > 0 {
-            first_byte = Some(now_ms().saturating_sub(began));
+            let ms = now_ms().saturating_sub(began);
+            chosen.answered(ms);
+            first_byte = Some(ms);
         }
         let up_flushed = !matches!(server.poll_flush(cx), Poll::Pending);
         let down_flushed = !matches!(client.poll_flush(cx), Poll::Pending);

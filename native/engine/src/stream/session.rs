@@ -150,6 +150,12 @@ impl Session {
         self.guards.clear();
     }
 
+    /// End the session without a line in the access log, since its connection goes on elsewhere.
+    /// Returns its places in limits.
+    pub fn leave(self) -> Vec<Guard> {
+        self.guards
+    }
+
     /// The client's address, and the local one, for a server that is told of them.
     pub fn ends(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
         let source = self.client.map(|ip| SocketAddr::new(ip, self.client_port));

@@ -1,16 +1,17 @@
 //! `least_time`: estimates how long the servers of a group take for a request, with nginx's
 //! formulas.
 
-use gallop_conf::model::LeastTime;
+use gallop_conf::model::{LeastTime, Until};
 
 /// Longer times count as this one, in milliseconds.
 const LONGEST: u64 = 5000;
 /// Times are rounded up to multiples of these milliseconds, so that similar servers take turns.
 const STEP: u64 = 20;
 
-/// The times of a server in milliseconds. The first three are moving averages, 0 if unknown.
+/// The times of a server in milliseconds. The first four are moving averages, 0 if unknown.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
+    connect: u64,
     header: u64,
     response: u64,
     inflight: u64,
@@ -29,12 +30,13 @@ fn average(old: u64, new: u64) -> u64 {
 }
 
 impl Times {
-    pub fn add_header(&mut self, ms: u64) {
-        self.header = average(self.header, ms);
-    }
-
-    pub fn add_response(&mut self, ms: u64) {
-        self.response = average(self.response, ms);
+    pub fn add(&mut self, until: Until, ms: u64) {
+        let place = match until {
+            Until::Connected => &mut self.connect,
+            Until::FirstByte => &mut self.header,
+            Until::LastByte => &mut self.response,
+        };
+        *place = average(*place, ms);
     }
 
     /// Count a request that waits for its response.
@@ -75,9 +77,10 @@ impl Times {
     /// The milliseconds until a server has finished its requests and another one. `age`:
     /// milliseconds since the server was last chosen.
     pub fn estimate(&self, rule: LeastTime, age: u64, fail_timeout: u64, connections: u32) -> u64 {
-        let mut time = match rule.last_byte {
-            false => self.header,
-            true => self.response,
+        let mut time = match rule.until {
+            Until::Connected => self.connect,
+            Until::FirstByte => self.header,
+            Until::LastByte => self.response,
         };
         if age > fail_timeout {
             // A slow server gets another chance.
@@ -101,7 +104,7 @@ mod tests {
     use super::*;
 
     const HEADER: LeastTime = LeastTime {
-        last_byte: false,
+        until: Until::FirstByte,
         inflight: true,
     };
 
@@ -109,16 +112,16 @@ mod tests {
     fn estimate_follows_average_connections_and_age() {
         let mut times = Times::default();
         assert_eq!(times.estimate(HEADER, 0, 10_000, 0), 20);
-        times.add_header(100);
+        times.add(Until::FirstByte, 100);
         assert_eq!(times.estimate(HEADER, 0, 10_000, 0), 120);
         assert_eq!(times.estimate(HEADER, 0, 10_000, 2), 360);
-        times.add_header(300);
+        times.add(Until::FirstByte, 300);
         assert_eq!(times.estimate(HEADER, 0, 10_000, 0), 120, "110 on average");
         assert_eq!(times.estimate(HEADER, 11_000, 10_000, 0), 60, "halved once");
         assert_eq!(times.estimate(HEADER, 99_000_000, 0, 0), 20);
-        times.add_response(90_000);
+        times.add(Until::LastByte, 90_000);
         let last = LeastTime {
-            last_byte: true,
+            until: Until::LastByte,
             ..HEADER
         };
         assert_eq!(times.estimate(last, 0, 10_000, 1), 10_000);

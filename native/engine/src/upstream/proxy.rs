@@ -99,6 +99,7 @@ pub async fn group_of<S: Scope + ?Sized>(
     let conf = Upstream {
         name: authority.to_string(),
         port: None,
+        in_stream: false,
         explicit: false,
         peers: addresses.into_iter().map(peer).collect(),
         resolving: Vec::new(),

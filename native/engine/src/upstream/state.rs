@@ -4,8 +4,9 @@ use super::least_time::Times;
 use super::resolving;
 use super::sessions::Key;
 use crate::panics::lock_shared;
+use crate::resolver::Located;
 use crate::{metrics, random_number};
-use gallop_conf::model::{Balance, LeastTime, Peer, PeerAddr, Upstream};
+use gallop_conf::model::{Balance, LeastTime, Peer, PeerAddr, Until, Upstream};
 use gallop_runtime::now_ms;
 use md5::{Digest, Md5};
 use std::cell::Cell;
@@ -66,11 +67,10 @@ impl Slot {
 }
 
 impl Balancers {
-    /// `known`: the last known addresses of a name that is resolved periodically, by group and
-    /// name.
+    /// `known`: the last known addresses of a name that is resolved periodically, by its key.
     pub fn new(
         upstreams: &[Arc<Upstream>],
-        known: impl Fn(&str) -> Option<Vec<IpAddr>>,
+        known: impl Fn(&str) -> Option<Vec<Located>>,
     ) -> Balancers {
         let mut next = 0;
         let slots = upstreams.iter().map(|conf| {
@@ -114,7 +114,7 @@ impl Balancers {
 
 /// Create the slot of a group. `first`: the index of its first server among all counted ones.
 /// Changing names come after the others.
-fn slot(conf: &Arc<Upstream>, first: usize, known: &impl Fn(&str) -> Option<Vec<IpAddr>>) -> Slot {
+fn slot(conf: &Arc<Upstream>, first: usize, known: &impl Fn(&str) -> Option<Vec<Located>>) -> Slot {
     let group = Arc::new(Group {
         first: Some(first),
         ..Group::new(resolving::recall(conf, known))
@@ -144,7 +144,9 @@ pub struct Chosen {
     pub index: usize,
     /// The start in milliseconds, for `least_time`.
     began: u64,
-    /// The milliseconds until the head of a response came.
+    /// The milliseconds until the connection was open (only in `stream`), and until the first byte
+    /// of a response, or its head, came.
+    connect_ms: Cell<Option<u64>>,
     header_ms: Cell<Option<u64>>,
     /// Whether it counts as a request without a response.
     is_inflight: Cell<bool>,
@@ -156,6 +158,7 @@ impl Chosen {
             group: group.clone(),
             index,
             began,
+            connect_ms: Cell::new(None),
             header_ms: Cell::new(None),
             is_inflight: Cell::new(is_inflight),
         }
@@ -166,17 +169,27 @@ impl Chosen {
         self.group.sid(self.index)
     }
 
-    /// Record the time until the head of the response that the client gets.
-    pub fn answered(&self, header_ms: u64) {
-        self.header_ms.set(Some(header_ms));
-        let Some(rule) = self.group.least_time() else {
-            return;
-        };
-        if rule.inflight && !rule.last_byte {
+    /// Record the time until a session of `stream` was connected to the server.
+    pub fn connected(&self, ms: u64) {
+        self.connect_ms.set(Some(ms));
+        self.reached(Until::Connected, ms);
+    }
+
+    /// Record the time until the head of the response that the client gets, or in `stream` until
+    /// its first byte.
+    pub fn answered(&self, ms: u64) {
+        self.header_ms.set(Some(ms));
+        self.reached(Until::FirstByte, ms);
+    }
+
+    /// Stop counting the request as waiting if it waited for this.
+    fn reached(&self, until: Until, ms: u64) {
+        let rule = self.group.least_time();
+        if rule.is_some_and(|rule| rule.inflight && rule.until == until) {
             let times = &mut self.group.lock()[self.index].times;
-            times.add_header(header_ms);
+            times.add(until, ms);
             if self.is_inflight.replace(false) {
-                times.end(now_ms(), header_ms);
+                times.end(now_ms(), ms);
             }
         }
     }
@@ -228,11 +241,18 @@ impl Drop for Chosen {
         if self.is_inflight.get() {
             state.times.end(now, lasted);
         }
+        let measured = [
+            (Until::Connected, self.connect_ms.get()),
+            (Until::FirstByte, self.header_ms.get()),
+        ];
         // Only responses count, so that a failing server is not preferred.
-        if let Some(header_ms) = self.header_ms.get() {
-            state.times.add_response(lasted);
-            if rule.last_byte || !rule.inflight {
-                state.times.add_header(header_ms);
+        if measured.iter().any(|(_, ms)| ms.is_some()) {
+            state.times.add(Until::LastByte, lasted);
+        }
+        for (until, ms) in measured {
+            let is_counted = rule.inflight && rule.until == until;
+            if let Some(ms) = ms.filter(|_| !is_counted) {
+                state.times.add(until, ms);
             }
         }
     }
@@ -240,6 +260,8 @@ impl Drop for Chosen {
 
 /// The points of a server with weight 1 on the consistent hash's ring.
 const POINTS: u32 = 160;
+/// The most weight on the ring of a server that an SRV record names.
+const HEAVIEST: u32 = 100;
 
 fn ring(conf: &Upstream) -> Vec<(u32, usize)> {
     if !matches!(
@@ -253,13 +275,20 @@ fn ring(conf: &Upstream) -> Vec<(u32, usize)> {
     }
     let mut points = Vec::new();
     for (i, peer) in conf.peers.iter().enumerate() {
-        let (host, port) = match peer.name.strip_prefix("unix:") {
+        let address = peer.addr.to_string();
+        let service = peer.resolve.as_ref().and_then(|r| r.service.as_ref());
+        // Servers of a service share its name, and whoever answers for it sets the weights.
+        let (name, weight) = match service {
+            Some(_) => (&address, peer.weight.min(HEAVIEST)),
+            None => (&peer.name, peer.weight),
+        };
+        let (host, port) = match name.strip_prefix("unix:") {
             Some(path) => (path, ""),
-            None => peer.name.rsplit_once(':').unwrap_or((&peer.name, "")),
+            None => name.rsplit_once(':').unwrap_or((name, "")),
         };
         let base = [host.as_bytes(), b"\0", port.as_bytes()].concat();
         let mut previous = 0u32;
-        for _ in 0..peer.weight * POINTS {
+        for _ in 0..weight.saturating_mul(POINTS) {
             let mut hasher = crc32fast::Hasher::new();
             hasher.update(&base);
             hasher.update(&previous.to_le_bytes());
@@ -324,7 +353,9 @@ impl Group {
         for (peer, state) in self.conf.peers.iter().zip(own.iter_mut()) {
             let same = |p: &Peer| p.name == peer.name && p.addr == peer.addr;
             if let Some(i) = old.conf.peers.iter().position(same) {
+                let heaviest = i64::from(peer.weight);
                 *state = PeerState {
+                    effective_weight: states[i].effective_weight.min(heaviest),
                     connections: 0,
                     times: states[i].times.without_requests(),
                     ..states[i].clone()
@@ -643,7 +674,7 @@ impl Group {
             for octet in &octets {
                 hash = (hash * 113 + u64::from(*octet)) % 6271;
             }
-            let i = self.at_weight(hash % self.total_weight())?;
+            let i = self.at_weight(hash % self.total_weight().max(1))?;
             if self.usable(states, tried, i, false) {
                 return Some(i);
             }
@@ -660,7 +691,7 @@ impl Group {
             }
             hasher.update(&hint.key);
             hash += u64::from((hasher.finalize() >> 16) & 0x7fff);
-            let i = self.at_weight(hash % self.total_weight())?;
+            let i = self.at_weight(hash % self.total_weight().max(1))?;
             if self.usable(states, tried, i, false) {
                 return Some(i);
             }
@@ -686,7 +717,7 @@ impl Group {
         let mut first = None;
         // nginx makes as many draws before it uses round robin.
         for _ in 0..21 {
-            let i = self.at_weight(random_number() % self.total_weight())?;
+            let i = self.at_weight(random_number() % self.total_weight().max(1))?;
             if first == Some(i) || !self.usable(states, tried, i, false) {
                 continue;
             }
@@ -723,6 +754,7 @@ mod tests {
             name: "u".into(),
             port: None,
             explicit: true,
+            in_stream: false,
             peers: weights.iter().enumerate().map(peer).collect(),
             resolving: Vec::new(),
             resolver: None,

@@ -81,10 +81,16 @@ impl Server {
         Self::run_in(folder, main, http)
     }
 
+    /// A stream block and an http block, with `{port}` replaced in both.
+    pub fn start_both(folder: Folder, stream: &str, http: &str) -> Server {
+        let main = format!("user root; stream {{ {stream} }}");
+        Self::run_in(folder, &main, http)
+    }
+
     fn run_in(folder: Folder, main: &str, http: &str) -> Server {
         let port = free_port();
-        let text = configuration(&http.replace("{port}", &port.to_string()));
-        let text = format!("{main}\n{text}");
+        let text = format!("{main}\n{}", configuration(http));
+        let text = text.replace("{port}", &port.to_string());
         folder.write("nginx.conf", &text);
         let child = Command::new(BINARY)
             .args(["-p", path(&folder.0), "-c", "nginx.conf", "-e", "error.log"])

@@ -130,7 +130,7 @@ impl Responder {
         };
         match once(resolver, &Cell::new(0), &self.host, self.patience).await {
             Answered::Addresses(found, _) => {
-                let found = found.iter().map(|ip| SocketAddr::new(*ip, self.port));
+                let found = found.iter().map(|at| SocketAddr::new(at.ip, self.port));
                 Ok(found.collect())
             }
             Answered::NoName(reason) | Answered::Failed(reason) => Err(reason),
