@@ -141,6 +141,32 @@ fn stream_follows_names_and_services_and_a_reload_keeps_their_addresses() {
 }
 
 #[test]
+fn backups_serve_while_no_name_has_an_address() {
+    let resolver = name_server(&Records::default(), &Arc::default());
+    let backups = ["A", "B"].map(|name| greeter("127.0.0.1", 0, name, Duration::ZERO));
+    for method in [
+        "random",
+        "random two",
+        "hash x",
+        "hash x consistent",
+        "least_time connect",
+    ] {
+        let port = free_port();
+        let [a, b] = backups;
+        let stream = format!(
+            "resolver 127.0.0.1:{resolver};
+             upstream u {{ zone u 64k; server lost.example:1 resolve;
+                 server 127.0.0.1:{a} backup; server 127.0.0.1:{b} backup; {method}; }}
+             server {{ listen 127.0.0.1:{port}; proxy_pass u; }}"
+        );
+        let http = "server { listen 127.0.0.1:{port}; }";
+        let _server = Server::start_both(Folder::new(), &stream, http);
+        let got = greetings(port, 4);
+        assert_eq!(got.len(), 4, "{method}: {got}");
+    }
+}
+
+#[test]
 fn servers_with_resolve_and_service_are_checked_in_both_blocks() {
     for (block, server, error) in [
         (

@@ -260,8 +260,10 @@ impl Drop for Chosen {
 
 /// The points of a server with weight 1 on the consistent hash's ring.
 const POINTS: u32 = 160;
-/// The most weight on the ring of a server that an SRV record names.
-const HEAVIEST: u32 = 100;
+/// The most weight of a server on the ring, which needs memory for each point, and of one that an
+/// SRV record names.
+const HEAVIEST: u32 = 100_000;
+const HEAVIEST_OF_SERVICE: u32 = 100;
 
 fn ring(conf: &Upstream) -> Vec<(u32, usize)> {
     if !matches!(
@@ -279,8 +281,8 @@ fn ring(conf: &Upstream) -> Vec<(u32, usize)> {
         let service = peer.resolve.as_ref().and_then(|r| r.service.as_ref());
         // Servers of a service share its name, and whoever answers for it sets the weights.
         let (name, weight) = match service {
-            Some(_) => (&address, peer.weight.min(HEAVIEST)),
-            None => (&peer.name, peer.weight),
+            Some(_) => (&address, peer.weight.min(HEAVIEST_OF_SERVICE)),
+            None => (&peer.name, peer.weight.min(HEAVIEST)),
         };
         let (host, port) = match name.strip_prefix("unix:") {
             Some(path) => (path, ""),
@@ -288,7 +290,7 @@ fn ring(conf: &Upstream) -> Vec<(u32, usize)> {
         };
         let base = [host.as_bytes(), b"\0", port.as_bytes()].concat();
         let mut previous = 0u32;
-        for _ in 0..weight.saturating_mul(POINTS) {
+        for _ in 0..weight * POINTS {
             let mut hasher = crc32fast::Hasher::new();
             hasher.update(&base);
             hasher.update(&previous.to_le_bytes());
