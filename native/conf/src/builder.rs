@@ -83,6 +83,8 @@ pub struct HttpNode {
     pub sized_zones: hashbrown::HashSet<String>,
     /// The upstream groups of `sticky` zones.
     pub sticky_zones: HashMap<String, String>,
+    /// The databases of `geoip2`.
+    pub geoip2_files: Vec<PathBuf>,
     /// Whether a directive shows counters.
     pub is_metered: bool,
     pub status_socket: Option<Listen>,

@@ -11,6 +11,7 @@ pub mod lexer;
 mod lint;
 pub mod listen;
 pub mod locations;
+pub mod mmdb;
 pub mod model;
 pub mod names;
 pub mod parser;

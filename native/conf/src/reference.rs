@@ -55,6 +55,9 @@ const NOTES: &[(&str, &str)] = &[
     ("fastcgi_send_lowat", NO_EFFECT),
     ("fastcgi_socket_keepalive", NO_EFFECT),
     ("fastcgi_temp_file_write_size", NO_EFFECT),
+    ("geoip2", GEOIP2),
+    ("geoip2_proxy", GEOIP2),
+    ("geoip2_proxy_recursive", GEOIP2),
     ("gunzip_buffers", NO_EFFECT),
     ("gzip_buffers", NO_EFFECT),
     ("gzip_hash", NO_EFFECT),
@@ -226,6 +229,7 @@ const NOTES: &[(&str, &str)] = &[
     ("zstd_types", ZSTD),
 ];
 const OBSOLETE: &str = "Ignored with a warning, as in nginx.";
+const GEOIP2: &str = "Not nginx's own: as in the module ngx_http_geoip2_module.";
 const NO_EFFECT: &str = "Accepted, no effect.";
 const CACHE_PATH: &str = "`use_temp_path`, `loader_*` and `manager_threshold` have no effect; \
                           the files' format is gallop's own.";

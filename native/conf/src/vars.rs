@@ -129,6 +129,7 @@ pub enum VarKind {
     Assigned,
     Map(Arc<crate::model::Map>),
     Geo(Arc<crate::model::Geo>),
+    Geoip2(Arc<crate::model::Geoip2>),
     SplitClients(Arc<crate::model::SplitClients>),
 }
 
@@ -188,7 +189,10 @@ impl VarTable {
             }
             // The request's own value applies until another is assigned.
             (VarKind::Prefixed(..), VarKind::Assigned) => {}
-            (VarKind::Map(_) | VarKind::Geo(_) | VarKind::SplitClients(_), VarKind::Assigned) => {}
+            (
+                VarKind::Map(_) | VarKind::Geo(_) | VarKind::Geoip2(_) | VarKind::SplitClients(_),
+                VarKind::Assigned,
+            ) => {}
             _ => var.kind = kind,
         }
         Ok(id)

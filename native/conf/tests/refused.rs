@@ -132,7 +132,7 @@ fn rejected_configurations_have_nginx_messages() {
         ("main", "load_module modules/ngx_http_brotli_filter_module.so;", ""),
         ("main", "load_module ngx_http_zstd_static_module.so; load_module /a/ngx_http_zstd_static_module.so;", "module \"ngx_http_zstd_static_module\" is already loaded"),
         ("main", "events {} load_module ngx_http_zstd_static_module.so;", "\"load_module\" directive is specified too late"),
-        ("main", "load_module modules/ngx_http_lua_module.so;", "module \"ngx_http_lua_module\" is not built into gallop, which cannot load modules; remove this line and the module's directives (built in: ngx_http_brotli_filter_module, ngx_http_brotli_static_module, ngx_http_zstd_filter_module, ngx_http_zstd_static_module, ngx_stream_module)"),
+        ("main", "load_module modules/ngx_http_lua_module.so;", "module \"ngx_http_lua_module\" is not built into gallop, which cannot load modules; remove this line and the module's directives (built in: ngx_http_brotli_filter_module, ngx_http_brotli_static_module, ngx_http_zstd_filter_module, ngx_http_zstd_static_module, ngx_http_geoip2_module, ngx_stream_module, ngx_stream_geoip2_module)"),
         ("http", "load_module a.so;", "\"load_module\" directive is not allowed here"),
         ("main", "worker_cpu_affinity 0102;", "invalid character \"2\" in \"worker_cpu_affinity\""),
         ("main", "worker_cpu_affinity auto 0101;", ""),

@@ -354,6 +354,7 @@ fn is_of_answer(worker: &Worker, template: &Template, depth: u8) -> bool {
             }
             VarKind::Map(map) => map.computed || source(&map.source),
             VarKind::Geo(geo) => geo.source.as_ref().is_some_and(source),
+            VarKind::Geoip2(lookup) => lookup.source.as_ref().is_some_and(source),
             VarKind::SplitClients(split) => {
                 source(&split.source) || split.parts.iter().any(|(_, t)| source(t))
             }

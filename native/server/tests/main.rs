@@ -10,6 +10,8 @@ mod h2;
 mod h2_server;
 #[path = "common/h3.rs"]
 mod h3;
+#[path = "common/mmdb.rs"]
+mod mmdb;
 #[path = "common/ports.rs"]
 mod ports;
 #[path = "common/site.rs"]
@@ -27,6 +29,7 @@ mod drop_in;
 mod edges;
 mod escaped;
 mod gateways;
+mod geoip2;
 mod grpc;
 mod heads;
 mod http1;

@@ -5,19 +5,21 @@ use crate::error::{ConfError, Result};
 use crate::parser::Directive;
 
 /// The dynamic modules whose directives gallop has, as distributions name their files.
-const BUILT_IN: [&str; 5] = [
+const BUILT_IN: [&str; 7] = [
     "ngx_http_brotli_filter_module",
     "ngx_http_brotli_static_module",
     "ngx_http_zstd_filter_module",
     "ngx_http_zstd_static_module",
+    "ngx_http_geoip2_module",
     "ngx_stream_module",
+    "ngx_stream_geoip2_module",
 ];
 
 /// Starts of the names of other modules, and the advice for them.
 const ADVICE: [(&str, &str); 6] = [
     (
         "ngx_stream_geoip",
-        "list the networks in a \"geo\" block instead",
+        "use \"geoip2\" with a MaxMind database, or list the networks in a \"geo\" block",
     ),
     (
         "ngx_mail",
@@ -25,7 +27,7 @@ const ADVICE: [(&str, &str); 6] = [
     ),
     (
         "ngx_http_geoip",
-        "list the networks in a \"geo\" block instead",
+        "use \"geoip2\" with a MaxMind database, or list the networks in a \"geo\" block",
     ),
     (
         "ngx_http_headers_more",

@@ -173,7 +173,7 @@ fn geo(b: &mut Builder, d: &Directive) -> Result<()> {
     Ok(())
 }
 
-fn network(b: &mut Builder, text: &str, entry: &Directive) -> Result<Cidr> {
+pub(super) fn network(b: &mut Builder, text: &str, entry: &Directive) -> Result<Cidr> {
     let net = b
         .network(text, &entry.place)
         .filter(|net| *net != Cidr::Unix);

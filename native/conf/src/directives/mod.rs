@@ -8,6 +8,7 @@ mod core_http;
 mod dav;
 pub mod files;
 mod filters;
+mod geoip2;
 mod limits;
 mod load_module;
 mod logs;
@@ -38,6 +39,7 @@ pub const TABLES: &[&[Spec]] = &[
     limits::TABLE,
     filters::TABLE,
     maps::TABLE,
+    geoip2::TABLE,
     modules::TABLE,
     compress::BROTLI,
     compress::ZSTD,

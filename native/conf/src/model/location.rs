@@ -464,6 +464,8 @@ inherited! {
         set_real_ip_from: Arc<Vec<Cidr>>,
         real_ip_header: RealIpSource,
         real_ip_recursive: bool,
+        geoip2_proxy: Arc<Vec<Cidr>>,
+        geoip2_proxy_recursive: bool,
         rewrite_log: bool,
         uninitialized_variable_warn: bool,
         proxy: Arc<UpConf>,

@@ -2,6 +2,7 @@
 
 use crate::cidr::Cidr;
 use crate::geo::Addresses;
+use crate::mmdb::{Database, Metadata, Step};
 use crate::pattern::Pattern;
 use crate::template::Template;
 use hashbrown::HashMap;
@@ -32,6 +33,23 @@ pub struct Geo {
     pub proxies: Vec<Cidr>,
     pub proxy_recursive: bool,
     pub volatile: bool,
+}
+
+/// A variable of a `geoip2` block.
+#[derive(Debug)]
+pub struct Geoip2 {
+    pub database: Arc<Database>,
+    pub datum: Datum,
+    /// The address to look up; the client's if unset.
+    pub source: Option<Template>,
+    pub default: Option<Arc<[u8]>>,
+}
+
+/// The value of a `geoip2` variable.
+#[derive(Clone, Debug)]
+pub enum Datum {
+    Field(Vec<Step>),
+    Metadata(Metadata),
 }
 
 #[derive(Debug, Default)]

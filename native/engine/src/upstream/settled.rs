@@ -49,6 +49,7 @@ fn is_settled_kind(ex: &Exchange, kind: &VarKind, depth: u32) -> bool {
         }
         VarKind::Map(map) => is_settled_map(map, settled),
         VarKind::Geo(geo) => geo.source.as_ref().is_none_or(settled),
+        VarKind::Geoip2(lookup) => lookup.source.as_ref().is_none_or(settled),
         VarKind::SplitClients(split) => {
             settled(&split.source) && split.parts.iter().all(|(_, value)| settled(value))
         }

@@ -2,6 +2,7 @@
 
 use crate::scope::{set_captures, Scope};
 use crate::template;
+use gallop_conf::cidr::Cidr;
 use gallop_conf::model::{Geo, Map, SplitClients};
 use std::net::IpAddr;
 
@@ -52,22 +53,23 @@ pub fn geo<S: Scope + ?Sized>(scope: &S, geo: &Geo) -> Vec<u8> {
             }
         }
     };
-    let address = through_proxies(scope, geo, address);
+    let address = through_proxies(scope, &geo.proxies, geo.proxy_recursive, address);
     let value = geo.addresses.find(address).unwrap_or(&geo.default);
     value.to_vec()
 }
 
 /// The address in `X-Forwarded-For`, if it comes from a trusted proxy.
-fn through_proxies<S: Scope + ?Sized>(
+pub fn through_proxies<S: Scope + ?Sized>(
     scope: &S,
-    geo: &Geo,
+    proxies: &[Cidr],
+    recursive: bool,
     address: Option<IpAddr>,
 ) -> Option<IpAddr> {
-    if geo.proxies.is_empty() {
+    if proxies.is_empty() {
         return address;
     }
     let fields = scope.forwarded_for();
-    crate::realip::last_untrusted(address, &fields, &geo.proxies, geo.proxy_recursive)
+    crate::realip::last_untrusted(address, &fields, proxies, recursive)
         .map_or(address, |(ip, _)| Some(ip))
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod builtin;
 mod computed;
 pub(crate) mod connection;
+mod geoip2;
 
 pub use builtin::fix_request_id;
 
@@ -46,6 +47,10 @@ pub fn eval<S: Scope + ?Sized>(scope: &S, id: VarId, out: &mut Vec<u8>) -> bool 
 /// Append the value of a variable that is computed from other variables.
 fn compute<S: Scope + ?Sized>(scope: &S, id: VarId, kind: &VarKind, out: &mut Vec<u8>) -> bool {
     let (value, keep) = match kind {
+        VarKind::Geoip2(lookup) => match geoip2::value(scope, lookup) {
+            Some(value) => (value, true),
+            None => return false,
+        },
         VarKind::Map(map) => (computed::map(scope, map), !map.volatile),
         VarKind::Geo(geo) => (computed::geo(scope, geo), !geo.volatile),
         VarKind::SplitClients(split) => (computed::split(scope, split), true),
