@@ -658,6 +658,10 @@ fn update_location(ex: &mut Exchange) {
 pub async fn content(ex: &mut Exchange) -> Flow {
     let loc = ex.loc.clone();
     match &loc.handler {
+        Some(Handler::Flv) => match handlers::flv(ex) {
+            Flow::Next => handlers::files(ex).await,
+            flow => flow,
+        },
         Some(Handler::Proxy(pass)) => crate::upstream::proxy(ex, pass).await,
         Some(Handler::Application(pass)) => crate::upstream::application(ex, pass).await,
         Some(Handler::StubStatus) => handlers::stub_status(ex),

@@ -26,6 +26,7 @@ const WITH: &[&str] = &[
     "http_secure_link_module",
     "http_random_index_module",
     "http_dav_module",
+    "http_flv_module",
     "stream",
     "stream_ssl_module",
     "stream_ssl_preread_module",
@@ -94,6 +95,7 @@ mod tests {
         ("http_secure_link_module", "secure_link"),
         ("http_random_index_module", "random_index"),
         ("http_dav_module", "dav_methods"),
+        ("http_flv_module", "flv"),
     ];
 
     #[test]

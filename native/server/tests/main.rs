@@ -28,6 +28,7 @@ mod dav;
 mod drop_in;
 mod edges;
 mod escaped;
+mod flv;
 mod gateways;
 mod geoip2;
 mod grpc;

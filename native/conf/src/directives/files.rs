@@ -94,6 +94,10 @@ pub const TABLE: &[Spec] = &[
         b.node().handler = Some(Handler::EmptyGif);
         Ok(())
     }),
+    with("flv", LOC, NONE, |b, _| {
+        b.node().handler = Some(Handler::Flv);
+        Ok(())
+    }),
 ];
 
 /// `add_header_inherit`: 0 replaces (nginx's default), 1 drops, 2 merges.

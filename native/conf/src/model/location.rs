@@ -31,6 +31,7 @@ pub enum Handler {
     StubStatus,
     Status(StatusFormat),
     EmptyGif,
+    Flv,
 }
 
 /// The output format of `status`.

@@ -2,6 +2,7 @@
 
 mod autoindex;
 pub mod dav;
+mod flv;
 mod index;
 mod random_index;
 mod small;
@@ -12,6 +13,7 @@ mod try_files;
 use crate::exchange::Exchange;
 use crate::phases::Flow;
 
+pub use flv::flv;
 pub use small::{empty_gif, stub_status};
 pub use static_files::content_type;
 pub use status::status;

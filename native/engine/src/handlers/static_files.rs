@@ -47,15 +47,9 @@ pub fn serve(ex: &mut Exchange) -> Flow {
             return flow;
         }
     }
-    let (file, meta) = match files::open(ex, &path) {
+    let (file, meta) = match open(ex, &path) {
         Ok(opened) => opened,
-        Err(e) => {
-            let (status, level) = open_status(&e);
-            if status != 404 || ex.loc.conf.log_not_found.unwrap_or(true) {
-                ex.log(level, &crate::log::open_failed(&path, &e));
-            }
-            return Flow::Status(status);
-        }
+        Err(flow) => return flow,
     };
     if meta.is_dir() {
         return folder_redirect(ex);
@@ -79,14 +73,25 @@ pub fn serve(ex: &mut Exchange) -> Flow {
     Flow::Done
 }
 
-fn send(ex: &mut Exchange, file: File, meta: &Metadata) {
+/// Open the file of a request.
+pub fn open(ex: &Exchange, path: &FilePath) -> Result<(File, Metadata), Flow> {
+    files::open(ex, path).map_err(|e| {
+        let (status, level) = open_status(&e);
+        if status != 404 || ex.loc.conf.log_not_found.unwrap_or(true) {
+            ex.log(level, &crate::log::open_failed(path, &e));
+        }
+        Flow::Status(status)
+    })
+}
+
+pub fn send(ex: &mut Exchange, file: impl Into<Arc<File>>, meta: &Metadata) {
     let r = &mut ex.response;
     r.status = 200;
     r.content_length = Some(meta.size());
     r.last_modified = Some(meta.mtime());
     r.etag = Some(etag(meta.mtime(), meta.size()));
     r.filterable = true;
-    r.body = Body::file(Arc::new(file), 0, meta.size());
+    r.body = Body::file(file.into(), 0, meta.size());
     let kind = content_type(ex);
     ex.response.content_type = Some(kind);
     if ex.loc.conf.etag == Some(false) {

@@ -1,0 +1,54 @@
+//! Flash videos from the middle (`flv`): `?start=` is the first byte to send.
+
+use super::static_files::{open, request_path, send};
+use crate::body::{Body, Chunk};
+use crate::exchange::Exchange;
+use crate::phases::Flow;
+use crate::vars::argument;
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::sync::Arc;
+
+/// The header of a file with video and audio, which comes before the part that is sent.
+const HEADER: &[u8] = b"FLV\x01\x05\0\0\0\x09\0\0\0\0";
+
+/// Serve the file from `start` on. [`Flow::Next`] if the path is that of a folder.
+pub fn flv(ex: &mut Exchange) -> Flow {
+    if !matches!(ex.method(), b"GET" | b"HEAD") {
+        return Flow::Status(405);
+    }
+    if ex.uri.path.ends_with(b"/") {
+        return Flow::Next;
+    }
+    let opened = request_path(ex).and_then(|path| open(ex, &path));
+    let (file, meta) = match opened {
+        Ok(opened) => opened,
+        Err(flow) => return flow,
+    };
+    if !meta.is_file() {
+        return Flow::Next;
+    }
+    let length = meta.len();
+    let start = start(ex).filter(|&start| start < length).unwrap_or(0);
+    let file = Arc::new(file);
+    send(ex, file.clone(), &meta);
+    ex.response.allow_ranges = true;
+    if start > 0 {
+        ex.response.content_length = Some(HEADER.len() as u64 + length - start);
+        ex.response.body = part_of(file, start, length - start);
+    }
+    Flow::Done
+}
+
+fn start(ex: &Exchange) -> Option<u64> {
+    let value = argument(&ex.uri.args, "start")?;
+    let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    let text = std::str::from_utf8(value).ok().filter(|_| is_number)?;
+    text.parse().ok()
+}
+
+fn part_of(file: Arc<File>, offset: u64, len: u64) -> Body {
+    let header = Chunk::Data(Bytes::from_static(HEADER));
+    Body::Pieces(VecDeque::from([header, Chunk::File { file, offset, len }]))
+}
