@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from panel.audit.services import audit_record
@@ -126,9 +126,10 @@ def _wish(rollout: Rollout) -> Wish:
     return wish
 
 
-def deployments_of(wave: Wave) -> list[Deployment]:
-    rows = Deployment.objects.filter(rollout_part__wave=wave)
-    return list(rows.select_related("host").order_by("pk"))
+def deployments_of(wave: Wave) -> QuerySet[Deployment]:
+    """Return the deployments of a wave with their hosts; without their plans, which are large."""
+    rows = Deployment.objects.filter(rollout_part__wave=wave).select_related("host").order_by("pk")
+    return rows.defer("plan", "comparison", "checks")
 
 
 def _undo(rollout: Rollout) -> Next:
@@ -151,7 +152,7 @@ def _begin(rollout: Rollout, wave: Wave) -> Next:
     if rollout.start_at is not None and rollout.start_at > timezone.now():
         rollout.progress = f"The rollout starts at {rollout.start_at:%Y-%m-%d %H:%M:%S} UTC."
         return Next(RolloutStatus.QUEUED, (rollout.start_at - timezone.now()).total_seconds())
-    deployments = deployments_of(wave)
+    deployments = list(deployments_of(wave))
     if closed := closed_hosts(row.host for row in deployments):
         rollout.progress = f"Wave {wave.position} waits for a change window. {closed[0].words}"[:200]
         return Next(RolloutStatus.QUEUED, _until(closed))
@@ -183,19 +184,20 @@ def _until(closed: Sequence[Closed]) -> float:
 
 def _deploying(rollout: Rollout, wave: Wave) -> Next:
     deployments = deployments_of(wave)
-    waits = [row for row in deployments if row.status not in TERMINAL]
-    bad = [row for row in deployments if row.status in TERMINAL - {DeploymentStatus.SUCCEEDED}]
+    waiting = deployments.exclude(status__in=TERMINAL)
+    count, waits = deployments.count(), waiting.count()  # before `bad`, which then misses none when nothing waits
+    bad = list(deployments.filter(status__in=TERMINAL - {DeploymentStatus.SUCCEEDED}))
     late = wave.started_at is not None and (timezone.now() - wave.started_at).total_seconds() > DEPLOY_WITHIN_S
     if bad or (waits and late):
-        return _fail(rollout, wave, Finding("deployed", False, _failures(bad or waits)))
+        return _fail(rollout, wave, Finding("deployed", False, _failures(bad or list(waiting))))
     if waits:
-        reason = next((f" {row.host}: {row.progress}" for row in waits if row.progress), "")
-        done = len(deployments) - len(waits)
-        rollout.progress = f"Deploying wave {wave.position}: {done} of {len(deployments)} hosts are done.{reason}"[:200]
+        known = waiting.exclude(progress="").first()
+        reason = f" {known.host}: {known.progress}" if known else ""
+        rollout.progress = f"Deploying wave {wave.position}: {count - waits} of {count} hosts are done.{reason}"[:200]
         return Next(RolloutStatus.QUEUED, SOON_S)
     wave.status, wave.deployed_at = WaveStatus.OBSERVING, timezone.now()
     wave.failing = gates.failing_sites(deployments)
-    note(wave, Finding("deployed", True, f"{len(deployments)} of {len(deployments)} hosts of the wave are deployed."))
+    note(wave, Finding("deployed", True, f"{count} of {count} hosts of the wave are deployed."))
     wave.save(update_fields=["status", "deployed_at", "failing", "evidence"])
     return Next(RolloutStatus.QUEUED, 0)
 
@@ -210,9 +212,9 @@ def _failures(deployments: Sequence[Deployment]) -> str:
 
 
 def _observing(rollout: Rollout, wave: Wave) -> Next:
-    deployments = deployments_of(wave)
+    deployments = list(deployments_of(wave))
     rest = Deployment.objects.filter(rollout_part__wave__rollout=rollout, rollout_part__wave__status=WaveStatus.WAITING)
-    others = list(rest.select_related("host").order_by("pk")[: gates.OTHERS])
+    others = list(rest.select_related("host").defer("plan").order_by("pk")[: gates.OTHERS])
     for found in (gates.answers(wave, deployments), gates.responses(rollout, deployments, others)):
         if found.passed is False:
             return _fail(rollout, wave, found)

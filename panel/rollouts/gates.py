@@ -5,12 +5,10 @@ from __future__ import annotations
 import http.client
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain
 
-from django.db import connection
 from django.utils import timezone
 
 from panel.core.errors import ApplicationError
@@ -22,11 +20,10 @@ from panel.deployments.models import Deployment, DeploymentItem, Health, SiteSta
 from panel.deployments.revisions.rendered import spec_of
 from panel.deployments.watching.services import sites_watch
 from panel.hosts.authorities import with_authorities
-from panel.hosts.models import Host
 from panel.rollouts.models import Rollout, Wave
 from panel.websites.logs import log_roots
 
-AT_ONCE = 16  # number of hosts whose logs or sites are checked at the same time
+AT_ONCE = 16  # number of hosts whose logs are checked at the same time
 OTHERS = 10  # number of unchanged hosts that are used for comparison
 FEW = 20  # below this number of requests, the gate gives no result
 FEW_ERRORS = 3  # below this number of 5xx responses, a site does not fail
@@ -63,12 +60,10 @@ def answers(wave: Wave, deployments: Sequence[Deployment]) -> Finding:
     """Check the health pages of all sites of the wave now, from their hosts and from the panel.
     Fails for sites that respond worse than before the wave.
     """
-    sites: dict[int, list[int]] = {}
     items = DeploymentItem.objects.filter(deployment__in=list(deployments))
-    for host, site in items.values_list("deployment__host", "site"):
-        sites.setdefault(host, []).append(site)
-    _each_host([row.host for row in deployments], lambda host: sites_watch(host, sites=sites.get(host.pk, ())))
-    states = SiteState.objects.filter(site__in=chain(*sites.values())).select_related("site")
+    sites = list(items.values_list("site", flat=True))
+    sites_watch([row.host for row in deployments], sites)
+    states = SiteState.objects.filter(site__in=sites).select_related("site")
     worse = [row for row in states if row.health == Health.FAILING and row.site_id not in wave.failing]
     if worse:
         return Finding("answers", False, "; ".join(f"{row.site}: {row.health_words}" for row in worse[:5]))
@@ -212,14 +207,3 @@ def hook(rollout: Rollout, wave: Wave, deployments: Sequence[Deployment]) -> Fin
     except (OSError, http.client.HTTPException) as error:
         return Finding("hook", False, f"The hook did not respond: {error or type(error).__name__}.")
     return Finding("hook", 200 <= status < 300, f"The hook responded with status {status}.")
-
-
-def _each_host(hosts: Sequence[Host], work: Callable[[Host], object]) -> None:
-    def one(host: Host) -> None:
-        try:
-            work(host)
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="rollout") as threads:
-        list(threads.map(with_authorities(one), hosts))

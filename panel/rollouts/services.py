@@ -50,7 +50,8 @@ def rollout_start(
     Raises the errors of `deployment_confirm`, Conflict if a site is in another rollout, and ApplicationError for a plan
     of another kind, a plan for one host without `start_at`, or an invalid time.
     """
-    batch = list(Deployment.objects.filter(batch=deployment.batch).select_related("host").order_by("host__name", "pk"))
+    rows = Deployment.objects.filter(batch=deployment.batch).defer("plan")
+    batch = list(rows.select_related("host").order_by("host__name", "pk"))
     _refuse_batch(batch, rules)
     waves = waves_of(batch, rules.first, rules.percent)
     with transaction.atomic():
@@ -68,7 +69,7 @@ def rollout_start(
             started_at=None if rules.start_at else timezone.now(),
         )
         rollout.clean_fields(exclude={"heartbeat_at", "started_at", "finished_at", "next_at"})
-        held = [row.pk for wave in (waves if rules.start_at else waves[1:]) for row in wave]
+        held = {row.pk for wave in (waves if rules.start_at else waves[1:]) for row in wave}
         confirmed = {"accept_drift": accept_drift, "deploy_anyway": deploy_anyway}
         deployment_confirm(actor=actor, deployment=deployment, held=held, **confirmed)
         _refuse_overlap(batch)

@@ -21,6 +21,7 @@ def held_release(pks: Collection[int]) -> None:
     A changed draft does not matter: the deployment carries the revision that was confirmed.
     """
     rows = DeploymentItem.objects.filter(deployment__in=pks).select_related("site", "previous", "deployment__host")
+    rows = rows.defer("previous__spec", "previous__files", "deployment__plan")
     items = list(rows.order_by("deployment", "pk"))
     refuse_paused({item.deployment.host for item in items})
     with transaction.atomic():
@@ -32,7 +33,7 @@ def held_release(pks: Collection[int]) -> None:
             raise Conflict(
                 "Somebody cancelled a deployment of this wave, so the wave did not start. Plan the sites again."
             )
-        wake_workers(list(Deployment.objects.filter(pk__in=pks).order_by("pk")))
+        wake_workers(list(Deployment.objects.filter(pk__in=pks).only("uuid").order_by("pk")))
 
 
 def waiting_cancel(pks: Collection[int], words: str) -> int:

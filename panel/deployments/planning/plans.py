@@ -21,7 +21,7 @@ from panel.deployments.planning.domain_names import names_elsewhere, new_names
 from panel.deployments.planning.entries import Entry, plan_file, signature
 from panel.deployments.planning.replacing import Taken, replaced
 from panel.deployments.planning.selectors import live_states
-from panel.deployments.revisions.rendered import blobs_keep, contents, records_of, spec_of
+from panel.deployments.revisions.rendered import blobs_keep, contents, records_of, spec_of, specs_load
 from panel.hosts.authorities import authorities_once
 from panel.hosts.models import Host, HostStatus, WebServer
 from panel.rendering.capabilities import differences, place
@@ -39,6 +39,7 @@ def plans_make(hosts: Mapping[Host, Sequence[Change]], *, only_changes: bool = F
     """Return one plan per host, in order, with a constant number of database queries. All reachable hosts are asked at
     the same time. With `only_changes`, files that stay the same are omitted, and so are their edits on the host.
     """
+    specs_load(change.old for changes in hosts.values() for change in changes if change.old)
     drafts = [_Draft(host, changes) for host, changes in hosts.items()]
     groups = {web_server: draft.changes for draft in drafts for web_server in draft.web_servers}
     needing = [web_server for web_server in groups if rendering.has_web_server_files(web_server.engine)]

@@ -256,3 +256,16 @@ def spec_of(revision: Revision) -> SiteSpec:
         spec = from_json(SiteSpec, revision.spec)
         setattr(revision, _SPEC, spec)
     return cast(SiteSpec, spec)
+
+
+def specs_load(revisions: Iterable[Revision]) -> None:
+    """Load the SiteSpecs of revisions that were read without them, with one query for all."""
+    missing: dict[int, list[Revision]] = {}
+    for revision in revisions:
+        if getattr(revision, _SPEC, None) is None and "spec" in revision.get_deferred_fields():
+            missing.setdefault(revision.pk, []).append(revision)
+    rows = Revision.objects.filter(pk__in=missing).values_list("pk", "spec") if missing else ()
+    for pk, data in rows:
+        spec = from_json(SiteSpec, data)
+        for revision in missing[pk]:
+            setattr(revision, _SPEC, spec)

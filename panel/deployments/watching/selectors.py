@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from django.db.models import F
+
 from panel.core.jobs import JobStatus
 from panel.deployments.models import DEPLOYED, Deployment, Revision, SiteState
 from panel.hosts.models import Host
@@ -12,21 +14,23 @@ from panel.hosts.models import Host
 MOST_SITES = 2000  # of one host in one round; each has up to four requests
 
 
-def live_states(host: Host, sites: Collection[int] | None = None) -> list[SiteState]:
-    """Return the states of sites live on a host (only those with ids in `sites`, if given), without loading the specs
-    and files of their revisions.
+def live_states(hosts: Collection[Host], sites: Collection[int] | None = None) -> dict[int, list[SiteState]]:
+    """Return the states of sites live on each host, by host id (only those with ids in `sites`, if given), without
+    loading the specs and files of their revisions.
     """
-    rows = SiteState.objects.filter(status__in=DEPLOYED, revision__web_server__host=host).select_related(
-        "site", "revision"
-    )
+    rows = SiteState.objects.filter(status__in=DEPLOYED, revision__web_server__host__in=hosts)
+    rows = rows.annotate(host_id=F("revision__web_server__host")).select_related("site", "revision")
     if sites is not None:
         rows = rows.filter(site__in=sites)
-    return list(rows.defer("revision__spec", "revision__files").order_by("pk")[:MOST_SITES])
-
-
-def spec_of(revision: int) -> dict[str, Any]:
-    found: dict[str, Any] = Revision.objects.values_list("spec", flat=True).get(pk=revision)
+    found: dict[int, list[SiteState]] = {host.pk: [] for host in hosts}
+    for state in rows.defer("revision__spec", "revision__files").order_by("pk")[: MOST_SITES * len(hosts)]:
+        found[state.host_id].append(state)
     return found
+
+
+def specs_of(revisions: Collection[int]) -> dict[int, dict[str, Any]]:
+    """Return the specs of revisions as JSON, by revision id."""
+    return dict(Revision.objects.filter(pk__in=revisions).values_list("pk", "spec"))
 
 
 def same_revision(states: list[SiteState]) -> list[SiteState]:
@@ -38,9 +42,9 @@ def same_revision(states: list[SiteState]) -> list[SiteState]:
     return [state for state in states if now.get(state.pk) == state.revision_id]
 
 
-def sites_changing(host: Host) -> set[int]:
-    """Return the ids of sites with a running deployment on the host. Such a site may respond as before or after the
-    change.
+def sites_changing(hosts: Collection[Host]) -> set[tuple[int, int]]:
+    """Return the sites with a running deployment on one of the hosts, as (host id, site id). Such a site may respond as
+    before or after the change.
     """
-    running = Deployment.objects.filter(host=host, status=JobStatus.RUNNING)
-    return {pk for pk in running.values_list("items__site", flat=True) if pk is not None}
+    running = Deployment.objects.filter(host__in=hosts, status=JobStatus.RUNNING)
+    return set(running.values_list("host", "items__site"))

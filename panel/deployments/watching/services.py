@@ -12,9 +12,10 @@ import logging
 import random
 import socket
 import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from django.core.cache import cache
 from django.db import transaction
@@ -28,6 +29,7 @@ from panel.deployments.models import Health, HealthChange, SiteState
 from panel.deployments.watching import questions, selectors
 from panel.deployments.watching.questions import Questions
 from panel.hosts import watching
+from panel.hosts.authorities import with_authorities
 from panel.hosts.models import Connection, Host, HostStatus
 from panel.hosts.rounds import hosts_round
 from panel.remote.client import Message
@@ -42,7 +44,9 @@ REST_S = 5.0  # no check begins in the last REST_S of a round; hosts that are le
 NOT_ASKED = "Paddock does not request the health page from the panel."
 AT_ONCE = 16  # hosts; each takes a thread until it responds
 AGAIN_AFTER_S = 2.0  # a single failure may be a reload
+RECORDED_AT_ONCE = 100  # hosts in one transaction
 KEPT_CHANGES = 200  # of one site
+MOST_KEPT_SPECS = 20_000
 _ROUND = "deployments:watch-round"
 
 
@@ -70,41 +74,95 @@ def host_watch(pk: int, *, pause: Callable[[float], None] = time.sleep) -> bool:
     host = watching.host_look(pk, pause=pause)
     if host is None:
         return False
-    sites_watch(host, pause=pause)
+    looks = _looks([host])
+    for look in looks:
+        look.ask(pause)
+    health_record(looks)
     return True
 
 
 def sites_watch(
-    host: Host, *, sites: Collection[int] | None = None, pause: Callable[[float], None] = time.sleep
+    hosts: Collection[Host], sites: Collection[int], *, pause: Callable[[float], None] = time.sleep
 ) -> None:
-    """Check the live sites of a host (only those with ids in `sites`, if given), and record the observations."""
-    changing = selectors.sites_changing(host)  # their deployments check them
-    states = [state for state in selectors.live_states(host, sites) if state.site_id not in changing]
-    asked = {state.pk: _questions(state, host) for state in states}
-    inside = _inside(host, states, asked) if host.status == HostStatus.READY else {}
-    # A site that failed last time is not worth the wait: with one on each of many hosts, no round would end in time.
-    failed = [state for state in states if state.pk in inside and not inside[state.pk].is_well]
-    again = [state for state in failed if state.health != Health.FAILING]
-    if again:
-        pause(AGAIN_AFTER_S)
-        inside |= _inside(host, again, asked)
-    outside = _outside(states, asked)
-    health_record(host, states, inside, outside)
+    """Check the live sites with ids in `sites` on several hosts at once, and record the observations.
+
+    The threads make no query, so the number of queries is constant, apart from changes.
+    """
+
+    def ask(look: Look) -> Look:
+        look.ask(pause)
+        return look
+
+    host_agent.connect_soon(hosts)  # also reads their bastions, which the threads need
+    looks = _looks(hosts, sites)
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="sites") as threads:
+        asked = threads.map(with_authorities(ask), looks)
+        while part := list(islice(asked, RECORDED_AT_ONCE)):
+            health_record(part)
 
 
-def _questions(state: SiteState, host: Host) -> Questions:
-    site = state.site
-    expected = Expected(site.health_path, site.health_status, site.health_text, site.health_header)
-    address = "" if host.connection == Connection.LOCAL else _address(host.address)
-    assert state.revision is not None
-    found = questions.questions_of(_spec(state.revision.pk), expected, address)
-    return found if site.watched_from_panel else replace(found, outside=None)
+@dataclass(frozen=True)
+class Look:
+    """A check of the live sites of one host: their states and specs (by revision id), and the observations by state
+    id.
+    """
+
+    host: Host
+    states: Sequence[SiteState]
+    specs: Mapping[int, SiteSpec]
+    inside: dict[int, Observed] = field(default_factory=dict)
+    outside: dict[int, Observed] = field(default_factory=dict)
+
+    def ask(self, pause: Callable[[float], None]) -> None:
+        """Send the requests, from the host and from the panel. Makes no database query."""
+        asked = self._questions()
+        if self.host.status == HostStatus.READY:
+            self.inside.update(_inside(self.host, self.states, asked))
+        # A site that failed last time is not worth the wait: with one on each of many hosts, no round would end in
+        # time.
+        failed = [state for state in self.states if state.pk in self.inside and not self.inside[state.pk].is_well]
+        again = [state for state in failed if state.health != Health.FAILING]
+        if again:
+            pause(AGAIN_AFTER_S)
+            self.inside.update(_inside(self.host, again, asked))
+        self.outside.update(_outside(self.states, asked))
+
+    def _questions(self) -> dict[int, Questions]:
+        address = "" if self.host.connection == Connection.LOCAL else _address(self.host.address)
+        found = {}
+        for state in self.states:
+            site = state.site
+            expected = Expected(site.health_path, site.health_status, site.health_text, site.health_header)
+            assert state.revision_id is not None
+            asked = questions.questions_of(self.specs[state.revision_id], expected, address)
+            found[state.pk] = asked if site.watched_from_panel else replace(asked, outside=None)
+        return found
 
 
-@lru_cache(maxsize=20_000)
-def _spec(revision: int) -> SiteSpec:
-    """Return the SiteSpec of a revision (id), cached because a revision never changes."""
-    return from_json(SiteSpec, selectors.spec_of(revision))
+def _looks(hosts: Collection[Host], sites: Collection[int] | None = None) -> list[Look]:
+    """Prepare checks of the live sites of hosts (only those with ids in `sites`, if given)."""
+    changing = selectors.sites_changing(hosts)  # their deployments check them
+    live = selectors.live_states(hosts, sites)
+    specs = _specs({row.revision_id for rows in live.values() for row in rows if row.revision_id})
+    return [
+        Look(host, [row for row in live[host.pk] if (host.pk, row.site_id) not in changing], specs) for host in hosts
+    ]
+
+
+_kept_specs: dict[int, SiteSpec] = {}  # by revision id; a revision never changes
+
+
+def _specs(revisions: Collection[int]) -> dict[int, SiteSpec]:
+    """Return the SiteSpecs of revisions (ids), by id. They are kept for the next check."""
+    found = {pk: spec for pk in revisions if (spec := _kept_specs.get(pk))}
+    missing = revisions - found.keys()
+    if not missing:
+        return found
+    new = {pk: from_json(SiteSpec, spec) for pk, spec in selectors.specs_of(missing).items()}
+    if len(_kept_specs) + len(new) > MOST_KEPT_SPECS:
+        _kept_specs.clear()
+    _kept_specs.update(new)
+    return found | new
 
 
 def _address(name: str) -> str:
@@ -152,23 +210,24 @@ def _outside(states: Sequence[SiteState], asked: dict[int, Questions]) -> dict[i
     return found
 
 
-def health_record(
-    host: Host, states: Sequence[SiteState], inside: dict[int, Observed], outside: dict[int, Observed]
-) -> None:
-    """Store observations of one host's sites in one transaction; a change of a site becomes a row of its history."""
+def health_record(looks: Sequence[Look]) -> None:
+    """Store observations of sites in one transaction; a change of a site becomes a row of its history."""
     now = timezone.now()
     changes: list[HealthChange] = []
     changed: list[SiteState] = []
-    for state in states:
-        before = [getattr(state, name) for name in _COLUMNS]
-        changes += _noted(state, "health", inside.get(state.pk) or _unknown(host), now)
-        if seen := outside.get(state.pk):
-            changes += _noted(state, "reach", _reach(state, seen), now)
-        if before != [getattr(state, name) for name in _COLUMNS]:
-            changed.append(state)
+    inside = [pk for look in looks for pk in look.inside]
+    reached = [pk for look in looks for pk, seen in look.outside.items() if seen.is_well]
+    for look in looks:
+        for state in look.states:
+            before = [getattr(state, name) for name in _COLUMNS]
+            changes += _noted(state, "health", look.inside.get(state.pk) or _unknown(look.host), now)
+            if seen := look.outside.get(state.pk):
+                changes += _noted(state, "reach", _reach(state, seen), now)
+            if before != [getattr(state, name) for name in _COLUMNS]:
+                changed.append(state)
     with transaction.atomic():
         SiteState.objects.filter(pk__in=inside).update(health_at=now)
-        SiteState.objects.filter(pk__in=[pk for pk, seen in outside.items() if seen.is_well]).update(reach_at=now)
+        SiteState.objects.filter(pk__in=reached).update(reach_at=now)
         SiteState.objects.bulk_update(selectors.same_revision(changed), _COLUMNS, batch_size=200)
         HealthChange.objects.bulk_create(changes)
     for site in {change.site_id for change in changes}:
