@@ -20,15 +20,18 @@ _HEALTH = "health"
 
 def observed_record(rows: Iterable[tuple[Deployment, Sequence[Check]]]) -> None:
     """Store the checks of deployments, and derive `is_verified` and `observation` from them."""
-    found = []
+    found: list[Deployment] = []
+    alike: dict[tuple[bool, str], list[int]] = {}
     for deployment, checks in rows:
         deployment.checks = list(checks)
         sites = [line.name for line in deployment.plan.sites if line.number is not None]
         deployment.is_verified = is_verified(checks, sites)
         deployment.observation = observation(checks)
+        alike.setdefault((deployment.is_verified, deployment.observation), []).append(deployment.pk)
         found.append(deployment)
-    if found:
-        Deployment.objects.bulk_update(found, ["checks", "is_verified", "observation"])
+    Deployment.objects.bulk_update(found, ["checks"])
+    for (verified, words), pks in alike.items():  # most deployments have the same values
+        Deployment.objects.filter(pk__in=pks).update(is_verified=verified, observation=words)
 
 
 def is_verified(checks: Sequence[Check], sites: Iterable[str]) -> bool:

@@ -9,6 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from panel.audit.models import AuditEntry
 from panel.core.errors import ApplicationError, Conflict
+from panel.deployments.execution.requests import jobs_make
 from panel.deployments.models import (
     Blob,
     Deployment,
@@ -137,6 +138,24 @@ def test_plan_query_count_does_not_grow_with_hosts(people: Cast) -> None:
         return len(captured)
 
     assert queries(9) - 8 <= queries(2)  # `carried_out` itself reads each of them once
+
+
+def test_plan_and_transaction_query_count_does_not_grow_with_live_sites(people: Cast) -> None:
+    def queries(count: int) -> int:
+        sites = []
+        for number in range(count):
+            host = Host.objects.create(name=f"host-{count}-{number}", status="unreachable", site_roots=["/srv/www"])
+            values = {"engine": Engine.NGINX, "layout": Layout.SITES, "paths": people.nginx.paths}
+            web_server = WebServer.objects.create(host=host, **values)
+            sites.append(shop(people, f"site-{count}-{number}", web_server=web_server))
+            live(people, sites[-1])
+            websites.block_update(actor=people.owner, block=sites[-1].blocks.get(), autoindex=True)
+        with CaptureQueriesContext(connection) as captured:
+            rows = services.deployment_plan(actor=people.admin, sites=sites)
+            jobs_make([(row,) for row in rows])
+        return len(captured)
+
+    assert queries(9) == queries(2)
 
 
 def test_plan_reads_the_ssh_authorities_as_often_for_nine_hosts_as_for_two(people: Cast) -> None:

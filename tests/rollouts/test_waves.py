@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import threading
 import time
 from pathlib import Path
 
 import pytest
+from django.db import connection
+from django.db.backends.signals import connection_created
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from panel.accounts.models import Role
@@ -17,6 +21,7 @@ from panel.deployments.planning import services as planning
 from panel.deployments.windows.services import change_window_set
 from panel.hosts.models import Host
 from panel.hosts.services import hosts_tag
+from panel.rollouts import gates
 from panel.rollouts.advancing import rollout_advance, rollouts_due
 from panel.rollouts.models import Rollout, Wave
 from panel.rollouts.services import (
@@ -125,6 +130,29 @@ def test_site_that_stops_answering_during_observation_undoes_the_rollout(fleet: 
     fleet.go_on(rollout)
     assert rollout.status == "undone" and "site-0" in rollout.error
     assert fleet.texts() == OLD
+
+
+def test_gate_query_count_does_not_grow_with_hosts(fleet: Fleet) -> None:
+    """Threads that ask the hosts make no query: each would open a connection to the database."""
+    deployments = list(Deployment.objects.select_related("host"))
+
+    def queries(count: int) -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert gates.answers(Wave(), deployments[:count]).passed
+        return len(captured)
+
+    queries(5)  # records what the panel sees of the sites for the first time
+    opened: list[object] = []
+
+    def note(**_: object) -> None:
+        opened.append(threading.current_thread())
+
+    connection_created.connect(note)
+    try:
+        assert queries(5) == queries(1)
+    finally:
+        connection_created.disconnect(note)
+    assert opened == []
 
 
 def test_pause_holds_the_next_wave_until_resumed(fleet: Fleet) -> None:

@@ -40,13 +40,9 @@ def jobs_make(groups: Sequence[Group]) -> list[Dispatch]:
     Each web server's shared files depend on the live sites.
     """
     deployments = [row for group in groups for row in group]
-    items: dict[int, list[DeploymentItem]] = defaultdict(list)
-    rows = DeploymentItem.objects.filter(deployment__in=deployments).order_by("pk")
-    rows = rows.select_related("deployment", "site", "revision", "previous")
-    for item in rows.defer("deployment__plan", "deployment__comparison", "revision__files", "previous__files"):
-        items[item.deployment_id].append(item)
     wanted = {pk for deployment in deployments for pk in deployment.plan.web_servers}
     web_servers = WebServer.objects.select_related("host").in_bulk(list(wanted))
+    items = _items(deployments, web_servers)
     drafts = [_Draft(group, web_servers, items) for group in groups]
     changed = {web_server: draft.changes for draft in drafts for web_server in draft.web_servers}
     live = live_states(web_servers.values(), changed)
@@ -57,6 +53,19 @@ def jobs_make(groups: Sequence[Group]) -> list[Dispatch]:
     texts = contents(file.sha256 for draft in drafts for file in draft.files)
     facts = _Facts(live, taking, _moves(deployments), _certificates(drafts))
     return [draft.job(texts, facts) for draft in drafts]
+
+
+def _items(deployments: Sequence[Deployment], web_servers: Mapping[int, WebServer]) -> dict[int, list[DeploymentItem]]:
+    """Return the items of deployments by deployment id, with their revisions on `web_servers`."""
+    items: dict[int, list[DeploymentItem]] = defaultdict(list)
+    rows = DeploymentItem.objects.filter(deployment__in=deployments).order_by("pk")
+    rows = rows.select_related("deployment", "site", "revision", "previous")
+    for item in rows.defer("deployment__plan", "deployment__comparison", "revision__files", "previous__files"):
+        for revision in (item.revision, item.previous):
+            if revision and revision.web_server_id in web_servers:
+                revision.web_server = web_servers[revision.web_server_id]
+        items[item.deployment_id].append(item)
+    return items
 
 
 @dataclass(frozen=True)

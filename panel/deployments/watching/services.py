@@ -214,7 +214,7 @@ def health_record(looks: Sequence[Look]) -> None:
     """Store observations of sites in one transaction; a change of a site becomes a row of its history."""
     now = timezone.now()
     changes: list[HealthChange] = []
-    changed: list[SiteState] = []
+    changed: dict[tuple[str, ...], list[SiteState]] = {}  # by the names of the changed columns
     inside = [pk for look in looks for pk in look.inside]
     reached = [pk for look in looks for pk, seen in look.outside.items() if seen.is_well]
     for look in looks:
@@ -223,12 +223,14 @@ def health_record(looks: Sequence[Look]) -> None:
             changes += _noted(state, "health", look.inside.get(state.pk) or _unknown(look.host), now)
             if seen := look.outside.get(state.pk):
                 changes += _noted(state, "reach", _reach(state, seen), now)
-            if before != [getattr(state, name) for name in _COLUMNS]:
-                changed.append(state)
+            names = tuple(name for name, value in zip(_COLUMNS, before, strict=True) if getattr(state, name) != value)
+            changed.setdefault(names, []).append(state)
+    changed.pop((), None)
     with transaction.atomic():
         SiteState.objects.filter(pk__in=inside).update(health_at=now)
         SiteState.objects.filter(pk__in=reached).update(reach_at=now)
-        SiteState.objects.bulk_update(selectors.same_revision(changed), _COLUMNS, batch_size=200)
+        for names, states in changed.items():
+            SiteState.objects.bulk_update(selectors.same_revision(states), names, batch_size=200)
         HealthChange.objects.bulk_create(changes)
     for site in {change.site_id for change in changes}:
         kept = HealthChange.objects.filter(site=site).order_by("-pk")[KEPT_CHANGES:]
