@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from django.db.models import F
+from django.db.models import Count, F
 
 from panel.core.jobs import JobStatus
-from panel.deployments.models import DEPLOYED, Deployment, Revision, SiteState
+from panel.deployments.models import DEPLOYED, Deployment, HealthChange, Revision, SiteState
 from panel.hosts.models import Host
 
 MOST_SITES = 2000  # of one host in one round; each has up to four requests
@@ -48,3 +48,9 @@ def sites_changing(hosts: Collection[Host]) -> set[tuple[int, int]]:
     """
     running = Deployment.objects.filter(host__in=hosts, status=JobStatus.RUNNING)
     return set(running.values_list("host", "items__site"))
+
+
+def sites_with_long_history(sites: Collection[int], most: int) -> list[int]:
+    """Return those of the sites (ids) that have more than `most` changes of their health stored."""
+    rows = HealthChange.objects.filter(site__in=sites).order_by().values("site").annotate(count=Count("pk"))
+    return list(rows.filter(count__gt=most).values_list("site", flat=True))

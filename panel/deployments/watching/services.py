@@ -232,7 +232,7 @@ def health_record(looks: Sequence[Look]) -> None:
         for names, states in changed.items():
             SiteState.objects.bulk_update(selectors.same_revision(states), names, batch_size=200)
         HealthChange.objects.bulk_create(changes)
-    for site in {change.site_id for change in changes}:
+    for site in selectors.sites_with_long_history({change.site_id for change in changes}, KEPT_CHANGES):
         kept = HealthChange.objects.filter(site=site).order_by("-pk")[KEPT_CHANGES:]
         HealthChange.objects.filter(pk__in=list(kept.values_list("pk", flat=True))).delete()
 
