@@ -127,9 +127,11 @@ def _wish(rollout: Rollout) -> Wish:
 
 
 def deployments_of(wave: Wave) -> QuerySet[Deployment]:
-    """Return the deployments of a wave with their hosts; without their plans, which are large."""
-    rows = Deployment.objects.filter(rollout_part__wave=wave).select_related("host").order_by("pk")
-    return rows.defer("plan", "comparison", "checks")
+    """Return the deployments of a wave with their hosts and what connects to them; without their plans, which are
+    large.
+    """
+    rows = Deployment.objects.filter(rollout_part__wave=wave).order_by("pk")
+    return rows.select_related("host__authority", "host__bastion__authority").defer("plan", "comparison", "checks")
 
 
 def _undo(rollout: Rollout) -> Next:

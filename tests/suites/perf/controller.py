@@ -318,7 +318,8 @@ def main(folder: Path) -> None:
     os.environ["PADDOCK_HOME"] = str(folder)
     os.environ["DJANGO_SETTINGS_MODULE"] = "panel.settings"
     # As `make run` does: what migrating needs in memory is not what a worker needs.
-    subprocess.run([sys.executable, "manage.py", "migrate", "--verbosity", "0"], check=True)
+    # Its messages would be read as responses on standard output.
+    subprocess.run([sys.executable, "manage.py", "migrate", "--verbosity", "0"], stdout=sys.stderr, check=True)
     # It came with the tests' browser; Celery loads it where it is installed, and a panel's worker has none.
     sys.modules["greenlet"] = None  # type: ignore[assignment]
     import django
