@@ -130,7 +130,7 @@ class Probe:
     `status` and `text` are expected in the response, `headers` are sent. `intended` are statuses that the new
     configuration requests, which never count as worse. `new`: the location is new, so its application may not run yet.
     `required`: a bad response undoes the change even if there is no observation before. `exact`: the status must not
-    change.
+    change. `stream` is "tcp_denied" if the access rules refuse clients on the host: only the connection is judged.
     """
 
     address: str  # address to connect to: 127.0.0.1
@@ -153,6 +153,7 @@ class Probe:
     new: bool = False
     required: bool = False
     exact: bool = False
+    stream: str = ""  # tcp | tcp_denied | udp: a port of the stream block, to which no HTTP request is sent
     seen: dict[str, Any] | None = field(default=None, hash=False)
 
 

@@ -172,7 +172,7 @@ def proven(answers: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
     patience = [RETRY_ALL_S]
     for item in answers:
         check, seen = remembered(item)
-        if seen is None or not seen["status"] or check["seen"] is not None:
+        if seen is None or not (seen["connected"] if check["stream"] else seen["status"]) or check["seen"] is not None:
             continue
         there = dict(probe.before_of(check), was=[], new=False, exact=False)
         row = _until_not_worse(there, seen, patience)

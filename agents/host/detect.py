@@ -133,6 +133,8 @@ def _nginx() -> list[dict[str, Any]]:
     version = match.group(1) if match else ""
     options = dict(re.findall(r"--([a-z-]+)=('[^']*'|\S+)", said))
     modules = sorted(set(re.findall(r"--with-((?:http|stream|mail)\w*_module)", said)))
+    if re.search(r"--with-stream(?![\w=])", said):  # built in, so nginx loads no file
+        modules.append("ngx_stream_module")
     prefix = options.get("prefix", "/usr/share/nginx")
     config = os.path.join(prefix, options.get("conf-path", "conf/nginx.conf"))
     found = []

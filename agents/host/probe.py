@@ -2,7 +2,8 @@
 
 An observation is {"status": 0 without a response, "error": why, "connected", "to": target of a redirect, without query,
 "certificate": SHA-256 of the one presented, "certificate_ends": Unix time of its end, "protocol": of TLS, "alpn",
-"found": whether the expected text is there, "at": Unix time}. Keys without information are left out.
+"found": whether the expected text is there, "closed": whether a stream server closed the connection at once, "at": Unix
+time}. Keys without information are left out.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import ssl
 import time
 from typing import Any
 
-from agents.host import addresses, certificate_end
+from agents.host import addresses, certificate_end, streams
 
 AGENT = b"paddock-probe"
 MAX_HEAD = 64 * 1024
@@ -23,7 +24,10 @@ _contexts: dict[bool, ssl.SSLContext] = {}  # made once each: that costs more th
 
 
 def url(probe: dict[str, Any]) -> str:
-    """Return the probe's URL as a person would type it, without the default port."""
+    """Return the probe's URL as a person would type it, without the default port; `tcp://...` for a stream server."""
+    if probe.get("stream"):
+        host = "[%s]" % probe["host"] if ":" in probe["host"] else probe["host"]
+        return "%s://%s:%d" % (probe["stream"][:3], host, probe["port"])
     scheme = "https" if probe["tls"] else "http"
     usual = 443 if probe["tls"] else 80
     port = "" if probe["port"] == usual else ":%d" % probe["port"]
@@ -40,6 +44,8 @@ def observe(probe: dict[str, Any]) -> dict[str, Any]:
     one.
     """
     seen: dict[str, Any] = {"status": 0, "connected": False, "at": time.time()}
+    if probe.get("stream"):
+        return streams.observe(probe, seen)
     stream: Any = None
     try:
         _refuse(probe["address"])

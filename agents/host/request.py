@@ -12,6 +12,7 @@ ACTIONS = ("put", "link", "remove", "directory")
 ENGINES = ("nginx", "apache", "openlitespeed", "native")
 CONTROLS = ("direct", "systemd")
 CHECK_KINDS = ("health", "location", "address", "takeover", "other")
+STREAMS = ("tcp", "tcp_denied", "udp")
 MAX_FILES = 100_000
 
 
@@ -134,6 +135,7 @@ def check_probe(data: Any) -> dict[str, Any]:
     probe.update({name: data.get(name) is True for name in ("tls", "http2", "exact", "fresh", "new", "required")})
     probe.update({name: _text(data, name, "") for name in ("site", "text", "certificate")})
     probe["kind"] = _one_of(data, "kind", CHECK_KINDS) if data.get("kind") else "health"
+    probe["stream"] = _one_of(data, "stream", STREAMS) if data.get("stream") else ""
     probe["status"] = None if status is None else _status(status)
     probe["intended"] = [_status(item) for item in _list(data, "intended")]
     probe["names"] = [_line(item) for item in _list(data, "names")]
@@ -153,7 +155,7 @@ def check_seen(data: Any) -> dict[str, Any] | None:
     _object(data, "observation")
     status = data.get("status")
     seen: dict[str, Any] = {"status": status if isinstance(status, int) and 0 <= status <= 999 else 0}
-    seen.update({name: data.get(name) is True for name in ("connected", "found") if name in data})
+    seen.update({name: data.get(name) is True for name in ("connected", "found", "closed") if name in data})
     seen.update({name: _text(data, name, "") for name in ("error", "to", "certificate", "protocol", "alpn")})
     at = data.get("at")
     return dict(seen, at=float(at) if isinstance(at, (int, float)) else 0.0)

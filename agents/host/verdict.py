@@ -24,12 +24,14 @@ def judge(check: dict[str, Any], before: Seen | None, after: Seen) -> tuple[str,
     """Return (verdict, observation in words) of a check. `before`: None if no server handled the request."""
     verdict, words = _judged(check, before, after)
     if verdict in (WAITS, WORSE) and not words.endswith("as before"):
-        words += _hint(after["status"])  # no advice about a response that is the same as before
+        words += _hint(after.get("status", 0))  # no advice about a response that is the same as before
     return verdict, words
 
 
 def _judged(check: dict[str, Any], before: Seen | None, after: Seen) -> tuple[str, str]:
     rank = _rank(check, after)
+    if check.get("stream"):
+        return _judged_stream(check, before, after)
     if before is None:
         if rank == _CLOSED or (rank > _FINE and check["required"]):
             return WORSE, _answers(check, after)
@@ -53,6 +55,32 @@ def _judged(check: dict[str, Any], before: Seen | None, after: Seen) -> tuple[st
     if different:
         return CHANGED, "%s; %s" % (words, ", ".join(different))
     return (CHANGED if earlier > _limit(check) else RIGHT), words
+
+
+def _judged_stream(check: dict[str, Any], before: Seen | None, after: Seen) -> tuple[str, str]:
+    """Judge a port of a stream server.
+
+    A connection that is closed at once shows that the upstream does not accept connections.
+    """
+    words = _of_stream(check, after)
+    if not after.get("connected"):
+        same = before is not None and not before.get("connected")
+        return (SAME, "%s, as before" % words) if same else (WORSE, words)
+    if not after.get("closed"):
+        return RIGHT, words
+    if before is None:
+        return WAITS, words
+    return (SAME, "%s, as before" % words) if before.get("closed") or not before.get("connected") else (WORSE, words)
+
+
+def _of_stream(check: dict[str, Any], seen: Seen) -> str:
+    if not seen.get("connected"):
+        return "does not accept connections (%s)" % (seen.get("error", "") or "no response")
+    if check["stream"] == "udp":
+        return "has a socket of a program on the host"
+    if seen.get("closed"):
+        return "closes connections at once (do the servers of the upstream accept connections?)"
+    return "accepts connections"
 
 
 def _limit(check: dict[str, Any]) -> int:

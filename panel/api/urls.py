@@ -34,7 +34,7 @@ from panel.publishing.api import Publications, Releases
 from panel.reports.api import Reports, Schedules
 from panel.rollouts.api import Rollouts
 from panel.websites.api.allowances import Allowances
-from panel.websites.api.parts import Blocks, Locations, PhpPools, Snippets, Upstreams
+from panel.websites.api.parts import Blocks, Locations, PhpPools, Snippets, StreamServers, Upstreams
 from panel.websites.api.shared import AccessLists, DirectiveSets, HeaderSets
 from panel.websites.api.sites import Certificates
 
@@ -81,6 +81,7 @@ router.register("scenarios", Scenarios, basename="scenarios")
 router.register("schedules", Schedules, basename="schedules")
 router.register("sites", DeployableSites, basename="sites")
 router.register("snippets", Snippets, basename="snippets")
+router.register("stream-servers", StreamServers, basename="stream-servers")
 router.register("suites", Suites, basename="suites")
 router.register("teams", Teams, basename="teams")
 router.register("tokens", Tokens, basename="tokens")

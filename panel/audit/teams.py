@@ -17,6 +17,7 @@ _TEAM = {
     "websites.location": ("block", "site", "team_id"),
     "websites.upstream": ("site", "team_id"),
     "websites.phppool": ("site", "team_id"),
+    "websites.streamserver": ("site", "team_id"),
     "fpm.fpmpool": ("site", "team_id"),
     "deployments.revision": ("site", "team_id"),
     "deployments.drift": ("site", "team_id"),

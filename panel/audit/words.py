@@ -174,6 +174,9 @@ ACTIONS: dict[str, str | Promise] = {
     "comparison.create": _("Server comparison started"),
     "comparison.delete": _("Server comparison deleted"),
     "comparison.switch": _("Site moved after a server comparison"),
+    "stream_server.create": _("Stream server added"),
+    "stream_server.delete": _("Stream server deleted"),
+    "stream_server.update": _("Stream server changed"),
     "upstream.create": _("Upstream added"),
     "upstream.delete": _("Upstream deleted"),
     "upstream.follow": _("Servers of an upstream follow hosts by tags"),
@@ -222,6 +225,7 @@ KINDS: dict[str, str | Promise] = {
     "websites.rawsnippet": _("Raw directives"),
     "websites.serverblock": _("Server block"),
     "websites.site": _("Site"),
+    "websites.streamserver": _("Stream server"),
     "websites.upstream": _("Upstream"),
 }
 
@@ -249,6 +253,7 @@ _PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "websites.rawsnippet": ("websites:snippet", ("site__name", "pk")),
     "websites.serverblock": ("websites:block", ("site__name", "pk")),
     "websites.site": ("websites:detail", ("name",)),
+    "websites.streamserver": ("websites:streams_edit", ("site__name", "pk")),
     "websites.upstream": ("websites:upstreams_edit", ("site__name", "pk")),
 }
 _ADMINISTRATION = {"accounts.team", "accounts.user"}

@@ -97,7 +97,7 @@ def private(spec: SiteSpec, ports: Mapping[Listener, int], place: str) -> SiteSp
     """Return the site on private ports, with its own files in the folder `place`."""
     taken: set[int] = set()
     blocks = tuple(_block(block, ports, place, taken) for block in spec.blocks)
-    return challenges.without(replace(spec, blocks=blocks))
+    return challenges.without(replace(spec, blocks=blocks, stream_servers=()))
 
 
 def _block(block: ServerBlock, ports: Mapping[Listener, int], place: str, taken: set[int]) -> ServerBlock:

@@ -7,20 +7,20 @@ reported by `capabilities.differences`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from panel.rendering import apache, challenges, checks, confinement, maintenance, nginx, openlitespeed
+from panel.rendering import apache, challenges, checks, confinement, maintenance, nginx, openlitespeed, streams
 from panel.rendering.spec import RenderedFile, SiteSpec, WebServerSpec
 
-__all__ = ["has_web_server_files", "render", "render_main", "render_web_server"]
+__all__ = ["changes_web_server_files", "render", "render_main", "render_web_server"]
 
 
 class Engine(Protocol):
     """Interface of the package that renders for one kind of web server.
 
-    It renders the files of one site, the files that depend on all live sites (none unless `SHARES_FILES`), and the main
-    file with its includes, for a web server whose main file the panel manages.
+    It renders the files of one site, the files that depend on all live sites (unless `SHARES_FILES`, only on those with
+    stream servers), and the main file with its includes, for a web server whose main file the panel manages.
     """
 
     SHARES_FILES: bool
@@ -38,23 +38,27 @@ ENGINES: dict[str, Engine] = {"nginx": nginx, "native": nginx, "apache": apache,
 def render(spec: SiteSpec, web_server: WebServerSpec) -> list[RenderedFile]:
     """Render the files of one site. The result depends only on this site and the web server, not on other sites."""
     _check(spec)
+    streams.refuse(spec, web_server)
     return ENGINES[web_server.engine].site_files(challenges.served(spec), web_server)
 
 
 def _check(spec: SiteSpec) -> None:
     checks.site(spec)
+    streams.check(spec)
     confinement.check(spec)
     if spec.maintenance is not None:
         maintenance.check(spec.maintenance)
 
 
-def has_web_server_files(engine: str) -> bool:
-    """Return whether the engine has files that depend on all live sites; otherwise skip `render_web_server`."""
-    return ENGINES[engine].SHARES_FILES
+def changes_web_server_files(engine: str, changed: Iterable[SiteSpec]) -> bool:
+    """Return whether a change of the sites `changed` can change files that depend on all live sites. Otherwise skip
+    `render_web_server`: the files stay.
+    """
+    return ENGINES[engine].SHARES_FILES or any(spec.stream_servers for spec in changed)
 
 
 def render_web_server(specs: Sequence[SiteSpec], web_server: WebServerSpec) -> list[RenderedFile]:
-    """Render the files that depend on all live sites of a web server. nginx and gallop have none."""
+    """Render the files that depend on all live sites of a web server. gallop has none."""
     for spec in specs:
         _check(spec)
     served = sorted((challenges.served(spec) for spec in specs), key=lambda spec: spec.name)

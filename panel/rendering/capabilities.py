@@ -32,6 +32,7 @@ from panel.rendering.spec import (
     Rewrite,
     ServerBlock,
     SiteSpec,
+    StreamServer,
     TlsFiles,
     Upstream,
     UpstreamServer,
@@ -50,6 +51,7 @@ _KINDS = (
     Upstream,
     UpstreamServer,
     PhpPool,
+    StreamServer,
     Location,
     Header,
     ErrorPage,
@@ -116,6 +118,8 @@ def place(spec: SiteSpec, field: str) -> str:
         words.append(f"upstream {spec.upstreams[int(parts[1])].name}")
     elif parts[0] == "php_pools" and len(parts) > 1:
         words.append(f"PHP pool {spec.php_pools[int(parts[1])].name}")
+    elif parts[0] == "stream_servers" and len(parts) > 1:
+        words.append(f"stream server {spec.stream_servers[int(parts[1])].name}")
     return ", ".join(words)
 
 

@@ -180,12 +180,13 @@ def _members(kind: Any) -> Callable[[object], tuple[object, ...]]:
 def site(spec: SiteSpec) -> None:
     """Check that names are valid, and that nothing required is missing in the site.
 
-    Required are a server block, a server for each upstream, and a port for each PHP pool that is not at a socket.
+    Required are a server block or a stream server, a server for each upstream, and a port for each PHP pool that is not
+    at a socket.
     """
     no_control_characters(spec, "")
     word(spec.name, SITE_NAME, "/name", "a site name; use a-z, 0-9, and -")
-    if not spec.blocks:
-        raise refuse("/blocks", f"site {spec.name} has no server block; add a server block")
+    if not spec.blocks and not spec.stream_servers:
+        raise refuse("/blocks", f"site {spec.name} has no server block; add a server block or a stream server")
     for number, upstream in enumerate(spec.upstreams):
         word(upstream.name, PART_NAME, f"/upstreams/{number}/name", "an upstream name; use letters, digits, _ and -")
         if not upstream.servers:

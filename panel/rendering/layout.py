@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from posixpath import dirname, normpath
 
-from panel.rendering import checks, handlers
+from panel.rendering import checks, handlers, streams
 from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import RenderedFile, SiteSpec, WebServerSpec
 
-DISABLED = ".disabled"  # not matched by conf.d/*.conf
+DISABLED = ".disabled"  # not matched by conf.d/*.conf and stream.d/*.conf
 _KEEPS_DISABLED = frozenset({"nginx", "native", "apache"})
 
 
@@ -52,7 +52,8 @@ def disabled_path(path: str, web_server: WebServerSpec) -> str:
     """
     if not keeps_disabled(web_server.engine) or dirname(path) == f"{web_server.config_root}/sites-enabled":
         return ""
-    return path + DISABLED if dirname(path) == f"{web_server.config_root}/conf.d" else path
+    loaded = (f"{web_server.config_root}/conf.d", streams.folder(web_server))
+    return path + DISABLED if dirname(path) in loaded else path
 
 
 def auxiliary_files(spec: SiteSpec) -> list[RenderedFile]:

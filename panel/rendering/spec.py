@@ -20,6 +20,7 @@ DISTRIBUTION_PORTS = frozenset({80, 443})
 Match = Literal["=", "^~", "~", "~*", ""]
 HandlerKind = Literal["static", "php", "proxy", "return", "deny"]
 UpstreamProtocol = Literal["http", "grpc", "uwsgi"]
+TransportProtocol = Literal["tcp", "udp"]
 EngineName = Literal["nginx", "apache", "openlitespeed", "native"]
 ENGINE_NAMES: tuple[EngineName, ...] = typing.get_args(EngineName)
 
@@ -227,6 +228,21 @@ class Maintenance:
 
 
 @dataclass(frozen=True)
+class StreamServer:
+    """Server in nginx's stream block: passes TCP connections or UDP datagrams on to an upstream of the site."""
+
+    name: str  # unique within the site
+    port: int
+    upstream: str
+    address: str = ""  # as in Listen
+    protocol: TransportProtocol = "tcp"
+    connect_timeout_s: int | None = None
+    session_timeout_s: int | None = None  # longest time without data in either direction
+    proxy_protocol: bool = False  # send the client's address to the upstream
+    allowed: tuple[str, ...] = ()  # addresses and networks in CIDR notation; empty: every client
+
+
+@dataclass(frozen=True)
 class SiteSpec:
     name: str  # [a-z0-9-]+, part of file names
     blocks: tuple[ServerBlock, ...]
@@ -237,6 +253,7 @@ class SiteSpec:
     # Port of the TLS listener for ACME challenges (TLS-ALPN-01) that is added to blocks without TLS; 0: none.
     tls_challenge_port: int = 0
     maintenance: Maintenance | None = None
+    stream_servers: tuple[StreamServer, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from panel.rendering.openlitespeed.listeners import own_clash
 from panel.rendering.spec import OwnListener
 from panel.websites import freeze, ownership, paths
 from panel.websites.models import Listen, ServerBlock, ServerName, Site, Upstream
+from panel.websites.port_clashes import site_label, stream_clashes, suspects
 from panel.websites.problems import Problem
 from panel.websites.tls_checks import host_file_problems, tls_problems
 
@@ -49,8 +50,10 @@ def site_problems(
     if web_server is None:
         return [Problem("web_server", _("Choose a web server for this site."))]
     blocks = list(site.blocks.all())
-    if not blocks:
-        return [Problem("blocks", _("Add a server block with the addresses and names of this site."))]
+    if not blocks and not site.stream_servers.all():
+        return [
+            Problem("blocks", _("Add a server block with the addresses and names of this site, or a stream server."))
+        ]
     problems: list[Problem] = []
     for index, block in enumerate(blocks):
         problems += _block_problems(f"blocks/{index}", block)
@@ -150,13 +153,6 @@ def _log_problems(
 # --- other sites ---
 
 
-def site_label(user: User, site: Site) -> str:
-    """Name another site in a message to `user`: by its real name only if the user can see the site."""
-    if may(user, Action.VIEW, Team(pk=site.team_id)):
-        return _("the site %s") % site.name
-    return _("a site of another team")
-
-
 def site_clashes(actor: User, site: Site, web_server: WebServer) -> list[Problem]:
     """Return problems with names and addresses that another enabled site of the web server, or another web server of
     the host, already uses.
@@ -178,14 +174,16 @@ def _clashes(actor: User, site: Site, web_server: WebServer, own: list[ServerBlo
             same = others.filter(block__site__web_server=web_server, address=listen.address)
             problems += _listen_clashes(actor, f"blocks/{index}", listen, same)
             problems += _name_clashes(actor, f"blocks/{index}", listen, names, same)
+    problems += stream_clashes(actor, site, web_server, own)
     return list(dict.fromkeys(problems))
 
 
 def clash_suspects(sites: Iterable[Site]) -> set[int]:
     """Return the ids of sites that may conflict with another site, each checked on its own web server. All other sites
-    certainly do not conflict. One query.
+    certainly do not conflict. Three queries.
     """
-    own = Listen.objects.filter(block__site__in=[site.pk for site in sites])
+    keys = [site.pk for site in sites]
+    own = Listen.objects.filter(block__site__in=keys)
     own_names = ServerName.objects.filter(block=OuterRef(OuterRef(OuterRef("block")))).values("name")
     shared_name = ServerName.objects.filter(block=OuterRef("block"), name__in=own_names)
     both_default = Q(default_server=True) & Q(default_server=OuterRef("default_server"))
@@ -196,7 +194,7 @@ def clash_suspects(sites: Iterable[Site]) -> set[int]:
         block__site__enabled=True,
         block__site__web_server__host=OuterRef("block__site__web_server__host"),
     ).exclude(block__site=OuterRef("block__site"))
-    return set(own.filter(Exists(others)).order_by().values_list("block__site", flat=True))
+    return set(own.filter(Exists(others)).order_by().values_list("block__site", flat=True)) | suspects(keys)
 
 
 def _others(site: Site, web_server: WebServer, listen: Listen) -> QuerySet[Listen]:

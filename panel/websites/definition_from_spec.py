@@ -30,6 +30,7 @@ def definition_of(frozen: spec.SiteSpec, was_on: WebServer, now: SiteData, is_on
         "cache_mb": frozen.cache_mb,
         "upstreams": [_upstream(item, now) for item in frozen.upstreams],
         "php_pools": [asdict(pool) | {"settings": dict(pool.settings)} for pool in frozen.php_pools],
+        "stream_servers": [spec.to_json(item) for item in frozen.stream_servers],
         "blocks": [thaw.block(block, _same_block(block, n, now)) for n, block in enumerate(frozen.blocks)],
     }
     return cast(SiteData, definition)

@@ -84,6 +84,20 @@ class PhpPoolData(TypedDict, total=False):
     settings: dict[str, str]
 
 
+class StreamServerData(TypedDict, total=False):
+    """A stream server. `upstream` is the name of an upstream of the site."""
+
+    name: str
+    protocol: str
+    address: str
+    port: int
+    upstream: str
+    connect_timeout_s: int | None
+    session_timeout_s: int | None
+    proxy_protocol: bool
+    allowed: list[str]
+
+
 # The groups of fields of a location and of a server block are the cards of their pages, in this order: forms/blocks.py
 
 
@@ -238,4 +252,5 @@ class SiteData(TypedDict, total=False):
     tags: list[str]
     upstreams: list[UpstreamData]
     php_pools: list[PhpPoolData]
+    stream_servers: list[StreamServerData]
     blocks: list[BlockData]

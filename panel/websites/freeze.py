@@ -22,6 +22,7 @@ from panel.websites.models import (
     RawSnippet,
     ServerBlock,
     Site,
+    StreamServer,
 )
 
 
@@ -35,6 +36,7 @@ def with_parts(sites: QuerySet[Site]) -> list[Site]:
             Prefetch("blocks__locations", Location.objects.select_related("upstream", "php_pool")),
             "upstreams__servers",
             "php_pools",
+            Prefetch("stream_servers", StreamServer.objects.select_related("upstream")),
             "snippets",
         )
     )
@@ -107,6 +109,21 @@ def spec_of_fetched(site: Site, web_server: WebServer) -> spec.SiteSpec:
         challenge_folder=challenges.folder_of(web_server.paths["config_root"]) if site.answers_challenges else "",
         tls_challenge_port=site.tls_challenge_port if site.answers_challenges else 0,
         maintenance=maintenance_of(site),
+        stream_servers=tuple(map(_stream_server, site.stream_servers.all())),
+    )
+
+
+def _stream_server(row: StreamServer) -> spec.StreamServer:
+    return spec.StreamServer(
+        name=row.name,
+        port=row.port,
+        upstream=row.upstream.name,
+        address=row.address,
+        protocol=cast(Any, row.protocol),
+        connect_timeout_s=row.connect_timeout_s,
+        session_timeout_s=row.session_timeout_s,
+        proxy_protocol=row.proxy_protocol,
+        allowed=tuple(row.allowed),
     )
 
 

@@ -1,4 +1,4 @@
-"""Selectors: server blocks, locations, upstreams, PHP pools, raw directives and names of sites."""
+"""Selectors: server blocks, locations, upstreams, PHP pools, stream servers, raw directives and names of sites."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from panel.websites.models import (
     ServerBlock,
     ServerName,
     Site,
+    StreamServer,
     Upstream,
     UpstreamServer,
 )
@@ -38,6 +39,10 @@ def upstreams_visible(user: User) -> QuerySet[Upstream]:
 
 def php_pools_visible(user: User) -> QuerySet[PhpPool]:
     return visible(PhpPool.objects.select_related("site__team"), user, team_path="site__team")
+
+
+def stream_servers_visible(user: User) -> QuerySet[StreamServer]:
+    return visible(StreamServer.objects.select_related("site__team", "upstream"), user, team_path="site__team")
 
 
 def snippets_visible(user: User) -> QuerySet[RawSnippet]:
@@ -81,8 +86,12 @@ def listens_of(site: Site) -> QuerySet[Listen]:
 
 def upstreams_of(site: Site) -> QuerySet[Upstream]:
     rows = Upstream.objects.filter(site=site).select_related("site__team")
-    return rows.prefetch_related("servers", "locations")
+    return rows.prefetch_related("servers", "locations", "stream_servers")
 
 
 def php_pools_of(site: Site) -> QuerySet[PhpPool]:
     return PhpPool.objects.filter(site=site).select_related("site__team").prefetch_related("locations")
+
+
+def stream_servers_of(site: Site) -> QuerySet[StreamServer]:
+    return StreamServer.objects.filter(site=site).select_related("site__team", "upstream")

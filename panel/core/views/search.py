@@ -20,6 +20,7 @@ from panel.websites.part_selectors import (
     blocks_visible,
     php_pools_visible,
     server_names_visible,
+    stream_servers_visible,
     upstream_servers_visible,
 )
 from panel.websites.selectors import certificates_visible, sites_visible
@@ -62,6 +63,7 @@ def search_all(user: User, words: str) -> list[Group]:
         Group("tag", _("Tags"), "tag", _tags(user, words)),
         Group("certificate", _("Certificates"), "certificate", _certificates(user, words)),
         Group("backend", _("Upstreams"), "route", _backends(user, words)),
+        Group("stream", _("Stream servers"), "route", _streams(user, words)),
         Group("folder", _("Folders"), "file", _folders(user, words)),
         Group("run", _("Benchmarks"), "benchmarks", _runs(user, words)),
     ]
@@ -157,6 +159,15 @@ def _backends(user: User, words: str) -> list[Hit]:
     ]
     hits += [Hit(row.address, _site_url(row.site.name, "php"), row.site.name) for row in pools[:PER_GROUP]]
     return hits[:PER_GROUP]
+
+
+def _streams(user: User, words: str) -> list[Hit]:
+    """Return stream servers by name, and by port for a number."""
+    found = Q(name__icontains=words)
+    if words.isascii() and words.isdecimal() and len(words) < 6:
+        found |= Q(port=int(words))
+    rows = stream_servers_visible(user).filter(found).order_by("name", "pk")[:PER_GROUP]
+    return [Hit(row.name, _site_url(row.site.name, "streams"), f"{row.site.name}, {row.socket}") for row in rows]
 
 
 def _folders(user: User, words: str) -> list[Hit]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from ipaddress import ip_address, ip_network
 
 from agents.protocol import Probe
 from panel.deployments.execution.intents import NO_CERTIFICATE, intended, requires_certificate
@@ -86,9 +87,40 @@ def probes_of(asked: Asked) -> list[Probe]:
 
 
 def health_probes(asked: Asked) -> Iterator[tuple[Listen, Probe]]:
-    """Yield a probe of the health page for every listen of every server block, with that listen."""
+    """Yield a probe of the health page for every listen of every server block, with that listen; then one of every
+    stream server.
+    """
     for number, listen, host in _listens(asked.new):
         yield listen, _health(asked, number, listen, host)
+    yield from _stream_probes(asked)
+
+
+def _stream_probes(asked: Asked) -> Iterator[tuple[Listen, Probe]]:
+    """Yield a probe of every stream server, with its address and port. A stream server of another port or protocol was
+    not there before.
+    """
+    before = {(row.protocol, row.address, row.port) for row in asked.old.stream_servers} if asked.old else set()
+    for row in asked.new.stream_servers:
+        listen = Listen(row.port, row.address)
+        address = connect_to(listen)
+        is_new = asked.is_moved or (row.protocol, row.address, row.port) not in before
+        kind = "tcp" if not row.allowed or any(_contains(source, address) for source in row.allowed) else "tcp_denied"
+        yield (
+            listen,
+            Probe(
+                address,
+                row.port,
+                address,
+                site=asked.new.name,
+                stream=kind if row.protocol == "tcp" else "udp",
+                fresh=is_new,
+            ),
+        )
+
+
+def _contains(source: str, address: str) -> bool:
+    """Return whether a connection from the host to its own `address` comes from the network `source`."""
+    return ip_address(address) in ip_network(source, strict=False)
 
 
 def _listens(spec: SiteSpec) -> Iterator[tuple[int, Listen, str]]:
@@ -207,6 +239,8 @@ def guards_of(sites: Iterable[tuple[SiteSpec, Health]]) -> list[Probe]:
             place = Probe(connect_to(listen), listen.port, host, path=health.path, tls=listen.tls, site=spec.name)
             guards.append(replace(place, kind="other", headers=health.headers))
             break
+        else:
+            guards += [replace(probe, kind="other") for _, probe in _stream_probes(Asked(spec, old=spec))][:1]
     return guards
 
 

@@ -42,7 +42,7 @@ def plans_make(hosts: Mapping[Host, Sequence[Change]], *, only_changes: bool = F
     specs_load(change.old for changes in hosts.values() for change in changes if change.old)
     drafts = [_Draft(host, changes) for host, changes in hosts.items()]
     groups = {web_server: draft.changes for draft in drafts for web_server in draft.web_servers}
-    needing = [web_server for web_server in groups if rendering.has_web_server_files(web_server.engine)]
+    needing = [web_server for web_server, changes in groups.items() if changes_shared_files(web_server, changes)]
     entries = web_server_entries(groups, live_states(needing, groups))
     taken = replaced([change for draft in drafts for change in draft.changes])
     for draft in drafts:
@@ -210,18 +210,23 @@ def _renames(files: list[PlanFile]) -> list[PlanFile]:
     return files
 
 
+def changes_shared_files(web_server: WebServer, changes: Iterable[Change]) -> bool:
+    """Return whether the changes can change the files that depend on all live sites of the web server."""
+    revisions = (revision for change in changes for revision in (change.old, change.new) if revision)
+    return rendering.changes_web_server_files(web_server.engine, map(spec_of, revisions))
+
+
 def web_server_records(
     groups: Mapping[WebServer, Sequence[Change]], live: Mapping[int, Sequence[SiteState]]
 ) -> dict[int, list[FileRecord]]:
     """Render and store the shared files of web servers for all sites that are live after the changes; return their file
-    records by web server id. `live`: sites that stay unchanged.
+    records by web server id, without web servers whose shared files cannot change. `live`: sites that stay unchanged.
 
     Managed main configurations are not included; they change with the server (hosts.native), not with sites.
     """
     made: dict[int, list[RenderedFile]] = {}
     for web_server, changes in groups.items():
-        if not rendering.has_web_server_files(web_server.engine):
-            made[web_server.pk] = []
+        if not changes_shared_files(web_server, changes):
             continue
         specs: list[SiteSpec] = [spec_of(state.revision) for state in live[web_server.pk] if state.revision]
         specs += [spec_of(change.new) for change in changes if change.new and change.new.web_server_id == web_server.pk]
@@ -240,8 +245,10 @@ def web_server_entries(
     states = WebServerState.objects.filter(web_server__in=list(groups))
     stand = {state.web_server_id: records_of(state.files) for state in states}
     entries: dict[int, list[Entry]] = {}
-    for pk, records in web_server_records(groups, live).items():
-        old, new = stand.get(pk, {}), {record.path: record for record in records}
+    made = web_server_records(groups, live)
+    for pk in (web_server.pk for web_server in groups):
+        old = stand.get(pk, {})
+        new = {record.path: record for record in made[pk]} if pk in made else old
         entries[pk] = [Entry(path, "", pk, old.get(path), new.get(path)) for path in sorted(old.keys() | new.keys())]
     return entries
 

@@ -16,6 +16,7 @@ from panel.deployments.planning.changes import Change
 from panel.deployments.revisions.rendered import spec_of
 from panel.hosts.models import WebServer
 from panel.rendering.spec import SiteSpec
+from panel.rendering.streams import used_only_by_udp
 from panel.rendering.targets import Target, target_of
 
 MAX_NEEDS = 500  # of each kind, as many as the agent takes
@@ -59,8 +60,14 @@ def _site_needs(change: Change) -> SiteNeeds:
         folders=frozenset(path for path in _folders(spec) if path.startswith("/") and "$" not in path),
         sockets=frozenset(target.path for target in targets if target.path),
         services=frozenset(str(target) for target in targets if not target.path),
-        ports=frozenset((listen.address, listen.port) for block in spec.blocks for listen in block.listens),
+        ports=frozenset(_ports(spec)),
     )
+
+
+def _ports(spec: SiteSpec) -> Iterator[tuple[str, int]]:
+    """Yield the TCP ports of a site: of its server blocks and stream servers."""
+    yield from ((listen.address, listen.port) for block in spec.blocks for listen in block.listens)
+    yield from ((server.address, server.port) for server in spec.stream_servers if server.protocol == "tcp")
 
 
 def _folders(spec: SiteSpec) -> Iterator[str]:
@@ -75,6 +82,8 @@ def _folders(spec: SiteSpec) -> Iterator[str]:
 
 def _targets(spec: SiteSpec) -> Iterator[Target]:
     for upstream in spec.upstreams:
+        if used_only_by_udp(spec, upstream):
+            continue
         yield from (target_of(server.address) for server in upstream.servers if not server.down)
     yield from (target_of(pool.address) for pool in spec.php_pools)
 

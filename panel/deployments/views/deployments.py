@@ -63,7 +63,7 @@ def site_or_404(request: Request, name: str) -> Site:
 def place_words(place: str) -> str:
     """Return the place of an error, shop/blocks/0/locations/1/root, in words: "shop, server block 1, location 2"."""
     parts = {"blocks": _("server block"), "locations": _("location"), "upstreams": _("upstream")}
-    parts["php_pools"] = _("PHP pool")
+    parts |= {"php_pools": _("PHP pool"), "stream_servers": _("stream server")}
     words: list[str] = []
     names = place.split("/") if "/" in place else []
     for name, number in zip(names, [*names[1:], ""], strict=True):

@@ -35,7 +35,8 @@ def questions_of(spec: SiteSpec, health: Health, host_address: str) -> Questions
     """
     found = list(health_probes(Asked(new=spec, health=health)))[:MOST_PER_SITE]
     inside = tuple(dict.fromkeys(probe for _listen, probe in found))
-    open_to_all = (probe for listen, probe in found if listen.address in (*_EVERY_ADDRESS, host_address))
+    asked = ((listen, probe) for listen, probe in found if not probe.stream)  # who may connect may be limited
+    open_to_all = (probe for listen, probe in asked if listen.address in (*_EVERY_ADDRESS, host_address))
     first = next(open_to_all, None) if host_address else None
     outside = replace(first, address=host_address, timeout_s=OUTSIDE_TIMEOUT_S) if first else None
     return Questions(inside, outside)

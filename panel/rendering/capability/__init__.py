@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from panel.rendering import streams
 from panel.rendering.spec import ServerBlock, SiteSpec, WebServerSpec
 
 Severity = Literal["not_offered", "different"]
@@ -54,6 +55,16 @@ def protocols(
 
     nearest = "Paddock does not deploy the site until you change this setting"
     return tuple(missing(reason, nearest, uses(name)) for name, reason in reasons.items())
+
+
+def no_streams(*reasons: str) -> tuple[Verdict, ...]:
+    """Return verdicts on stream servers for web servers that cannot have them because of these reasons."""
+    nearest = "Paddock does not deploy the site until you change this setting"
+
+    def has(reason: str) -> Callable[[Context], bool]:
+        return lambda context: streams.missing(context.web_server) == reason
+
+    return tuple(missing(reason, nearest, has(reason)) for reason in reasons)
 
 
 TLS_CHALLENGES = missing(

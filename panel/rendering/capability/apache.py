@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from panel.rendering import streams
 from panel.rendering.apache.modules import NO_GRPC, mpm
 from panel.rendering.apache.rewriting import encodes_queries, is_checked_first
 from panel.rendering.caching import caches, locations
-from panel.rendering.capability import TLS_CHALLENGES, Context, Verdict, differs, missing, protocols
+from panel.rendering.capability import TLS_CHALLENGES, Context, Verdict, differs, missing, no_streams, protocols
 from panel.rendering.errors import NotExpressible
 from panel.rendering.handlers import REDIRECTS, asks_access
 from panel.rendering.locations import locations_of
@@ -153,6 +154,7 @@ _LISTING = differs(
 
 APACHE: dict[str, tuple[Verdict, ...]] = {
     "SiteSpec.tls_challenge_port": (TLS_CHALLENGES,),
+    "SiteSpec.stream_servers": no_streams(streams.NOT_OFFERED["apache"]),
     "Listen.http2": (
         missing("Apache's prefork MPM (process model) does not support HTTP/2",
                 "Apache uses HTTP/1.1; load the event or worker MPM for HTTP/2",

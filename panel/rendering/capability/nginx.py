@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from panel.rendering.capability import TLS_CHALLENGES, Context, Verdict, differs, missing
+from panel.rendering import streams
+from panel.rendering.capability import TLS_CHALLENGES, Context, Verdict, differs, missing, no_streams
 from panel.rendering.checks import version_of
 from panel.rendering.nginx.scope import Dialect
 
@@ -26,6 +27,7 @@ def _port_wide(context: Context) -> bool:
 
 NGINX: dict[str, tuple[Verdict, ...]] = {
     "SiteSpec.tls_challenge_port": (TLS_CHALLENGES,),
+    "SiteSpec.stream_servers": no_streams(streams.NO_MODULE, streams.NO_PLACE),
     "Listen.http3": (
         missing("HTTP/3 needs nginx 1.25 or later with the HTTP/3 module",
                 "clients use HTTP/2 if it is on, otherwise HTTP/1.1", _old),

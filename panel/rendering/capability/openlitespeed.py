@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from panel.rendering import variables
+from panel.rendering import streams, variables
 from panel.rendering.caching import locations
-from panel.rendering.capability import TLS_CHALLENGES, Verdict, differs, missing, protocols
+from panel.rendering.capability import TLS_CHALLENGES, Verdict, differs, missing, no_streams, protocols
 from panel.rendering.capability import openlitespeed_traits as traits
 from panel.rendering.capability.apache import APACHE
 from panel.rendering.handlers import asks_access
@@ -26,6 +26,7 @@ _SERVER_WIDE = "OpenLiteSpeed supports this setting only for the whole web serve
 
 OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     "SiteSpec.tls_challenge_port": (TLS_CHALLENGES,),
+    "SiteSpec.stream_servers": no_streams(streams.NOT_OFFERED["openlitespeed"]),
     "ServerBlock.names": (
         missing("OpenLiteSpeed does not support regular expressions in server names",
                 "the name has no effect; use a wildcard such as *.example.com",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
+from panel.rendering import streams
 from panel.rendering.nginx.quoting import line, no_variables
 from panel.rendering.nginx.types import FASTCGI_PARAMS, MIME_TYPES
 from panel.rendering.spec import RenderedFile, WebServerSpec
@@ -38,6 +39,8 @@ def main(web_server: WebServerSpec, *, user: str, workers: int, pid_file: str, t
         block("events", body=[directive("worker_connections", 4096)]),
         block("http", body=_http(web_server, temp_dir, status_socket(pid_file))),
     ]
+    if web_server.engine == "native":  # the stream block of nginx needs a module
+        nodes.append(block("stream", body=[directive("include", f"{streams.folder(web_server)}/*.conf")]))
     text = print_tree("nginx", line, "nginx.conf.j2", nodes=nodes)
     types = [block("types", body=[directive(kind, *suffixes) for kind, suffixes in MIME_TYPES.items()], gap=False)]
     params = [directive("fastcgi_param", name, value) for name, value in FASTCGI_PARAMS.items()]

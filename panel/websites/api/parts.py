@@ -1,4 +1,4 @@
-"""REST API of server blocks, locations, upstreams, PHP pools and raw directives."""
+"""REST API of server blocks, locations, upstreams, PHP pools, stream servers and raw directives."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from panel.accounts.permissions import Action
 from panel.api.base import Resource, require_sudo
 from panel.api.problems import ApiError
 from panel.websites import services
-from panel.websites.models import Location, PhpPool, RawSnippet, ServerBlock, Upstream
+from panel.websites.models import Location, PhpPool, RawSnippet, ServerBlock, StreamServer, Upstream
 from panel.websites.part_selectors import (
     blocks_visible,
     locations_visible,
     php_pools_visible,
     snippets_visible,
+    stream_servers_visible,
     upstreams_visible,
 )
 from panel.websites.serializers.sites import (
@@ -30,6 +31,7 @@ from panel.websites.serializers.sites import (
     SnippetSerializer,
     UpstreamSerializer,
 )
+from panel.websites.serializers.streams import StreamServerSerializer
 
 
 def _keep_site(instance: Any, values: dict[str, Any]) -> dict[str, Any]:
@@ -206,6 +208,44 @@ class PhpPools(Resource):
     def destroy(self, request: Request, pk: str = "") -> Response:
         row = self.get_object()
         services.php_pool_delete(actor=self.actor, pool=row, expected_version=self.expected_version(row))
+        return Response(status=204)
+
+
+class StreamServers(Resource):
+    """Stream servers: TCP and UDP ports whose connections go on to an upstream of the site. nginx and gallop only."""
+
+    model = StreamServer
+    serializer_class = StreamServerSerializer
+    versioned = True
+    filter_fields = {
+        "site__name": ["exact", "in"],
+        "name": ["exact", "in", "icontains"],
+        "protocol": ["exact"],
+        "port": ["exact", "in"],
+    }
+    ordering_fields = ("id", "port")
+    dry_run_actions = {"create", "update", "partial_update", "destroy"}
+
+    def rows(self) -> QuerySet[StreamServer]:
+        return stream_servers_visible(self.actor)
+
+    def create(self, request: Request) -> Response:
+        made = services.stream_server_create(actor=self.actor, **self.body(StreamServerSerializer))
+        return self.answer(made, status=201, location=f"/api/v1/stream-servers/{made.pk}/")
+
+    def update(self, request: Request, pk: str = "", partial: bool = False) -> Response:
+        row = self.get_object()
+        expected = self.expected_version(row)
+        values = _keep_site(row, self.body(StreamServerSerializer, partial=partial, instance=row))
+        services.stream_server_update(actor=self.actor, server=row, expected_version=expected, **values)
+        return self.answer(self.get_object())
+
+    def partial_update(self, request: Request, pk: str = "") -> Response:
+        return self.update(request, pk, partial=True)
+
+    def destroy(self, request: Request, pk: str = "") -> Response:
+        row = self.get_object()
+        services.stream_server_delete(actor=self.actor, server=row, expected_version=self.expected_version(row))
         return Response(status=204)
 
 

@@ -1,4 +1,4 @@
-"""Forms of upstreams, PHP pools, raw directives and certificates."""
+"""Forms of upstreams, PHP pools, stream servers, raw directives and certificates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from panel.core.forms import Form, LinesField, TagsFormField
 from panel.websites import field_names, lines, selectors
 from panel.websites.definitions import ServerData
 from panel.websites.forms.base import PartForm, RawDirectivesForm, offer_teams
-from panel.websites.models import Certificate, PhpPool, RawSnippet, Upstream, UpstreamServer
+from panel.websites.models import Certificate, PhpPool, RawSnippet, StreamServer, Upstream, UpstreamServer
 
 
 class UpstreamForm(PartForm[Upstream]):
@@ -86,6 +86,45 @@ class PhpPoolForm(PartForm[PhpPool]):
         self.suggestions = selectors.local_services_of(self.instance.site)
         if self.suggestions:
             self.fields["address"].widget.attrs["list"] = "local-services"
+
+
+class StreamServerForm(PartForm[StreamServer]):
+    allowed = LinesField(
+        label=_("Allowed addresses"),
+        to_text=lines.names_to_text,
+        from_text=lines.words_from_text,
+        help_text=_("Addresses and networks, for example `192.0.2.0/24`. Leave empty to allow every client."),
+    )
+
+    class Meta:
+        model = StreamServer
+        fields = (
+            *("name", "protocol", "address", "port", "upstream", "connect_timeout_s", "session_timeout_s"),
+            *("allowed", "proxy_protocol"),
+        )
+        labels = {
+            "address": _("Listen address"),
+            "port": _("Listen port"),
+            "upstream": _("Upstream"),
+            "connect_timeout_s": _("Connect timeout, seconds"),
+            "session_timeout_s": _("Session timeout, seconds"),
+            "proxy_protocol": _("Send the PROXY protocol to the upstream"),
+        }
+        help_texts = {
+            "address": _("Leave empty for all IPv4 addresses. `::` means all IPv6 addresses."),
+            "connect_timeout_s": _("Only for TCP. Leave empty for the web server's default, 60 seconds."),
+            "session_timeout_s": _(
+                "The web server ends a session without data after this time. Leave empty for its default, 10 minutes."
+            ),
+            "proxy_protocol": _("The upstream must expect the PROXY protocol; it then sees the client's address."),
+        }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = self.fields["upstream"]
+        assert isinstance(field, forms.ModelChoiceField)
+        field.queryset = self.instance.site.upstreams.all()
+        field.error_messages["required"] = _("Choose an upstream. If the site has none, add an upstream first.")
 
 
 class SnippetForm(RawDirectivesForm[RawSnippet]):

@@ -11,6 +11,7 @@ from panel.websites.models.raw_directives import RawSnippet
 from panel.websites.models.server_blocks import ClientVerify, Gzip, Listen, LogFormat, LogLevel, ServerBlock, ServerName
 from panel.websites.models.shared_settings import AccessList, DirectiveSet, HeaderSet, SharedSetting
 from panel.websites.models.sites import Maintenance, Site
+from panel.websites.models.stream_servers import Protocol, StreamServer
 from panel.websites.models.upstreams import Balancing, Upstream, UpstreamServer
 
 __all__ = [
@@ -32,11 +33,13 @@ __all__ = [
     "Maintenance",
     "Match",
     "PhpPool",
+    "Protocol",
     "RawSnippet",
     "ServerBlock",
     "ServerName",
     "SharedSetting",
     "Site",
+    "StreamServer",
     "Upstream",
     "UpstreamProtocol",
     "UpstreamServer",

@@ -66,11 +66,12 @@ class Site(BaseModel):
         super().save(*args, update_fields=update_fields, **kwargs)
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
-        """Delete the site, its server blocks first: their locations protect upstreams and PHP pools, which also belong
-        to the site.
+        """Delete the site, its server blocks and stream servers first: they protect upstreams and PHP pools, which also
+        belong to the site.
         """
         with transaction.atomic():
             self.blocks.all().delete()
+            self.stream_servers.all().delete()
             return super().delete(*args, **kwargs)
 
 

@@ -254,7 +254,7 @@ class BulkInput(StrictSerializer):
 # --- parts ---
 
 
-class _OfSite(serializers.SlugRelatedField[Site]):
+class OfSite(serializers.SlugRelatedField[Site]):
     """Field that refers to a site by name, among the sites that the caller can see."""
 
     def __init__(self, **kwargs: Any) -> None:
@@ -285,7 +285,7 @@ class _Names(serializers.ListField):
 
 
 class BlockSerializer(StrictModelSerializer):
-    site = _OfSite()
+    site = OfSite()
     listens = ListenSerializer(many=True)
     names = _Names()
     certificate = _Certificate(slug_field="name", allow_null=True, required=False)
@@ -354,7 +354,7 @@ class UpstreamServerSerializer(StrictModelSerializer):
 
 
 class UpstreamSerializer(StrictModelSerializer):
-    site = _OfSite()
+    site = OfSite()
     servers = UpstreamServerSerializer(many=True, required=False)
     host_tags = TagsListField(
         required=False,
@@ -379,7 +379,7 @@ class UpstreamSerializer(StrictModelSerializer):
 
 
 class PhpPoolSerializer(StrictModelSerializer):
-    site = _OfSite()
+    site = OfSite()
 
     class Meta:
         model = PhpPool
@@ -388,7 +388,7 @@ class PhpPoolSerializer(StrictModelSerializer):
 
 
 class SnippetSerializer(StrictModelSerializer):
-    site = _OfSite()
+    site = OfSite()
 
     class Meta:
         model = RawSnippet

@@ -19,7 +19,7 @@ from panel.core.errors import ApplicationError
 from panel.core.models import BaseModel, version_bump
 from panel.core.tags import TagsField
 from panel.hosts.models import WebServer
-from panel.websites.models import Location, ServerBlock, Site, Upstream
+from panel.websites.models import Location, ServerBlock, Site, StreamServer, Upstream
 
 # Hook for apps that depend on this one (deployments), to reject the deletion or move of a site.
 removal_guards: list[Callable[[Site, str], None]] = []
@@ -29,10 +29,11 @@ deletion_guards: list[Callable[[Iterable[Site]], None]] = []
 move_guards: list[Callable[[Iterable[Site], WebServer | None], None]] = []
 # Values that are rows of their own instead of columns.
 PARTS: dict[type[models.Model], frozenset[str]] = {
-    Site: frozenset({"team", "web_server", "upstreams", "php_pools", "blocks"}),
+    Site: frozenset({"team", "web_server", "upstreams", "php_pools", "stream_servers", "blocks"}),
     ServerBlock: frozenset({"listens", "names", "certificate", "locations", "snippets"}),
     Location: frozenset({"upstream", "php_pool", "snippets"}),
     Upstream: frozenset({"servers"}),
+    StreamServer: frozenset({"upstream"}),
 }
 _OWNERS = {"site", "block", "web_server", "team"}
 

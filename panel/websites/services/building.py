@@ -17,7 +17,7 @@ from django.db import models
 
 from panel.audit.services import SECRET
 from panel.hosts.models import Engine
-from panel.websites.models import Certificate, Location, PhpPool, RawSnippet, ServerBlock, Site, Upstream
+from panel.websites.models import Certificate, Location, PhpPool, RawSnippet, ServerBlock, Site, StreamServer, Upstream
 from panel.websites.services.base import assign, at, editable_fields, row_values
 from panel.websites.services.blocks import listens_set, names_set
 from panel.websites.services.parts import servers_set
@@ -148,8 +148,13 @@ class Builder:
         for index, (item, block) in enumerate(blocks):
             with at(f"blocks/{index}"):
                 self._block(item, block or ServerBlock(site=site), index)
+        servers, gone_servers = self._old([] if is_new else site.stream_servers.all(), data, "stream_servers", _BY_NAME)
+        _delete(gone_servers)
+        for index, (item, server) in enumerate(servers):
+            with at(f"stream_servers/{index}"):
+                self._stream_server(item, server or StreamServer(site=site))
         _delete(self.snippets)
-        _delete([*spare, *spare_pools])  # no location refers to them
+        _delete([*spare, *spare_pools])  # nothing refers to them
 
     def _old(
         self, rows: Iterable[Row], data: Data, name: str, *keys: tuple[Key, Key]
@@ -192,6 +197,13 @@ class Builder:
     def _pool(self, item: Any, pool: PhpPool) -> None:
         self._save(pool, split(item, set())[0])
         self.php_pools[pool.name] = pool
+
+    def _stream_server(self, item: Any, server: StreamServer) -> None:
+        plain, apart = split(item, {"upstream"})
+        upstream = self._named(self.upstreams, "upstream", apart.get("upstream"))
+        if upstream is None:
+            raise ValidationError({"upstream": "Send the name of an upstream of the site."})
+        self._save(server, plain, upstream=upstream)
 
     def _block(self, item: Any, block: ServerBlock, position: int) -> None:
         plain, apart = split(item, {"listens", "names", "certificate", "locations", "snippets"})

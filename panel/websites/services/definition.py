@@ -3,6 +3,7 @@
 {"name", "team": slug, "web_server": id | null, "enabled", "health_path", "cache_mb", "notes",
   "upstreams": [{"name", "balancing", "keepalive", "servers": [{"address", "weight", ...}]}],
   "php_pools": [{"name", "address", "settings"}],
+  "stream_servers": [{"name", "protocol", "address", "port", "upstream": name, ...fields}],
   "blocks": [{"listens": [{"port", ...}], "names": ["a.example"], "certificate": name | null, ...fields,
     "snippets": {"nginx": "..."},
     "locations": [{"match", "pattern", "handler", "upstream": name, "php_pool": name, ...fields,
@@ -92,6 +93,9 @@ def _definition(site: Site) -> SiteData:
             for row in site.upstreams.prefetch_related("servers")
         ],
         "php_pools": [members_of(row) for row in site.php_pools.all()],
+        "stream_servers": [
+            {**members_of(row), "upstream": row.upstream.name} for row in site.stream_servers.select_related("upstream")
+        ],
         "blocks": [_block_out(block, snippets) for block in blocks],
     }
     return cast(SiteData, definition)
@@ -204,7 +208,7 @@ def site_define(
 
     `action` is the action of the audit row, and `noted` is additional data of the audit row.
     """
-    plain, apart = split(data, {"team", "web_server", "upstreams", "php_pools", "blocks"})
+    plain, apart = split(data, {"team", "web_server", "upstreams", "php_pools", "stream_servers", "blocks"})
     team = _team(actor, apart.get("team"), site.team if site else None)
     require(actor, Action.CHANGE, team)
     before = _before(actor, site)

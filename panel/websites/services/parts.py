@@ -1,4 +1,4 @@
-"""Services for upstreams, PHP pools and raw directives of a site."""
+"""Services for upstreams, PHP pools, stream servers and raw directives of a site."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ from panel.accounts.permissions import Action
 from panel.core.errors import ApplicationError
 from panel.websites import checks, field_names
 from panel.websites.following import hosts_tagged, servers_following
-from panel.websites.models import Location, PhpPool, RawSnippet, ServerBlock, Site, Upstream, UpstreamServer
+from panel.websites.models import (
+    Location,
+    PhpPool,
+    RawSnippet,
+    ServerBlock,
+    Site,
+    StreamServer,
+    Upstream,
+    UpstreamServer,
+)
 from panel.websites.services.base import assign, at, remove, row_values, store
 from panel.websites.versions import version_count
 
@@ -101,13 +110,15 @@ def _used_by(error: ProtectedError) -> str:
 
 
 @transaction.atomic
-def _delete_part(actor: User, part: Upstream | PhpPool, action: str, expected_version: int | None) -> None:
+def _delete_part(
+    actor: User, part: Upstream | PhpPool | StreamServer, action: str, expected_version: int | None
+) -> None:
     site = part.site
     try:
         remove(actor=actor, team=site.team, instance=part, action=action, expected_version=expected_version)
     except ProtectedError as error:
         raise ApplicationError(
-            f"{part} is used by the locations {_used_by(error)}. Change these locations first.", code="in_use"
+            f"{part} is used by the locations or stream servers {_used_by(error)}. Change these first.", code="in_use"
         ) from error
     version_count(site)
 
@@ -145,6 +156,45 @@ def php_pool_update(*, actor: User, pool: PhpPool, expected_version: int | None 
 
 def php_pool_delete(*, actor: User, pool: PhpPool, expected_version: int | None = None) -> None:
     _delete_part(actor, pool, "php_pool.delete", expected_version)
+
+
+def _stream_children(actor: User, site: Site, kept: checks.Kept) -> None:
+    _target_children(actor, site, kept)
+    checks.refuse_clashes(actor, site)
+
+
+def stream_server_create(*, actor: User, site: Site, **values: Any) -> StreamServer:
+    """Add a stream server. Raises PermissionDenied, and ValidationError, also for a port of another site."""
+    server, kept = StreamServer(site=site), _kept(site)
+    store(
+        actor=actor,
+        team=site.team,
+        instance=server,
+        action="stream_server.create",
+        values=values,
+        children=lambda: _stream_children(actor, site, kept),
+    )
+    return server
+
+
+def stream_server_update(
+    *, actor: User, server: StreamServer, expected_version: int | None = None, **values: Any
+) -> StreamServer:
+    kept = _kept(server.site)
+    store(
+        actor=actor,
+        team=server.site.team,
+        instance=server,
+        action="stream_server.update",
+        values=values,
+        expected_version=expected_version,
+        children=lambda: _stream_children(actor, server.site, kept),
+    )
+    return server
+
+
+def stream_server_delete(*, actor: User, server: StreamServer, expected_version: int | None = None) -> None:
+    _delete_part(actor, server, "stream_server.delete", expected_version)
 
 
 def snippet_create(

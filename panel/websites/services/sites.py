@@ -220,7 +220,8 @@ def site_clone(
     """Copy a site under another name. `web_server` and `port` (of listens without TLS) replace those of the original.
 
     `domains` replace the server names of all blocks. Without domains, the copy keeps the names of the original; with
-    the same web server and port it then starts disabled, because two enabled sites cannot share a name.
+    the same web server and port it then starts disabled, because two enabled sites cannot share a name. An enabled copy
+    on the same host has no stream servers, because a port of a host belongs to one site.
     """
     require(actor, Action.VIEW, site.team)
     data = site_export(site, with_secrets=True) | {"name": name}
@@ -228,6 +229,8 @@ def site_clone(
         data["web_server"] = web_server.pk
     if domains is None and web_server in (None, site.web_server) and port is None:
         data["enabled"] = False
+    elif web_server is None or (site.web_server and web_server.host_id == site.web_server.host_id):
+        data["stream_servers"] = []  # a port of a host belongs to one site
     for block in data["blocks"]:
         if domains is not None:
             block["names"] = domains

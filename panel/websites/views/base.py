@@ -64,6 +64,7 @@ _SECTIONS = (
             ("websites:blocks", gettext_lazy("Server blocks")),
             ("websites:php", gettext_lazy("PHP")),
             ("websites:upstreams", gettext_lazy("Upstreams")),
+            ("websites:streams", gettext_lazy("Stream servers")),
             ("websites:tls", gettext_lazy("TLS")),
             ("websites:explain", gettext_lazy("Find location")),
             ("websites:raw", gettext_lazy("Rendered files")),

@@ -1,4 +1,4 @@
-"""Pages of a site's upstreams and PHP pools, which work the same way."""
+"""Pages of a site's upstreams, PHP pools and stream servers, which work the same way."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -21,9 +22,9 @@ from panel.core.forms import attempt, field_errors, form_status
 from panel.core.http import Request
 from panel.core.ui import Crumb, Text
 from panel.websites import services
-from panel.websites.forms.parts import PhpPoolForm, UpstreamForm
-from panel.websites.models import PhpPool, Site, Upstream
-from panel.websites.part_selectors import php_pools_of, upstreams_of
+from panel.websites.forms.parts import PhpPoolForm, StreamServerForm, UpstreamForm
+from panel.websites.models import PhpPool, Site, StreamServer, Upstream
+from panel.websites.part_selectors import php_pools_of, stream_servers_of, upstreams_of
 from panel.websites.views.base import crumbs_below, part_get, site_get, site_render
 
 form_page = require_http_methods(["GET", "HEAD", "POST"])
@@ -31,7 +32,7 @@ form_page = require_http_methods(["GET", "HEAD", "POST"])
 
 @dataclass(frozen=True)
 class Kind:
-    """Classes, services and texts by which the pages of upstreams and of PHP pools differ."""
+    """Classes, services and texts by which the pages of upstreams, PHP pools and stream servers differ."""
 
     tab: str  # also the name of the list's URL
     model: type[Any]
@@ -40,6 +41,7 @@ class Kind:
     create: Callable[..., Any]
     update: Callable[..., Any]
     delete: Callable[..., None]
+    rows: Callable[[Site], QuerySet[Any]]
     title: Text
     new_title: Text
     delete_title: Text
@@ -53,6 +55,7 @@ UPSTREAMS = Kind(
     services.upstream_create,
     services.upstream_update,
     services.upstream_delete,
+    upstreams_of,
     gettext_lazy("Upstreams"),
     gettext_lazy("Add an upstream"),
     gettext_lazy("Delete the upstream %s?"),
@@ -65,14 +68,24 @@ POOLS = Kind(
     services.php_pool_create,
     services.php_pool_update,
     services.php_pool_delete,
+    php_pools_of,
     gettext_lazy("PHP pools"),
     gettext_lazy("Add a PHP pool"),
     gettext_lazy("Delete the PHP pool %s?"),
 )
-
-
-def _rows(kind: Kind, site: Site) -> Any:
-    return upstreams_of(site) if kind is UPSTREAMS else php_pools_of(site)
+STREAMS = Kind(
+    "streams",
+    StreamServer,
+    StreamServerForm,
+    "server",
+    services.stream_server_create,
+    services.stream_server_update,
+    services.stream_server_delete,
+    stream_servers_of,
+    gettext_lazy("Stream servers"),
+    gettext_lazy("Add a stream server"),
+    gettext_lazy("Delete the stream server %s?"),
+)
 
 
 def _crumbs(site: Site, kind: Kind) -> list[Crumb]:
@@ -83,7 +96,7 @@ def _crumbs(site: Site, kind: Kind) -> list[Crumb]:
 @require_safe
 def part_list(request: Request, name: str, kind: Kind) -> HttpResponse:
     site = site_get(request, name)
-    return site_render(request, site, kind.tab, f"websites/{kind.tab}.html", rows=_rows(kind, site))
+    return site_render(request, site, kind.tab, f"websites/{kind.tab}.html", rows=kind.rows(site))
 
 
 def _form_page(
@@ -95,7 +108,8 @@ def _form_page(
         if form.is_valid() and attempt(form, save) is not None:
             messages.success(request, _("Saved as a draft. Deploy the site to apply the draft on the host."))
             return redirect(f"websites:{kind.tab}", site.name)
-    context = {"form": form, "part": part, "kind": kind, "crumbs": _crumbs(site, kind)}
+    back = reverse(f"websites:{kind.tab}", args=[site.name])
+    context = {"form": form, "part": part, "kind": kind, "crumbs": _crumbs(site, kind), "back": back}
     status = form_status(form)
     return site_render(request, site, kind.tab, "websites/part_form.html", status_code=status, **context)
 
@@ -112,11 +126,11 @@ def part_add(request: Request, name: str, kind: Kind) -> HttpResponse:
 @form_page
 def part_edit(request: Request, name: str, pk: int, kind: Kind) -> HttpResponse:
     site = site_get(request, name, Action.CHANGE)
-    row = part_get(_rows(kind, site), pk)
+    row = part_get(kind.rows(site), pk)
     form = kind.form(request.POST or None, instance=row)
 
     def save() -> object:
-        fresh = {kind.member: part_get(_rows(kind, site), pk)}
+        fresh = {kind.member: part_get(kind.rows(site), pk)}
         return kind.update(actor=request.user, expected_version=form.expected_version, **fresh, **form.values())
 
     return _form_page(request, site, kind, form, save, row)
@@ -126,7 +140,7 @@ def part_edit(request: Request, name: str, pk: int, kind: Kind) -> HttpResponse:
 @form_page
 def part_delete(request: Request, name: str, pk: int, kind: Kind) -> HttpResponse:
     site = site_get(request, name, Action.CHANGE)
-    row = part_get(_rows(kind, site), pk)
+    row = part_get(kind.rows(site), pk)
     if request.method == "POST":
         try:
             kind.delete(actor=request.user, **{kind.member: row})

@@ -131,8 +131,12 @@ def _counts(site: Site) -> dict[str, int]:
         "cached": sum(bool(location.cache_times) for block in blocks for location in block.locations.all()),
         "upstreams": site.upstreams.count(),
         "pools": site.php_pools.count(),
+        "streams": site.stream_servers.count(),
         "snippets": site.snippets.count(),
     }
+
+
+_PART_PAGES = {"upstreams": "websites:upstreams", "stream_servers": "websites:streams"}
 
 
 def problem_url(site: Site, where: str) -> str:
@@ -140,8 +144,8 @@ def problem_url(site: Site, where: str) -> str:
     parts = where.split("/")
     if parts[0] == "web_server":
         return reverse("websites:server", args=[site.name])
-    if parts[0] == "upstreams":
-        return reverse("websites:upstreams", args=[site.name])
+    if parts[0] in _PART_PAGES:
+        return reverse(_PART_PAGES[parts[0]], args=[site.name])
     if parts[0] == "blocks" and len(parts) > 1:
         block = list(site.blocks.all())[int(parts[1])]
         if len(parts) > 3 and parts[2] == "locations":

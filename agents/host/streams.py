@@ -1,0 +1,55 @@
+"""Observe a port of a stream server, to which no HTTP request can be sent.
+
+A TCP port is connected to. The web server accepts every connection, and closes it at once if no upstream server accepts
+the connection. A UDP port gives no response, so a socket that is bound to it is looked for.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+from typing import Any
+
+from agents.host import addresses, listening_sockets
+
+CLOSES_WITHIN_S = 0.5
+ANY = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
+
+
+def observe(probe: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
+    """Complete the observation `seen` (probe.py) of a stream server's port, and return it."""
+    try:
+        reason = addresses.why_refused(probe["address"])
+        if reason:
+            raise addresses.Refused("%s is %s" % (probe["address"], reason))
+        if probe["stream"] == "udp":
+            seen["connected"] = _is_bound(probe["address"], probe["port"])
+            if not seen["connected"]:
+                seen["error"] = "no program listens on the port"
+            return seen
+        with socket.create_connection((probe["address"], probe["port"]), probe["timeout_s"]) as stream:
+            seen["connected"] = True
+            if probe["stream"] == "tcp":
+                seen["closed"] = _closes(stream)
+    except OSError as error:
+        seen["error"] = str(error.strerror or error)
+    return seen
+
+
+def _closes(stream: socket.socket) -> bool:
+    """Return whether the other side closes the connection at once, before any data."""
+    ready, _, _ = select.select([stream], [], [], CLOSES_WITHIN_S)
+    if not ready:
+        return False
+    try:
+        return not stream.recv(1, socket.MSG_PEEK)
+    except OSError:  # reset
+        return True
+
+
+def _is_bound(address: str, port: int) -> bool:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    return any(
+        found.port == port and found.address in (address, ANY[family == socket.AF_INET6])
+        for found in listening_sockets.bound(family)
+    )
