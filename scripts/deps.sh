@@ -6,7 +6,7 @@
 set -eu
 
 # program (or path) : Debian package
-TEST="nginx:nginx apache2:apache2 ab:apache2-utils sshd:openssh-server ssh-keygen:openssh-client h2load:nghttp2-client
+TEST="nginx:nginx /usr/lib/nginx/modules/ngx_stream_module.so:libnginx-mod-stream apache2:apache2 ab:apache2-utils sshd:openssh-server ssh-keygen:openssh-client h2load:nghttp2-client
 /usr/share/wordpress/wp-load.php:wordpress mariadbd:mariadb-server-core /usr/lib/php/20220829/mysqli.so:php8.2-mysql
 /usr/share/wordpress/wp-content/themes/twentytwentythree/style.css:wordpress-theme-twentytwentythree php:php8.2-cli
 /usr/share/doc/php/copyright:php /usr/share/doc/php-cli/copyright:php-cli /usr/share/doc/php-fpm/copyright:php-fpm

@@ -10,7 +10,18 @@ from panel.websites.models import Site
 from tests.api.caller import SITE, Caller, pointers
 
 PLACES = {
-    "": ["name", "team", "web_server", "enabled", "health_path", "notes", "blocks", "upstreams", "php_pools"],
+    "": [
+        "name",
+        "team",
+        "web_server",
+        "enabled",
+        "health_path",
+        "notes",
+        "blocks",
+        "upstreams",
+        "php_pools",
+        "stream_servers",
+    ],
     "blocks/0": [
         *("listens", "names", "certificate", "locations", "root", "index", "try_files", "autoindex"),
         *("error_pages", "headers", "access_log", "error_log_level", "gzip", "gzip_types", "client_max_body_mb"),
@@ -25,11 +36,16 @@ PLACES = {
     "upstreams/0": ["name", "balancing", "keepalive", "servers"],
     "upstreams/0/servers/0": ["address", "weight", "max_fails", "backup"],
     "php_pools/0": ["name", "address", "settings"],
+    "stream_servers/0": [
+        *("name", "protocol", "address", "port", "upstream", "connect_timeout_s", "session_timeout_s"),
+        *("proxy_protocol", "allowed"),
+    ],
 }
 WHOLE: dict[str, Any] = SITE | {
     "name": "probe",
     "upstreams": [{"name": "app", "servers": [{"address": "127.0.0.1:3000"}]}],
     "php_pools": [{"name": "php", "address": "127.0.0.1:9000"}],
+    "stream_servers": [{"name": "db", "port": 5432, "upstream": "app"}],
 }
 WRONG = [None, True, -1, 1.5, 10**30, "", "\0", [7], [None], {"a": 7}]
 

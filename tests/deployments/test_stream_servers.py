@@ -14,7 +14,7 @@ from pytest_django import Settings
 from panel.deployments.drift import services as drift
 from panel.deployments.models import Deployment, DeploymentStatus, Health, SiteState, SiteStatus, WebServerState
 from panel.deployments.planning import services
-from panel.deployments.watching.services import round_run
+from panel.deployments.watching.services import host_watch
 from panel.hosts.models import Engine, WebServer
 from panel.websites import services as websites
 from panel.websites.models import Site, StreamServer
@@ -186,7 +186,7 @@ def test_upstream_without_listener_is_a_warning_at_first_and_undone_later(served
     state = SiteState.objects.get(site=site)
     assert state.health == Health.FAILING and "closes connections at once" in state.health_words
     with EchoServer("db", port=dead):
-        round_run()
+        host_watch(machine.host.pk, pause=lambda _seconds: None)
         state.refresh_from_db()
         assert state.health == Health.ANSWERING, state.health_words
         websites.upstream_update(

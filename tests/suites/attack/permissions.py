@@ -74,7 +74,9 @@ _ROUTES = {
         websites:certificate_delete websites:edit websites:clone websites:server websites:delete websites:set_back
         websites:fix websites:enable websites:block_add websites:block websites:block_delete websites:location_add
         websites:location websites:location_move websites:location_delete websites:upstreams_add
-        websites:upstreams_edit websites:upstreams_delete websites:php_add websites:php_edit websites:php_delete
+        websites:upstreams_edit websites:upstreams_delete websites:streams_add websites:streams_edit
+        websites:streams_delete api:stream-servers-list api:stream-servers-detail
+        websites:php_add websites:php_edit websites:php_delete
         api:blocks-list api:blocks-detail api:blocks-locations api:blocks-reorder api:certificates-list
         api:certificates-self-sign api:certificates-detail api:locations-list api:locations-detail
         api:php-pools-list api:php-pools-detail api:upstreams-list api:upstreams-detail api:sites-list api:sites-quick
