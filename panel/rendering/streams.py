@@ -1,4 +1,4 @@
-"""Check the stream servers of a site, for all engines: which web servers can have them, and what they may contain."""
+"""Checks of a site's stream servers for all engines: whether the web server can have them, and their values."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def upstream_of(spec: SiteSpec, server: StreamServer, at: str) -> Upstream:
 
 
 def address_problem(server: StreamServer, upstream: Upstream) -> str:
-    """Return what is wrong with the addresses of a stream server's upstream; "" if nothing is. Unlike a proxy location,
-    a stream server has no usual port.
+    """Return the problem with the addresses of a stream server's upstream; "" without a problem. Unlike a proxy
+    location, a stream server has no usual port.
     """
     for item in upstream.servers:
         place = target_of(item.address)
