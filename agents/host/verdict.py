@@ -69,7 +69,7 @@ def _judged_stream(check: dict[str, Any], before: Seen | None, after: Seen) -> t
     if not after.get("closed"):
         return RIGHT, words
     if before is None:
-        return WAITS, words
+        return (WORSE if check["required"] else WAITS), words
     return (SAME, "%s, as before" % words) if before.get("closed") or not before.get("connected") else (WORSE, words)
 
 

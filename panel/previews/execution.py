@@ -148,6 +148,8 @@ def _versions(item: DeploymentItem) -> tuple[Version, Version]:
 
 def _version(site: Site, revision: Revision) -> Version:
     spec = spec_of(revision)
+    if not spec.blocks:
+        raise ApplicationError(_("The site has no server block, so there are no responses to compare."))
     web_server = revision.web_server
     return Version(spec, web_server_spec_for(site, web_server, spec), web_server.paths.get("binary", ""))
 

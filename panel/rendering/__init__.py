@@ -7,13 +7,13 @@ reported by `capabilities.differences`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from panel.rendering import apache, challenges, checks, confinement, maintenance, nginx, openlitespeed, streams
 from panel.rendering.spec import RenderedFile, SiteSpec, WebServerSpec
 
-__all__ = ["changes_web_server_files", "render", "render_main", "render_web_server"]
+__all__ = ["render", "render_main", "render_web_server", "shares_files"]
 
 
 class Engine(Protocol):
@@ -50,11 +50,11 @@ def _check(spec: SiteSpec) -> None:
         maintenance.check(spec.maintenance)
 
 
-def changes_web_server_files(engine: str, changed: Iterable[SiteSpec]) -> bool:
-    """Return whether a change of the sites `changed` can change files that depend on all live sites. Otherwise skip
-    `render_web_server`: the files stay.
+def shares_files(engine: str) -> bool:
+    """Return whether each site changes files that depend on all live sites. For the other engines, only sites with
+    stream servers do; without them, skip `render_web_server`, because the files stay.
     """
-    return ENGINES[engine].SHARES_FILES or any(spec.stream_servers for spec in changed)
+    return ENGINES[engine].SHARES_FILES
 
 
 def render_web_server(specs: Sequence[SiteSpec], web_server: WebServerSpec) -> list[RenderedFile]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+
 from panel.rendering import checks
 from panel.rendering.checks import refuse as fault
 from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import SiteSpec, StreamServer, Upstream, WebServerSpec
 from panel.rendering.targets import target_of
 
+_FOLDER = "stream.d"
 MODULE = "ngx_stream_module"  # as Debian's file of the module is named
 NOT_OFFERED = {
     "apache": "Apache httpd has no stream servers; move the site to nginx or gallop",
@@ -25,7 +28,12 @@ NO_PLACE = (
 
 def folder(web_server: WebServerSpec) -> str:
     """Return the folder of the sites' files with stream servers."""
-    return f"{web_server.config_root}/stream.d"
+    return f"{web_server.config_root}/{_FOLDER}"
+
+
+def is_file(path: str) -> bool:
+    """Return whether a rendered file of a site contains the site's stream servers."""
+    return PurePosixPath(path).parent.name == _FOLDER
 
 
 def missing(web_server: WebServerSpec) -> str:

@@ -103,7 +103,7 @@ def _stream_probes(asked: Asked) -> Iterator[tuple[Listen, Probe]]:
     for row in asked.new.stream_servers:
         listen = Listen(row.port, row.address)
         address = connect_to(listen)
-        is_new = asked.is_moved or (row.protocol, row.address, row.port) not in before
+        is_new = (row.protocol, row.address, row.port) not in before
         kind = "tcp" if not row.allowed or any(_contains(source, address) for source in row.allowed) else "tcp_denied"
         yield (
             listen,
@@ -114,6 +114,7 @@ def _stream_probes(asked: Asked) -> Iterator[tuple[Listen, Probe]]:
                 site=asked.new.name,
                 stream=kind if row.protocol == "tcp" else "udp",
                 fresh=is_new,
+                required=asked.is_moved,
             ),
         )
 

@@ -21,7 +21,14 @@ from panel.deployments.planning.domain_names import names_elsewhere, new_names
 from panel.deployments.planning.entries import Entry, plan_file, signature
 from panel.deployments.planning.replacing import Taken, replaced
 from panel.deployments.planning.selectors import live_states
-from panel.deployments.revisions.rendered import blobs_keep, contents, records_of, spec_of, specs_load
+from panel.deployments.revisions.rendered import (
+    blobs_keep,
+    contents,
+    has_stream_servers,
+    records_of,
+    spec_of,
+    specs_load,
+)
 from panel.hosts.authorities import authorities_once
 from panel.hosts.models import Host, HostStatus, WebServer
 from panel.rendering.capabilities import differences, place
@@ -213,7 +220,7 @@ def _renames(files: list[PlanFile]) -> list[PlanFile]:
 def changes_shared_files(web_server: WebServer, changes: Iterable[Change]) -> bool:
     """Return whether the changes can change the files that depend on all live sites of the web server."""
     revisions = (revision for change in changes for revision in (change.old, change.new) if revision)
-    return rendering.changes_web_server_files(web_server.engine, map(spec_of, revisions))
+    return rendering.shares_files(web_server.engine) or any(map(has_stream_servers, revisions))
 
 
 def web_server_records(

@@ -19,7 +19,7 @@ from panel.accounts.models import User
 from panel.deployments.models import Blob, PinnedFile, Revision
 from panel.deployments.plan import FileRecord
 from panel.hosts.models import WebServer
-from panel.rendering import confinement
+from panel.rendering import confinement, streams
 from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import RenderedFile, SiteSpec, from_json, to_json
 from panel.websites import freeze, web_server_specs
@@ -247,6 +247,13 @@ def is_unchecked(revision: Revision) -> bool:
     except NotExpressible:
         return True
     return any(stored.get(file.path) != sha256_of(file.text) for file in files if not file.link_target)
+
+
+def has_stream_servers(revision: Revision) -> bool:
+    """Return whether the site has stream servers in a revision whose files or spec are loaded. Makes no query."""
+    if "files" in revision.get_deferred_fields():
+        return bool(spec_of(revision).stream_servers)
+    return any(streams.is_file(record["path"]) for record in revision.files)
 
 
 def spec_of(revision: Revision) -> SiteSpec:

@@ -22,7 +22,7 @@ _EVERY_ADDRESS = ("", "*", "0.0.0.0", "::")  # noqa: S104 - compared with, not b
 @dataclass(frozen=True)
 class Questions:
     """Requests that check a site. `inside`: requests on the host to its own listeners. `outside`: the request from the
-    panel; None if every listener is bound to an address that the panel does not use.
+    panel; None if every listener is bound to an address that the panel does not use, and for stream servers.
     """
 
     inside: tuple[Probe, ...]
@@ -35,8 +35,8 @@ def questions_of(spec: SiteSpec, health: Health, host_address: str) -> Questions
     """
     found = list(health_probes(Asked(new=spec, health=health)))[:MOST_PER_SITE]
     inside = tuple(dict.fromkeys(probe for _listen, probe in found))
-    asked = ((listen, probe) for listen, probe in found if not probe.stream)  # who may connect may be limited
-    open_to_all = (probe for listen, probe in asked if listen.address in (*_EVERY_ADDRESS, host_address))
+    http = ((listen, probe) for listen, probe in found if not probe.stream)
+    open_to_all = (probe for listen, probe in http if listen.address in (*_EVERY_ADDRESS, host_address))
     first = next(open_to_all, None) if host_address else None
     outside = replace(first, address=host_address, timeout_s=OUTSIDE_TIMEOUT_S) if first else None
     return Questions(inside, outside)
