@@ -60,10 +60,7 @@ def site_problems(
         problems += _path_problems(f"blocks/{index}", block, site.web_server, web_server)
         problems += _listener_problems(f"blocks/{index}", block, web_server)
         problems += host_file_problems(f"blocks/{index}", block, web_server)
-    for index, upstream in enumerate(site.upstreams.all()):
-        servers = list(upstream.servers.all())
-        if not any(not server.down and not server.backup for server in servers):
-            problems.append(Problem(f"upstreams/{index}/servers", _no_server(upstream)))
+    problems += _upstream_problems(site)
     problems += _clashes(actor, site, web_server, blocks) if may_clash else _own_clashes(blocks)
     if may(actor, Action.ADMINISTER):  # administrators may share folders, names and addresses between teams
         return problems
@@ -71,6 +68,13 @@ def site_problems(
     problems += claim_problems(ownership.not_deployed(foreign, site, web_server))
     kept, named = paths.deployed_paths(site, web_server.host), paths.paths_on(site, web_server)
     return problems + path_clashes(actor, site, web_server.host, kept=kept, named=named)
+
+
+def _upstream_problems(site: Site) -> Iterable[Problem]:
+    for index, upstream in enumerate(site.upstreams.all()):
+        servers = list(upstream.servers.all())
+        if not any(not server.down and not server.backup for server in servers):
+            yield Problem(f"upstreams/{index}/servers", _no_server(upstream))
 
 
 def _no_server(upstream: Upstream) -> str:

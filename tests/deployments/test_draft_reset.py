@@ -164,8 +164,11 @@ def _everything(people: Cast) -> dict[str, Any]:
     calls = {"pattern": "/c/", "handler": "proxy", "upstream": "app", "upstream_protocol": "grpc"}
     locations = [{"pattern": "/p/", **proxy, **kept}, calls, php, moved, raw]
     locations += [{"pattern": "/x/", "root": "/srv/www/x", **files, **common, **limits, **auth}]
+    times = {"connect_timeout_s": 5, "session_timeout_s": 60, "proxy_protocol": True, "allowed": ["192.0.2.0/24"]}
+    stream = {"name": "db", "address": "127.0.0.1", "port": 5432, "upstream": "app"}
     return {
         "cache_mb": 7,
+        "stream_servers": [{**stream, **times}, {**stream, "name": "dns", "protocol": "udp"}],
         "upstreams": [{"name": "app", "balancing": "least_conn", "keepalive": 3, "servers": servers}],
         "php_pools": [{"name": "php", "address": "127.0.0.1:9000", "settings": {"memory_limit": "1M"}}],
         "blocks": [
@@ -191,6 +194,8 @@ def _said(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def test_draft_reset_restores_every_field(people: Cast) -> None:
+    people.nginx.modules = ["ngx_stream_module"]
+    people.nginx.save()
     site, data = shop(people), _everything(people)
     websites.certificate_self_sign(actor=people.owner, team=people.team, name="shop", names=["shop.example"])
     empty = websites.site_export(site)

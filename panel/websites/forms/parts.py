@@ -116,7 +116,9 @@ class StreamServerForm(PartForm[StreamServer]):
             "session_timeout_s": _(
                 "The web server ends a session without data after this time. Leave empty for its default, 10 minutes."
             ),
-            "proxy_protocol": _("The upstream must expect the PROXY protocol; it then sees the client's address."),
+            "proxy_protocol": _(
+                "The upstream must expect the PROXY protocol. The upstream then sees the client's address."
+            ),
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

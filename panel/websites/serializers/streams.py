@@ -7,7 +7,8 @@ from typing import Any
 from rest_framework import serializers
 
 from panel.api.serializers import StrictModelSerializer
-from panel.websites.models import Site, StreamServer, Upstream
+from panel.websites.models import Site, StreamServer
+from panel.websites.part_selectors import upstreams_of
 from panel.websites.serializers.sites import OfSite
 
 
@@ -47,7 +48,7 @@ class StreamServerSerializer(StrictModelSerializer):
             return attrs
         site: Site = self.instance.site if isinstance(self.instance, StreamServer) else attrs["site"]
         name = attrs["upstream"]["name"]
-        found = Upstream.objects.filter(site=site, name=name).first()
+        found = upstreams_of(site).filter(name=name).first()
         if found is None:
             raise serializers.ValidationError({"upstream": f"The site {site} has no upstream named “{name}”."})
         return attrs | {"upstream": found}
