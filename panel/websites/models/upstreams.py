@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
@@ -34,6 +36,12 @@ class Upstream(BaseModel):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def use_count(self) -> int:
+        """Number of locations and stream servers that pass requests on to the upstream."""
+        users: Any = self  # both related names are of models that this module cannot import
+        return len(users.locations.all()) + len(users.stream_servers.all())
 
     def clean(self) -> None:
         rules.check_upstream(self)

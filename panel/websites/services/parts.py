@@ -105,8 +105,11 @@ def upstream_update(
     return upstream
 
 
-def _used_by(error: ProtectedError) -> str:
-    return ", ".join(sorted(str(item) for item in error.protected_objects))
+def _used_by(error: ProtectedError) -> tuple[str, str]:
+    """Return the kind and the names of the objects that use a part: its locations, else its stream servers."""
+    rows = list(error.protected_objects)
+    locations = [row for row in rows if isinstance(row, Location)]
+    return "locations" if locations else "stream servers", ", ".join(sorted(str(row) for row in locations or rows))
 
 
 @transaction.atomic
@@ -117,8 +120,9 @@ def _delete_part(
     try:
         remove(actor=actor, team=site.team, instance=part, action=action, expected_version=expected_version)
     except ProtectedError as error:
+        kind, names = _used_by(error)
         raise ApplicationError(
-            f"{part} is used by the locations or stream servers {_used_by(error)}. Change these first.", code="in_use"
+            f"{part} is used by the {kind} {names}. Change these {kind} first.", code="in_use"
         ) from error
     version_count(site)
 
