@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Collection, Sequence, Set
+from typing import Any
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, QuerySet
 from django.utils.translation import gettext as _
 
 from panel.accounts.models import Team, User
@@ -85,16 +86,17 @@ def _other_listens(site: Site, web_server: WebServer, ports: Set[int]) -> list[t
     ]
 
 
-def suspects(sites: Iterable[int]) -> set[int]:
-    """Return the ids of sites with stream servers, and of sites with a port that a stream server of another site of the
-    host has, too. Two queries.
+def suspects(sites: Collection[int]) -> list[QuerySet[Any, int]]:
+    """Return querysets of ids: of sites with stream servers, and of sites with a port that a stream server of another
+    site of the host has, too.
     """
-    keys = list(sites)
-    found = set(StreamServer.objects.filter(site__in=keys).order_by().values_list("site", flat=True))
     others = StreamServer.objects.filter(
         port=OuterRef("port"),
         site__enabled=True,
         site__web_server__host=OuterRef("block__site__web_server__host"),
     ).exclude(site=OuterRef("block__site"))
-    rows = Listen.objects.filter(Exists(others), block__site__in=keys)
-    return found | set(rows.order_by().values_list("block__site", flat=True))
+    rows = Listen.objects.filter(Exists(others), block__site__in=sites).order_by()
+    return [
+        StreamServer.objects.filter(site__in=sites).order_by().values_list("site", flat=True),
+        rows.values_list("block__site", flat=True),
+    ]

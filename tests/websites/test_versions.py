@@ -11,7 +11,7 @@ import pytest
 from panel.accounts.models import User
 from panel.core.errors import Conflict
 from panel.websites import services
-from panel.websites.models import Certificate, Location, PhpPool, RawSnippet, ServerBlock, Site, Upstream
+from panel.websites.models import Certificate, Location, PhpPool, RawSnippet, ServerBlock, Site, StreamServer, Upstream
 from panel.websites.versions import IS_PENDING
 from tests.support.cast import Cast
 
@@ -26,6 +26,8 @@ class Parts:
     location: Location
     upstream: Upstream
     pool: PhpPool
+    database: Upstream
+    stream: StreamServer
     snippet: RawSnippet
     certificate: Certificate
     people: Cast
@@ -50,6 +52,7 @@ def parts(people: Cast) -> Parts:
     )
     block = site.blocks.get()
     servers = [{"address": "127.0.0.1:9001"}]
+    database = services.upstream_create(actor=admin, site=site, name="db", servers=servers)
     return Parts(
         admin=admin,
         site=site,
@@ -57,6 +60,8 @@ def parts(people: Cast) -> Parts:
         location=services.location_create(actor=admin, block=block, pattern="/app/"),
         upstream=services.upstream_create(actor=admin, site=site, name="app", servers=servers),
         pool=services.php_pool_create(actor=admin, site=site, name="main", address="unix:/run/php/shop.sock"),
+        database=database,
+        stream=services.stream_server_create(actor=admin, site=site, name="db", port=5432, upstream=database),
         snippet=services.snippet_create(actor=admin, site=site, engine="nginx", text="etag off;", block=block),
         certificate=certificate,
         people=people,
@@ -114,6 +119,11 @@ COUNTS: dict[str, Callable[[Parts], Any]] = {
     ),
     "snippet_delete": lambda it: services.snippet_delete(actor=it.admin, snippet=it.snippet),
     "snippet_update": lambda it: services.snippet_update(actor=it.admin, snippet=it.snippet, text="etag on;"),
+    "stream_server_create": lambda it: services.stream_server_create(
+        actor=it.admin, site=it.site, name="b", port=5433, upstream=it.database
+    ),
+    "stream_server_delete": lambda it: services.stream_server_delete(actor=it.admin, server=it.stream),
+    "stream_server_update": lambda it: services.stream_server_update(actor=it.admin, server=it.stream, port=5433),
     "upstream_create": lambda it: services.upstream_create(
         actor=it.admin, site=it.site, name="b", servers=[{"address": "127.0.0.1:9002"}]
     ),
