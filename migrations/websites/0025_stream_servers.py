@@ -10,7 +10,7 @@ import panel.websites.validators
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("websites", "0023_upstream_protocol"),
+        ("websites", "0024_site_watched_from_panel"),
     ]
 
     operations = [
