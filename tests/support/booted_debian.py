@@ -16,6 +16,13 @@ from tests.support.waiting import eventually
 
 BOOT_S = 60.0
 NSPAWN = ("--quiet", "--boot", "--register=no", "--keep-unit", "--console=read-only")
+# The cgroups of systemd on a machine that was not booted by systemd. Containers that shared one would see each other's
+# services in it, and could not end their processes.
+CGROUPS = (Path("/sys/fs/cgroup/systemd"), Path("/sys/fs/cgroup/unified"))
+ENTER = """for folder in $1; do mkdir -p "$folder" && echo $$ > "$folder/cgroup.procs"; done
+shift
+exec "$@"
+"""
 NAMESPACES = ("--mount", "--uts", "--ipc", "--pid", "--net", "--cgroup")
 
 
@@ -27,7 +34,9 @@ class BootedDebian(Isolated):
     def __init__(
         self, root: Path, options: Sequence[str], *, before: Sequence[str] = (), console: Path = Path(os.devnull)
     ) -> None:
-        self._argv = [*before, tool("systemd-nspawn"), *NSPAWN, "--directory", str(root), *options]
+        self._cgroups = [place / f"paddock-{os.getpid()}-{id(self)}" for place in CGROUPS if place.is_dir()]
+        enter = [tool("sh"), "-ec", ENTER, "sh", " ".join(map(str, self._cgroups))]
+        self._argv = [*enter, *before, tool("systemd-nspawn"), *NSPAWN, "--directory", str(root), *options]
         self._console = console
         self._container: subprocess.Popen[bytes] | None = None
 
@@ -62,6 +71,8 @@ class BootedDebian(Isolated):
             os.kill(int(child), signal.SIGKILL)
         self._container.wait(timeout=30)
         self._container = None
+        for place in self._cgroups:
+            eventually(lambda place=place: _removed(place))
 
     def _first_processes(self) -> list[str]:
         """Id of systemd in the container, as this machine numbers it; empty before it runs."""
@@ -70,3 +81,13 @@ class BootedDebian(Isolated):
 
     def _enter(self, *namespaces: str) -> list[str]:
         return [tool("nsenter"), "--target", self._first_processes()[0], *(namespaces or NAMESPACES)]
+
+
+def _removed(cgroup: Path) -> bool:
+    """Remove a cgroup with those below; False while a process in it has not quite ended."""
+    try:
+        for folder, _folders, _files in os.walk(cgroup, topdown=False):
+            os.rmdir(folder)
+    except OSError:
+        return False
+    return True
