@@ -186,6 +186,11 @@ CELERY_BEAT_SCHEDULE = {
     "sweep-certificates": {"task": "panel.certificates.tasks.sweep", "schedule": 5.0, "options": _STALE},
     "read-host-certificates": {"task": "panel.certificates.tasks.read_host_files", "schedule": 3600.0},
     "watch-certificates": {"task": "panel.certificates.tasks.watch_listeners", "schedule": 3600.0, "options": _HOURLY},
+    "watch-certificates-again": {
+        "task": "panel.certificates.tasks.watch_listeners_again",
+        "schedule": 60.0,
+        "options": {"expires": 60},
+    },
     "sweep-comparisons": {"task": "panel.comparisons.tasks.sweep", "schedule": 15.0, "options": _STALE},
     "sweep-schedules": {"task": "panel.reports.tasks.sweep", "schedule": 15.0, "options": _STALE},
     "forget-deployments": {"task": "panel.deployments.tasks.forget", "schedule": 600.0},

@@ -46,6 +46,7 @@ from panel.deployments.models import (
 )
 from panel.deployments.selectors import deployments_visible, shared_with_others, states_on_running_servers
 from panel.hosts.models import Host, HostStatus, WebServer
+from panel.hosts.observing import observed
 from panel.hosts.selectors import hosts_visible
 from panel.reports.choices import NOTEWORTHY
 from panel.reports.models import Report
@@ -81,7 +82,7 @@ def alerts(user: User, most: int = PER_KIND, *, changed: int | None = None) -> l
     known.
     """
     teams_read(user)
-    later = (_runs, _reports, _new_hosts, _services, _paused, reboot_alerts, _planned)
+    later = (_unobserved, _runs, _reports, _new_hosts, _services, _paused, reboot_alerts, _planned)
     pending = partial(_pending, are_many=(changed or 0) > MANY * most)
     return _of((*_mailed(), *later, *((pending,) if changed != 0 else ())), user, most)
 
@@ -135,6 +136,17 @@ def _of_hosts(rows: QuerySet[Host], most: int) -> list[Alert]:
             row.last_seen_at,
         )
         for row in rows.only("name", "status", "status_detail", "last_seen_at")[:most]
+    ]
+
+
+@found_in(lambda hour: Host.objects.filter(status=HostStatus.READY, is_paused=False))
+def _unobserved(user: User, most: int) -> list[Alert]:
+    """Return alerts for hosts that nobody checked recently, for example because no worker runs."""
+    rows = hosts_visible(user).filter(status=HostStatus.READY, is_paused=False).exclude(observed())
+    words = _("Paddock has not checked this host for some minutes. Open the self-check to see whether a worker runs")
+    return [
+        Alert("unsure", _("Not observed"), "host", name, words, reverse("hosts:detail", args=[name]), seen)
+        for name, seen in rows.order_by("name").values_list("name", "last_seen_at")[:most]
     ]
 
 

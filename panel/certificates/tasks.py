@@ -35,3 +35,9 @@ def read_host_files() -> None:
 def watch_listeners() -> None:
     """Check the certificates that live sites present."""
     watching.look()
+
+
+@shared_task
+def watch_listeners_again() -> None:
+    """Check the certificates of sites with problems, and of sites whose health changed."""
+    watching.look_again()

@@ -1,5 +1,5 @@
-"""Hourly check of the certificates that live sites present, and daily check whether CAA records allow the renewal.
-Differences are stored and become alerts.
+"""Check of the certificates that live sites present, hourly, and each minute where something may have changed; daily
+check whether CAA records allow the renewal. Differences are stored and become alerts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from cryptography import x509
-from django.db.models import F
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from panel.certificates import acme_client, handshakes
@@ -56,16 +56,30 @@ class Question:
 def look(pause: Callable[[float], None] = time.sleep) -> int:
     """Check the TLS listeners of all live sites, the longest unchecked first; return the number of checked sites."""
     until, count = time.monotonic() + ROUND_S, 0
-    rows = states_on_running_servers()
-    rows = rows.exclude(site__automatic__orders__status__in=UNDER_WAY)  # an order checks its own listeners
-    rows = rows.order_by(F("site__certificate_watch__looked_at").asc(nulls_first=True), "pk")
-    keys = list(rows.values_list("pk", flat=True))
+    keys = list(_due().values_list("pk", flat=True))
     for start in range(0, len(keys), PART):
         if time.monotonic() > until:
             break
         count += _part(keys[start : start + PART], pause)
     _look_for_permission(until)
     return count
+
+
+def look_again(pause: Callable[[float], None] = time.sleep) -> int:
+    """Check the TLS listeners of sites with problems, and of sites whose health changed after the last check; at most
+    PART sites. Return the number of checked sites.
+    """
+    watch = "site__certificate_watch"
+    changed = Q(**{f"{watch}__looked_at__lt": F("health_since")})
+    rows = _due().filter(changed | Q(**{f"{watch}__problems_since__isnull": False}))
+    return _part(list(rows.values_list("pk", flat=True)[:PART]), pause)
+
+
+def _due() -> QuerySet[SiteState]:
+    """Select the live sites whose listeners can be checked, the longest unchecked first."""
+    rows = states_on_running_servers()
+    rows = rows.exclude(site__automatic__orders__status__in=UNDER_WAY)  # an order checks its own listeners
+    return rows.order_by(F("site__certificate_watch__looked_at").asc(nulls_first=True), "pk")
 
 
 def _part(keys: Sequence[int], pause: Callable[[float], None]) -> int:

@@ -15,9 +15,11 @@ from panel.hosts import rules
 from panel.hosts.authorities import user_authorities
 from panel.hosts.logs import Search
 from panel.hosts.models import AuthorityKind, Connection, Engine, Host, HostStatus, WebServer
+from panel.hosts.observing import UNOBSERVED
 from panel.hosts.selectors import host_tags, hosts_over_ssh, tags_of_all_hosts, web_servers_visible
 
 ANY = ("", _("Any"))
+_STATUSES = [*HostStatus.choices, (UNOBSERVED, _("Not observed"))]
 _SECRET = {"autocomplete": "new-password", "spellcheck": "false"}
 
 
@@ -53,7 +55,7 @@ class HostFilterForm(Form):
         max_length=100,
         widget=forms.TextInput(attrs={"type": "search", "placeholder": _("Search names and addresses")}),
     )
-    status = forms.ChoiceField(label=_("Status"), required=False, choices=[ANY, *HostStatus.choices])
+    status = forms.ChoiceField(label=_("Status"), required=False, choices=[ANY, *_STATUSES])
     engine = forms.ChoiceField(label=_("Web server"), required=False, choices=[ANY, *Engine.choices])
     tag = TagFilterField()
 

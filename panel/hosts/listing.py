@@ -10,7 +10,8 @@ from django.db.models.functions import Coalesce
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, may
 from panel.core.tags import with_tags
-from panel.hosts.models import Host, WebServer
+from panel.hosts.models import Host, HostStatus, WebServer
+from panel.hosts.observing import UNOBSERVED, observed
 from panel.hosts.selectors import hosts_visible
 
 ORDERINGS = {
@@ -42,7 +43,14 @@ def hosts_filtered(hosts: QuerySet[Host], wanted: dict[str, Any]) -> QuerySet[Ho
     if wanted.get("q"):
         hosts = hosts.filter(Q(name__icontains=wanted["q"]) | Q(address__icontains=wanted["q"]))
     if wanted.get("status"):
-        hosts = hosts.filter(status=wanted["status"])
+        hosts = _with_status(hosts, wanted["status"])
     if wanted.get("engine"):
         hosts = hosts.filter(pk__in=WebServer.objects.filter(engine=wanted["engine"]).values("host"))
     return with_tags(hosts, [wanted["tag"]] if wanted.get("tag") else [])
+
+
+def _with_status(hosts: QuerySet[Host], status: str) -> QuerySet[Host]:
+    """Filter hosts by the words of `host_status`."""
+    if status == UNOBSERVED:
+        return hosts.filter(status=HostStatus.READY).exclude(observed())
+    return hosts.filter(observed() if status == HostStatus.READY else Q(status=status))

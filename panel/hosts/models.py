@@ -186,6 +186,9 @@ class WebServer(BaseModel):
     # OpenLiteSpeed: listeners in its own files, into which sites are mapped (rendering.spec.OwnListener)
     own_listeners = models.JSONField(default=list, blank=True, validators=[validate_listeners])
     is_running = models.BooleanField(default=False)
+    running_changed_at = models.DateTimeField(
+        null=True, editable=False
+    )  # when is_running was last found to be different
 
     class Meta:
         ordering = ["host__name", "engine", "label"]

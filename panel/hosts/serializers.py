@@ -19,6 +19,7 @@ from panel.api.serializers import (
 from panel.hosts import selectors
 from panel.hosts.authorities import user_authorities
 from panel.hosts.models import APPLICATIONS, Engine, Host, HostJob, HostJobKind, SshAuthority, WebServer
+from panel.hosts.observing import web_server_state
 from panel.hosts.rules import NO_ROOTS
 from panel.hosts.services.jobs import SERVICE_ACTIONS
 
@@ -287,6 +288,9 @@ class WebServerSerializer(serializers.ModelSerializer[WebServer]):
     modules = serializers.ListField(child=serializers.CharField(), read_only=True)
     paths = serializers.DictField(child=serializers.CharField(allow_blank=True), read_only=True)
 
+    state = serializers.SerializerMethodField(
+        help_text="`running`, `stopped`, or `unknown` if the host does not respond or was not checked recently."
+    )
     main_files = serializers.SerializerMethodField(
         help_text=(
             "Paddock's main file and the distribution's original, if Paddock manages the main file; otherwise empty."
@@ -310,9 +314,13 @@ class WebServerSerializer(serializers.ModelSerializer[WebServer]):
             "manages_main_config",
             "main_files",
             "is_running",
+            "state",
             "created_at",
             "updated_at",
         ]
+
+    def get_state(self, web_server: WebServer) -> str:
+        return web_server_state(web_server)
 
     def get_main_files(self, web_server: WebServer) -> list[str]:
         state = getattr(web_server, "state", None)

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import Case, Count, Prefetch, Q, QuerySet, Value, When
-from django.utils import timezone
+from django.db.models import Case, Count, F, Prefetch, Q, QuerySet, Value, When
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from panel.accounts.models import User
 from panel.core.tags import tags_used
-from panel.hosts.models import Host, WebServer
+from panel.hosts.models import Host, HostStatus, WebServer
+from panel.hosts.observing import is_recent, recent
 from panel.websites.models import ServerName, Site
 from panel.websites.selectors import sites_visible
 from panel.websites.versions import IS_PENDING
 
-# A health observation older than this is out of date; the panel requests health pages at least every minute.
-STALE_AFTER = dt.timedelta(minutes=5)
 DEPLOYED = ("live", "drifted")
 # Choices of the list's filter, by the words of `site_status`.
 STATUSES = [
@@ -60,7 +57,9 @@ def sites_on_page(user: User) -> QuerySet[Site]:
     """
     columns = ("name", "tags", "updated_at", "team__name", "web_server__engine", "web_server__host__name")
     state = ("state__status", "state__health", "state__health_at")
-    return _with_pending(sites_visible(user).select_related("state").only(*columns, *state))
+    seen = ("is_running", "running_changed_at", "host__status", "host__is_paused")
+    names = (*columns, *state, *(f"web_server__{name}" for name in seen))
+    return _with_pending(sites_visible(user).select_related("state").only(*names))
 
 
 def with_domains(sites: Iterable[Site]) -> list[Site]:
@@ -102,9 +101,25 @@ def site_tags(sites: QuerySet[Site]) -> list[str]:
     return sorted(tags_used(sites) | tags_used(Host.objects.filter(pk__in=web_servers)))
 
 
+def observed() -> Q:
+    """Return the condition for sites whose health their host saw recently (see `is_observed`)."""
+    return Q(web_server__host__status=HostStatus.READY) & recent("state__health_at", "web_server__host__")
+
+
 def responding() -> Q:
-    """Return the condition for deployed sites whose health page responded as expected in the last minutes."""
-    return Q(state__status__in=DEPLOYED, state__health="answering", state__health_at__gt=timezone.now() - STALE_AFTER)
+    """Return the condition for deployed sites whose health page responded as expected (see `health_of`)."""
+    before_stop = Q(web_server__is_running=False, state__health_at__lte=F("web_server__running_changed_at"))
+    return Q(observed(), state__status__in=DEPLOYED, state__health="answering") & ~before_stop
+
+
+def live() -> Q:
+    """Return the condition for sites whose status is "live" (see `site_status`)."""
+    return Q(responding(), state__status="live")
+
+
+def failing() -> Q:
+    """Return the condition for deployed sites whose health page failed (see `health_of`)."""
+    return Q(observed(), state__status__in=DEPLOYED, state__health="failing")
 
 
 def _with_status(sites: QuerySet[Site], status: str) -> QuerySet[Site]:
@@ -112,13 +127,13 @@ def _with_status(sites: QuerySet[Site], status: str) -> QuerySet[Site]:
     if status == "pending":
         return sites.filter(IS_PENDING)
     if status == "live":
-        return sites.filter(responding(), state__status="live")
+        return sites.filter(live())
     if status == "failing":
-        return sites.filter(state__status__in=DEPLOYED, state__health="failing")
+        return sites.filter(failing())
     if status == "unobserved":
-        return sites.filter(state__status="live").exclude(responding()).exclude(state__health="failing")
+        return sites.filter(state__status="live").exclude(responding()).exclude(failing())
     if status == "drifted":
-        return sites.filter(state__status="drifted").exclude(state__health="failing")
+        return sites.filter(state__status="drifted").exclude(failing())
     if status == "draft":  # a site without a plan has no state
         return sites.filter(Q(state__isnull=True) | Q(state__status="draft"))
     return sites.filter(state__status=status) if status else sites
@@ -148,20 +163,36 @@ def site_status(site: Site) -> tuple[str, str]:
     state = getattr(site, "state", None)
     if state is None:
         return "draft", ""
-    if state.status == "drifted" and state.health == "failing":
-        return "failing", _("Drift, failing")
-    if state.status != "live":
+    if state.status not in DEPLOYED:
         return str(state.status), str(state.get_status_display())
-    if state.health == "failing":
-        return "failing", _("Deployed, failing")
-    if state.health == "answering" and is_recent(state.health_at):
-        return "live", str(state.get_status_display())
+    health = health_of(site)
+    if health == "failing":
+        return "failing", _("Drift, failing") if state.status == "drifted" else _("Deployed, failing")
+    if state.status == "drifted" or health == "answering":
+        return str(state.status), str(state.get_status_display())
     return "unknown", _("Deployed, not observed")
 
 
-def is_recent(observed_at: dt.datetime | None) -> bool:
-    """Return whether an observation is recent enough to be shown as the current state."""
-    return observed_at is not None and timezone.now() - observed_at < STALE_AFTER
+def health_of(site: Site) -> str:
+    """Return the current health of a deployed site as its host sees it: answering, failing, or "" if unknown.
+
+    A response from before the web server was found stopped says nothing about the current health.
+    """
+    state, web_server = site.state, site.web_server  # type: ignore[attr-defined]
+    if web_server is None or not is_observed(site):
+        return ""
+    changed = web_server.running_changed_at
+    if state.health == "answering" and not web_server.is_running and changed and state.health_at <= changed:
+        return ""
+    return str(state.health)
+
+
+def is_observed(site: Site) -> bool:
+    """Return whether the health of a deployed site, as its host saw it, is recent: the host responds, too."""
+    host = site.web_server.host if site.web_server else None
+    if host is None or host.status != HostStatus.READY:
+        return False
+    return is_recent(site.state.health_at, is_paused=host.is_paused)  # type: ignore[attr-defined]
 
 
 def domains_of(site: Site) -> list[str]:

@@ -19,6 +19,7 @@ from pytest_django import Settings
 from panel.alerts.selectors import mailed_alerts
 from panel.certificates import services, watching
 from panel.certificates.models import CertificateWatch
+from panel.deployments.models import SiteState
 from panel.hosts.models import Engine, WebServer
 from panel.websites import certificates
 from panel.websites import services as websites
@@ -93,6 +94,30 @@ def test_certificate_that_somebody_replaced_on_the_host_raises_an_alert_until_it
     assert CertificateWatch.objects.get().problems_since == since
     replaced(world, own.certificate_pem, own.private_key_pem)
     assert eventually(lambda: bool(look()) and told(world) == [])
+
+
+def test_sites_with_problems_and_sites_whose_health_changed_are_checked_again(world: World) -> None:
+    """Otherwise a page would say for an hour what another page knows to be over."""
+    site = secured(world)
+    client = signed_in(world.people.admin)
+
+    def page() -> str:
+        return " ".join(client.get(reverse("websites:tls", args=[site.name])).content.decode().split())
+
+    assert look() == 1 and watching.look_again(pause=at_once) == 0
+    assert "presented the deployed certificate" in page()
+    own, other = Certificate.objects.get(), certificates.self_signed(["other.example"], now=timezone.now(), days=90)
+    replaced(world, other.certificate_pem, other.private_key_pem)
+
+    def seen_again() -> bool:
+        SiteState.objects.update(health_since=timezone.now())
+        assert "presented the deployed certificate" not in page() and "observes them again" in page()
+        return watching.look_again(pause=at_once) == 1 and "Visitors do not get" in page()
+
+    assert eventually(seen_again)
+    replaced(world, own.certificate_pem, own.private_key_pem)
+    assert eventually(lambda: watching.look_again(pause=at_once) == 1 and "presented the deployed" in page())
+    assert watching.look_again(pause=at_once) == 0
 
 
 def test_certificate_that_cannot_be_read_stops_no_round(world: World) -> None:

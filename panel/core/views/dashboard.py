@@ -16,9 +16,9 @@ from panel.alerts.selectors import RECENT, alerts, visible_runs
 from panel.core.ui import Text
 from panel.deployments.models import DEPLOYED, DeploymentStatus
 from panel.deployments.selectors import deployments_finished, deployments_on_page, with_own_sites
-from panel.hosts.models import HostStatus
+from panel.hosts.observing import observed
 from panel.hosts.selectors import hosts_visible, web_servers_visible
-from panel.websites.listing import responding
+from panel.websites.listing import live
 from panel.websites.selectors import sites_visible
 from panel.websites.versions import IS_PENDING
 
@@ -51,10 +51,10 @@ def _figures(user: User) -> dict[str, int]:
     counted = sites.aggregate(
         sites=Count("pk"),
         deployed=Count("pk", filter=deployed),
-        live=Count("pk", filter=responding()),
+        live=Count("pk", filter=live()),
         changed=Count("pk", filter=IS_PENDING),
     )
-    hosts = hosts_visible(user).aggregate(hosts=Count("pk"), ready=Count("pk", filter=Q(status=HostStatus.READY)))
+    hosts = hosts_visible(user).aggregate(hosts=Count("pk"), ready=Count("pk", filter=observed()))
     since = timezone.now() - RECENT
     done = deployments_finished(user, since).exclude(status=DeploymentStatus.CANCELLED)
     week = done.order_by().aggregate(deployments=Count("pk"), verified=Count("pk", filter=Q(is_verified=True)))

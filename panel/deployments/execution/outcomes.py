@@ -173,7 +173,9 @@ def _succeeded(ends: Sequence[End]) -> None:
     deployments = {end.deployment.pk: end.deployment for end in ends}
     items = list(DeploymentItem.objects.filter(deployment__in=deployments))
     answered = Revision.objects.filter(pk__in=[item.revision_id for item in items if item.revision_id])
-    WebServer.objects.filter(is_running=False, pk__in=answered.values("web_server")).update(is_running=True)
+    WebServer.objects.filter(is_running=False, pk__in=answered.values("web_server")).update(
+        is_running=True, running_changed_at=now
+    )
     _states_set(items, deployments, health.healths({end.deployment: end.checks for end in ends}))
     _drift_close(items, deployments)
     outdated_plans_cancel(items)

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import ProtectedError
+from django.utils import timezone
 
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
@@ -158,7 +159,9 @@ def _add(actor: User | None, host: Host, found: Message) -> WebServer:
 
 def running_set(web_server: WebServer, running: bool) -> None:
     """Store whether a web server is running, without an audit entry or a new version: nobody changed a setting."""
-    WebServer.objects.filter(pk=web_server.pk).exclude(is_running=running).update(is_running=running)
+    WebServer.objects.filter(pk=web_server.pk).exclude(is_running=running).update(
+        is_running=running, running_changed_at=timezone.now()
+    )
     web_server.is_running = running
 
 

@@ -1,14 +1,35 @@
-"""Template filters that describe the last reading of a host's resources."""
+"""Template tags that describe hosts: their state, and the last reading of their resources."""
 
 from __future__ import annotations
 
 from django import template
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
+from panel.core.templatetags import ui
 from panel.core.templatetags.ui import bytes_iec, number
+from panel.hosts.models import Host, WebServer
+from panel.hosts.observing import host_status as status_of
+from panel.hosts.observing import web_server_state as state_of
 from panel.hosts.resources.readings import Reading
 
 register = template.Library()
+
+
+@register.simple_tag
+def host_status(host: Host) -> SafeString:
+    return ui.status(*status_of(host))
+
+
+@register.simple_tag
+def web_server_state(web_server: WebServer) -> SafeString:
+    state = state_of(web_server)
+    look, label = {
+        "running": ("live", _("Running")),
+        "stopped": ("stopped", _("Stopped")),
+        "unknown": ("unknown", _("Not observed")),
+    }[state]
+    return ui.status(look, label)
 
 
 @register.filter

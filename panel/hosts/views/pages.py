@@ -78,6 +78,8 @@ def _live_context(request: Request, host: Host) -> dict[str, object]:
     if not is_busy:
         host.refresh_from_db()  # a job may have ended after the host was read, and the page is not refreshed again
     web_servers = list(host.web_servers.select_related("state"))
+    for web_server in web_servers:
+        web_server.host = host
     running = next((web_server for web_server in web_servers if web_server.is_running), None)
     sites = sites_visible(request.user).filter(web_server__host=host).select_related("state")
     return {
@@ -100,6 +102,7 @@ def _live_context(request: Request, host: Host) -> dict[str, object]:
         "sudo_command": selectors.sudo_command(host),
         "prepare_command": selectors.prepare_command(host),
         "may_administer": may(request.user, Action.ADMINISTER),
+        "may_change": may(request.user, Action.CHANGE),
     }
 
 

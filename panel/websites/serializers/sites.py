@@ -17,6 +17,7 @@ from panel.api.serializers import (
 )
 from panel.audit.services import SECRET
 from panel.websites import field_names
+from panel.websites.listing import health_of
 from panel.websites.models import (
     Certificate,
     Listen,
@@ -35,7 +36,7 @@ _KEPT = ["id", "created_at", "updated_at"]
 
 
 class Observation(TypedDict):
-    """Observed health of a site. `state`: `answering`, `failing`, or empty if unknown; `at`: time of the last
+    """Observed health of a site. `state`: `answering`, `failing`, or empty if unknown now; `at`: time of the last
     observation.
     """
 
@@ -50,7 +51,8 @@ def _observation(site: Site, observer: str) -> Observation | None:
     if state is None or state.revision_id is None:
         return None
     at, since, words = (getattr(state, f"{observer}_{name}") for name in ("at", "since", "words"))
-    return Observation(state=getattr(state, observer), words=words, at=at, since=since)
+    value = health_of(site) if observer == "health" else getattr(state, observer)
+    return Observation(state=value, words=words, at=at, since=since)
 
 
 class SiteSerializer(serializers.ModelSerializer[Site]):

@@ -11,8 +11,9 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from panel.core.templatetags import ui
+from panel.hosts.observing import is_recent
 from panel.websites.certificates import expiry_step
-from panel.websites.listing import is_recent
+from panel.websites.listing import health_of
 from panel.websites.listing import site_status as status_of
 from panel.websites.models import Certificate, Handler, Location, RawSnippet, ServerBlock, Site, UpstreamProtocol
 
@@ -28,13 +29,15 @@ def site_status(site: Site) -> SafeString:
 
 
 @register.simple_tag
-def observed(state: Any, observer: str) -> SafeString:
+def observed(site: Site, observer: str) -> SafeString:
     """Describe, as HTML, the latest observation of a site by one observer, `health` (its host) or `reach` (the panel),
     with its times.
     """
-    value = getattr(state, observer)
+    state: Any = site.state  # type: ignore[attr-defined]
+    value = health_of(site) if observer == "health" else getattr(state, observer)
     at, since, words = (getattr(state, f"{observer}_{name}") for name in ("at", "since", "words"))
-    is_fresh = value != "answering" or is_recent(at)
+    is_paused = site.web_server is not None and site.web_server.host.is_paused
+    is_fresh = value != "answering" or is_recent(at, is_paused=is_paused)
     look, label = {
         "answering": ("ok", _("Responding")) if is_fresh else ("unknown", _("Not observed")),
         "failing": ("failing", _("Failing")),

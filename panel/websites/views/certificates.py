@@ -27,7 +27,7 @@ from panel.websites.forms.parts import (
     CertificateUploadForm,
     SelfSignForm,
 )
-from panel.websites.models import Certificate
+from panel.websites.models import Certificate, Site
 from panel.websites.selectors import certificates_visible
 from panel.websites.views.base import named_get, page_of, site_get, site_render
 
@@ -47,7 +47,14 @@ def _get(request: Request, name: str, action: Action = Action.VIEW) -> Certifica
 def tls(request: Request, name: str) -> HttpResponse:
     site = site_get(request, name)
     blocks = site.blocks.select_related("certificate").prefetch_related("listens", "names")
-    return site_render(request, site, "tls", "websites/tls.html", blocks=blocks, now=timezone.now())
+    context = {"blocks": blocks, "now": timezone.now(), "is_watch_outdated": _is_watch_outdated(site)}
+    return site_render(request, site, "tls", "websites/tls.html", **context)
+
+
+def _is_watch_outdated(site: Site) -> bool:
+    """Return whether the site's health changed after its certificates were last observed."""
+    watch, state = getattr(site, "certificate_watch", None), getattr(site, "state", None)
+    return bool(watch and state and state.health_since and watch.looked_at < state.health_since)
 
 
 @login_required
