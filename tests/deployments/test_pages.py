@@ -124,7 +124,8 @@ def test_page_of_change_that_was_rolled_back_offers_draft_reset_until_it_is_done
     client = signed_in(people.owner)
     page = client.get(url("detail", deployment.uuid)).content.decode()
     assert "The draft of shop still has the change that was rolled back." in page
-    assert f'href="{reverse("websites:revision", args=["shop", 1])}"' in page
+    link = f'href="{reverse("websites:revision", args=["shop", 1])}"'
+    assert page.index(link) < page.index('id="job-live"'), "above the steps and checks, which fill more than a window"
     client.post(reverse("websites:set_back", args=["shop", 1]))
     assert (
         "still has the change that was rolled back" not in client.get(url("detail", deployment.uuid)).content.decode()

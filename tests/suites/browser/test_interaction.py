@@ -296,3 +296,20 @@ def test_copy_selects_the_text_when_the_browser_denies_the_clipboard(page: Page,
     page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new DOMException('denied')) }")
     page.locator(".command", has=page.locator("#prepare-command")).get_by_role("button", name="Copy").click()
     assert eventually(lambda: "authorized_keys" in page.evaluate("getSelection().toString()"))
+
+
+IS_IN_FIRST_VIEW = (
+    "item => { const box = item.getBoundingClientRect(); return box.top >= 0 && box.bottom <= innerHeight }"
+)
+
+
+def test_first_site_is_offered_without_scrolling(page: Page, shop: Site) -> None:
+    """On a usual laptop: first on the page of a host without sites, then in the form."""
+    shop.delete()
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.goto("/hosts/web-1/")
+    link = page.get_by_role("link", name="Create a site", exact=True)
+    expect(link).to_have_count(1)
+    assert link.evaluate(IS_IN_FIRST_VIEW)
+    link.click()
+    assert page.get_by_role("button", name="Create the draft").evaluate(IS_IN_FIRST_VIEW)
