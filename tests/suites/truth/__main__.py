@@ -17,12 +17,14 @@ from tests.suites.truth.faults import Faults
 from tests.suites.truth.observer import Observer
 from tests.suites.truth.panel import TruthPanel
 from tests.suites.truth.scene import hosts
-from tests.suites.truth.score import Line, lines, percentile
+from tests.suites.truth.score import Line, Word, contradictions, lines, percentile
 from tests.support.expiring_certificates import certificate
 from tests.support.waiting import eventually
 
 LIMIT_S = 60.0
-LIMITS = dict.fromkeys(("site", "host", "server", "disk", "calm"), LIMIT_S)
+SHOWN = 30  # contradictions
+KINDS = ("site", "health", "reach", "host", "server", "disk", "certificate", "count", "calm")
+LIMITS = dict.fromkeys(KINDS, LIMIT_S)
 
 
 def main() -> int:
@@ -49,6 +51,8 @@ def run(folder: Path, lasts_s: float, count: int, seed: int, ended: ExitStack) -
     for site in sites:
         admin.deploy(site)
     assert admin.results == {"succeeded": len(sites)}, admin.results
+    look = "from panel.certificates import watching; print(watching.look())"
+    assert int(panel.run(["manage.py", "shell", "-c", look]).split()[-1]) == len(pems)
     observer = ended.enter_context(Observer(fleet, pems))
     words = ended.enter_context(reader.Reader(panel, fleet))
     assert eventually(lambda: all(words.latest.get(f"site:{site.name}") for site in sites), timeout_s=150.0)
@@ -58,20 +62,30 @@ def run(folder: Path, lasts_s: float, count: int, seed: int, ended: ExitStack) -
         chosen.stop()
     time.sleep(LIMIT_S + 30)  # the words after the last fault
     found = lines(words.words, observer.histories, LIMITS)
+    contradicting = contradictions(words.words)
     print(f"\n{chosen.count} faults; deployments: {dict(admin.results)}")
     print(f"pages that did not respond: {words.missing} of {words.asked}; unknown words: {sorted(words.unknown)}")
     for line in found:
         print(table_row(line))
+    print(f"pages that contradicted each other at the same moment: {len(contradicting)}")
+    for pair in contradicting[:SHOWN]:
+        print(f"    {described(pair.word)}, but {described(pair.other)}")
     for false in admin.false:
         print(f"false status of a deployment: {false}")
-    return int(any(line.wrong for line in found) or bool(admin.false) or bool(words.unknown))
+    wrong = any(line.wrong for line in found)
+    return int(wrong or bool(admin.false) or bool(words.unknown) or bool(contradicting))
+
+
+def described(word: Word) -> str:
+    return f"{word.page}: {word.subject} {word.value} at {clock(word.at)}"
 
 
 def table_row(line: Line) -> str:
     late = [f"{percentile(line.delays, share):.0f}" for share in (0.5, 0.9, 1.0)]
-    examples = "".join(f"\n    wrong: {word.subject} {word.value} at {clock(word.at)}" for word in line.examples)
+    examples = "".join(f"\n    wrong: {described(word)}" for word in line.examples)
     return (
-        f"{line.kind:<7} {line.words:>6} words, {100 * line.wrong / line.words:6.2f} % wrong after {LIMIT_S:.0f} s, "
+        f"{line.page:<20} {line.kind:<11} {line.words:>6} words, "
+        f"{100 * line.wrong / line.words:6.2f} % wrong after {LIMIT_S:.0f} s, "
         f"{100 * line.silent / line.words:5.1f} % without a claim; {len(line.delays)} changes, "
         f"delay median {late[0]} s, p90 {late[1]} s, most {late[2]} s{examples}"
     )

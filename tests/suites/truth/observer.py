@@ -21,11 +21,13 @@ FULL_SHARE = 0.97
 
 
 class Observer:
-    """`histories` of "site:NAME", "host:NAME", "server:NAME", "disk:NAME" and "calm:" (nothing of these is wrong)."""
+    """`histories` of "site:NAME", "host:NAME", "server:NAME", "disk:NAME", "certificate:NAME" and "calm:" (nothing of
+    these is wrong). "health:NAME" and "reach:NAME" are the same as "site:NAME": two observers of the panel look at it.
+    """
 
     def __init__(self, hosts: list[TruthHost], pems: dict[str, tuple[str, str]]) -> None:
         self.histories: dict[str, History] = defaultdict(History)
-        self._checks: dict[str, Callable[[], bool]] = {}
+        self._checks: dict[str, Callable[[], bool | None]] = {}
         for host in hosts:
             self._checks[f"host:{host.name}"] = lambda host=host: _has_sshd(host)
             self._checks[f"server:{host.name}"] = lambda host=host: is_running(host)
@@ -33,6 +35,8 @@ class Observer:
             for site in host.sites:
                 pem = pems.get(site.name, ("",))[0]
                 self._checks[f"site:{site.name}"] = lambda site=site, pem=pem: is_responding(site, pem)
+                if pem:
+                    self._checks[f"certificate:{site.name}"] = lambda site=site, pem=pem: presents(site, pem)
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -50,10 +54,19 @@ class Observer:
                 began = time.time()
                 seen = dict(zip(self._checks, threads.map(lambda check: check(), self._checks.values()), strict=True))
                 for subject, value in seen.items():
-                    self.histories[subject].add(began, value)
-                well = all(value != subject.startswith("disk:") for subject, value in seen.items())
+                    self._add(subject, began, value)
+                well = all(value is None or value != subject.startswith("disk:") for subject, value in seen.items())
                 self.histories["calm:"].add(began, well)
                 self._done.wait(max(0.0, began + EVERY_S - time.time()))
+
+    def _add(self, subject: str, at: float, value: bool | None) -> None:
+        """Record a value; None, which could not be observed now, leaves the former value."""
+        if value is None:
+            return
+        self.histories[subject].add(at, value)
+        if subject.startswith("site:"):
+            for kind in ("health:", "reach:"):
+                self.histories[kind + subject.removeprefix("site:")].add(at, value)
 
 
 def is_responding(site: TruthSite, pem: str) -> bool:
@@ -72,6 +85,20 @@ def is_responding(site: TruthSite, pem: str) -> bool:
     finally:
         if raw is not None:
             raw.close()
+
+
+def presents(site: TruthSite, pem: str) -> bool | None:
+    """The site presents this certificate; None if its port does not respond to a handshake."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with (
+            socket.create_connection(("127.0.0.1", site.port), timeout=TIMEOUT_S) as raw,
+            context.wrap_socket(raw, server_hostname=site.domain) as connection,
+        ):
+            return connection.getpeercert(binary_form=True) == ssl.PEM_cert_to_DER_cert(pem)
+    except OSError:
+        return None
 
 
 def _has_sshd(host: TruthHost) -> bool:

@@ -1,13 +1,13 @@
-"""Compare words of pages with an observer's record of the same things. Pure.
+"""Compare words of pages with an observer's record of the same things, and with each other. Pure.
 
 A word is right if it holds now or held at any time within the last `limit_s` seconds: a page needs time to follow a
-change. Times are seconds of one clock.
+change. Two pages of one panel must agree at the same moment. Times are seconds of one clock.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 RIGHT, WRONG, SILENT = "right", "wrong", "silent"
@@ -15,11 +15,22 @@ RIGHT, WRONG, SILENT = "right", "wrong", "silent"
 
 @dataclass(frozen=True)
 class Word:
-    """A page's word about a subject ("site:shop"); `value` is None where the page made no claim."""
+    """A page's word about a subject ("site:shop"); `value` is None where the page made no claim. The value of a subject
+    "count:site" is the number of sites of which the page says that all is well.
+    """
 
     at: float
     subject: str
-    value: bool | None
+    value: bool | int | None
+    page: str = ""
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """`other` contradicts what `word` and a later reading of the same page say."""
+
+    word: Word
+    other: Word
 
 
 @dataclass
@@ -53,6 +64,52 @@ def verdict(word: Word, history: History, limit_s: float) -> str:
     return RIGHT if word.value in history.between(word.at - limit_s, word.at) else WRONG
 
 
+def count_verdict(word: Word, histories: Mapping[str, History], limit_s: float) -> str:
+    """WRONG if a page counted more as well than were well at any time within the limit.
+
+    A smaller number is right: it claims nothing about those that the panel did not observe.
+    """
+    kind = word.subject.removeprefix("count:") + ":"
+    own = [history for subject, history in histories.items() if subject.startswith(kind)]
+    most = sum(True in history.between(word.at - limit_s, word.at) for history in own)
+    return RIGHT if word.value is not None and word.value <= most else WRONG
+
+
+def contradictions(words: Iterable[Word]) -> list[Contradiction]:
+    """Pairs of pages that contradicted each other: one page said the same before and after the other said otherwise.
+
+    `words` were read one after the other, so the first page said the same all the time. Of a count this is not certain,
+    because one site may fail while another is well again: the other page must have said its number twice, too.
+    """
+    found: list[Contradiction] = []
+    for subject, own in by_subject(words).items():
+        pairs = list(pairs_of_pages(own))
+        said_twice = {before for before, _after in pairs}
+        for first, second in pairs:
+            between = (word for word in own if first.at < word.at < second.at and word.page != first.page)
+            claims = (word for word in between if word.value is not None and word.value != first.value)
+            certain = (word for word in claims if not subject.startswith("count:") or word in said_twice)
+            found += [Contradiction(first, word) for word in certain]
+    return found
+
+
+def pairs_of_pages(words: Sequence[Word]) -> Iterable[tuple[Word, Word]]:
+    """Two readings of one page that follow each other and make the same claim."""
+    last: dict[str, Word] = {}
+    for word in words:
+        before = last.get(word.page)
+        if before is not None and before.value is not None and before.value == word.value:
+            yield before, word
+        last[word.page] = word
+
+
+def by_subject(words: Iterable[Word]) -> dict[str, list[Word]]:
+    found: dict[str, list[Word]] = {}
+    for word in words:
+        found.setdefault(word.subject, []).append(word)
+    return found
+
+
 def delays(words: Sequence[Word], history: History, *, lasting_s: float) -> list[float]:
     """Seconds from each change to the first word that agrees; only changes that lasted `lasting_s`. `inf` if none did.
 
@@ -70,8 +127,9 @@ def delays(words: Sequence[Word], history: History, *, lasting_s: float) -> list
 
 @dataclass
 class Line:
-    """Result for the subjects of one kind."""
+    """Result for the words of one page about the subjects of one kind."""
 
+    page: str
     kind: str
     words: int = 0
     silent: int = 0
@@ -80,23 +138,28 @@ class Line:
     examples: list[Word] = field(default_factory=list)
 
 
-def lines(words: Iterable[Word], histories: dict[str, History], limits: dict[str, float]) -> list[Line]:
-    """One line for each kind (the part of the subject before the colon); `limits` are in seconds, by kind."""
-    by_subject: dict[str, list[Word]] = {}
-    for word in words:
-        by_subject.setdefault(word.subject, []).append(word)
-    found: dict[str, Line] = {}
-    for subject, own in sorted(by_subject.items()):
+def lines(words: Iterable[Word], histories: Mapping[str, History], limits: Mapping[str, float]) -> list[Line]:
+    """One line for each page and kind (the part of the subject before the colon); `limits` are in seconds, by kind."""
+    found: dict[tuple[str, str], Line] = {}
+    for subject, all_words in sorted(by_subject(words).items()):
         kind = subject.partition(":")[0]
-        line = found.setdefault(kind, Line(kind))
         history = histories.get(subject, History())
-        verdicts = [verdict(word, history, limits[kind]) for word in own]
-        line.words += len(own)
-        line.silent += verdicts.count(SILENT)
-        line.wrong += verdicts.count(WRONG)
-        line.delays += delays(own, history, lasting_s=limits[kind])
-        line.examples += [word for word, found_ in zip(own, verdicts, strict=True) if found_ == WRONG][:3]
-    return list(found.values())
+        for page in sorted({word.page for word in all_words}):
+            own = [word for word in all_words if word.page == page]
+            line = found.setdefault((page, kind), Line(page, kind))
+            verdicts = [_verdict(word, histories, limits[kind]) for word in own]
+            line.words += len(own)
+            line.silent += verdicts.count(SILENT)
+            line.wrong += verdicts.count(WRONG)
+            line.delays += delays(own, history, lasting_s=limits[kind])
+            line.examples += [word for word, found_ in zip(own, verdicts, strict=True) if found_ == WRONG][:3]
+    return [found[key] for key in sorted(found)]
+
+
+def _verdict(word: Word, histories: Mapping[str, History], limit_s: float) -> str:
+    if word.subject.startswith("count:"):
+        return count_verdict(word, histories, limit_s)
+    return verdict(word, histories.get(word.subject, History()), limit_s)
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -5,7 +5,19 @@ from __future__ import annotations
 import pytest
 
 from tests.suites.truth import words
-from tests.suites.truth.score import RIGHT, SILENT, WRONG, History, Word, delays, lines, percentile, verdict
+from tests.suites.truth.score import (
+    RIGHT,
+    SILENT,
+    WRONG,
+    History,
+    Word,
+    contradictions,
+    count_verdict,
+    delays,
+    lines,
+    percentile,
+    verdict,
+)
 
 
 def history(*changes: tuple[float, bool]) -> History:
@@ -85,3 +97,74 @@ def test_site_words_are_read_from_rows(word: str, value: bool | None) -> None:
 def test_unknown_word_is_an_error() -> None:
     with pytest.raises(ValueError, match="Splendid"):
         list(words.listed(TABLE.format("Splendid"), {"shop"}, words.SITE_WORDS))
+
+
+def test_count_is_wrong_only_if_it_is_too_large() -> None:
+    seen = {"site:shop": FAILED_AT_100, "site:blog": history((0, True)), "host:web-1": history((0, True))}
+    numbers = {1: RIGHT, 2: WRONG, 0: RIGHT}
+    assert {n: count_verdict(Word(170, "count:site", n), seen, 60) for n in numbers} == numbers
+    assert count_verdict(Word(150, "count:site", 2), seen, 60) == RIGHT
+    (line,) = lines([Word(170, "count:site", 2, "dashboard")], seen, {"count": 60})
+    assert (line.page, line.kind, line.wrong) == ("dashboard", "count", 1)
+
+
+def test_lines_tell_pages_apart() -> None:
+    own = [Word(170, "site:shop", True, "list"), Word(170, "site:shop", False, "page")]
+    assert [(line.page, line.wrong) for line in lines(own, {"site:shop": FAILED_AT_100}, {"site": 60})] == [
+        ("list", 1),
+        ("page", 0),
+    ]
+
+
+def said(*values: tuple[str, bool | int | None]) -> list[Word]:
+    return [Word(at, "site:shop", value, page) for at, (page, value) in enumerate(values)]
+
+
+@pytest.mark.parametrize(
+    ("words_", "count"),
+    [
+        (said(("list", True), ("page", False), ("list", True)), 1),
+        (said(("list", True), ("page", True), ("list", True)), 0),
+        (said(("list", True), ("page", False), ("list", False)), 0),  # changed in between
+        (said(("list", True), ("page", None), ("list", True)), 0),
+        (said(("list", True), ("page", False)), 0),
+    ],
+)
+def test_pages_contradict_each_other_if_one_said_the_same_before_and_after(words_: list[Word], count: int) -> None:
+    assert len(contradictions(words_)) == count
+
+
+def test_counts_contradict_each_other_only_if_both_were_said_twice() -> None:
+    """One site may fail while another is well again."""
+
+    def counts(*values: tuple[str, int]) -> list[Word]:
+        return [Word(at, "count:site", value, page) for at, (page, value) in enumerate(values)]
+
+    changed = counts(("list", 3), ("dashboard", 2), ("list", 3), ("dashboard", 3))
+    assert contradictions(changed) == []
+    lasting = counts(("list", 3), ("dashboard", 2), ("list", 3), ("dashboard", 2))
+    assert [(found.word.page, found.other.page) for found in contradictions(lasting)] == [("list", "dashboard")]
+
+
+STATUS = '<span class="status tone-ok"><svg><path/></svg><span>{}</span></span>'
+
+
+def test_other_words_are_read_from_pages() -> None:
+    page = f"<h1>shop</h1> {STATUS.format('Live')}"
+    assert words.first_status(page, "<h1>", words.SITE_WORDS) is True
+    assert words.first_status("<h1>shop</h1>", "<h1>", words.SITE_WORDS) is None
+    details = f"<dt>Health</dt> <dd>{STATUS.format('Failing')}</dd>"
+    assert words.described(details, "Health", words.HEALTH_WORDS) is False
+    assert words.described(details, "Other", words.HEALTH_WORDS) is None
+    figure = '<dt><a href="/sites/">Live sites</a></dt> <dd>1,234<small> / 2,000</small></dd>'
+    assert words.figure(figure, "Live sites") == 1234 and words.figure(figure, "Hosts ready") is None
+    assert words.certificate("<p>Visitors do not get\n the deployed certificate.") is False
+    assert words.certificate("<p>nothing") is None
+
+
+def test_alerts_are_read_as_subjects_that_are_wrong() -> None:
+    rows = [("Failing", "shop"), ("Stopped", "nginx on web-1"), ("Drift", "blog"), ("Unreachable", "web-2")]
+    items = "".join(f"<li>{STATUS.format(label)}<strong>{title}</strong></li>" for label, title in rows)
+    found = list(words.alerts(f'<ul class="alerts">{items}</ul><li>{STATUS.format("Failing")}<strong>x</strong></li>'))
+    assert found == rows
+    assert list(words.wrong_subjects(found)) == ["site:shop", "server:web-1", "host:web-2"]

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from html import unescape
 from html.parser import HTMLParser
 
 SITE_WORDS = {
@@ -16,9 +17,21 @@ SITE_WORDS = {
     "Drift": None,
     "Drift, failing": False,
 }
-HOST_WORDS = {"Ready": True, "Unreachable": False}
+HOST_WORDS = {"Ready": True, "Unreachable": False, "Not observed": None}
 SERVER_WORDS = {"Running": True, "Stopped": False, "Not observed": None}
+HEALTH_WORDS = {"Responding": True, "Failing": False, "Not observed": None}
 CALM = "Nothing needs your attention."
+CERTIFICATE_WORDS = {
+    "Every TLS address that the panel reaches presented the deployed certificate.": True,
+    "Visitors do not get the deployed certificate.": False,
+}
+# Labels of alerts, with the kind of their subjects; every one says that something is wrong.
+ALERTS = {"Failing": "site", "Unreachable": "host", "Stopped": "server", "Wrong certificate": "certificate"}
+# The same in the API: field, kind of the subject, claims by value.
+API_HEALTH: Mapping[str, bool | None] = {"answering": True, "failing": False, "": None}
+API_HOST: Mapping[str, bool | None] = {"ready": True, "unreachable": False}
+API_SERVER: Mapping[str, bool | None] = {"running": True, "stopped": False, "unknown": None}
+_STATUS = re.compile(r'class="status tone-[\w-]+">(?:(?!<span>).)*?<span>([^<]*)</span>', re.DOTALL)
 
 
 class _Rows(HTMLParser):
@@ -69,6 +82,13 @@ def claim(text: str, known: dict[str, bool | None]) -> bool | None:
     return known[word]
 
 
+def first_status(html: str, after: str, known: Mapping[str, bool | None]) -> bool | None:
+    """Claim of the first status that follows the text `after`; None without one; ValueError for an unknown word."""
+    begins = html.find(after)
+    found = _STATUS.search(html, begins) if begins >= 0 else None
+    return claim(unescape(found[1]).strip(), known) if found else None
+
+
 def server(html: str) -> bool | None:
     """Claim about the first web server on a host's page."""
     cells = [cell for row in rows(html) for cell in row]
@@ -78,3 +98,37 @@ def server(html: str) -> bool | None:
 def disk_is_full(html: str, mount: str) -> bool:
     """A host's page warns about the disk at `mount`; the hosts of a run see each other's disks."""
     return re.search(rf"<strong>\s*Disk almost full[^<]*</strong>[^<]*{re.escape(mount)}\b", html) is not None
+
+
+def described(html: str, label: str, known: Mapping[str, bool | None]) -> bool | None:
+    """Claim of the status beside a label in a list of details; None without one."""
+    found = re.search(rf"<dt>\s*{re.escape(label)}\s*</dt>\s*<dd>(.*?)</dd>", html, re.DOTALL)
+    return first_status(found[1], "", known) if found else None
+
+
+def figure(html: str, label: str) -> int | None:
+    """First number of a figure on the dashboard."""
+    found = re.search(rf">\s*{re.escape(label)}\s*</a>\s*</dt>\s*<dd>\s*([\d,]+)", html)
+    return int(found[1].replace(",", "")) if found else None
+
+
+def certificate(html: str) -> bool | None:
+    """Claim of a site's TLS page about the certificate that visitors get."""
+    text = " ".join(html.split())
+    return next((value for words, value in CERTIFICATE_WORDS.items() if words in text), None)
+
+
+def alerts(html: str) -> Iterator[tuple[str, str]]:
+    """Label and title of each alert on the dashboard."""
+    for part in html.partition('<ul class="alerts">')[2].partition("</ul>")[0].split("<li>")[1:]:
+        label, title = _STATUS.search(part), re.search(r"<strong>([^<]*)</strong>", part)
+        if label and title:
+            yield unescape(label[1]).strip(), unescape(title[1]).strip()
+
+
+def wrong_subjects(alerts_: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Subjects of which alerts, given by label and title, say that something is wrong."""
+    for label, title in alerts_:
+        if label in ALERTS:
+            # A web server is named after its host: "nginx on truth-1".
+            yield f"{ALERTS[label]}:{title.rpartition(' on ')[2]}"
