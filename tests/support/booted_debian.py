@@ -72,7 +72,7 @@ class BootedDebian(Isolated):
         self._container.wait(timeout=30)
         self._container = None
         for place in self._cgroups:
-            eventually(lambda place=place: _removed(place))
+            assert eventually(lambda place=place: _removed(place)), place
 
     def _first_processes(self) -> list[str]:
         """Id of systemd in the container, as this machine numbers it; empty before it runs."""
