@@ -166,8 +166,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, object] = (
 )
 # A message that cannot be sent is not needed: the next sweep finds the row that it was about.
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0, "interval_step": 0.2}
-CELERY_TASK_IGNORE_RESULT = True
-CELERY_TASK_ACKS_LATE = False
+CELERY_TASK_IGNORE_RESULT, CELERY_TASK_ACKS_LATE = True, False
 CELERY_WORKER_POOL = "threads"  # one process holds the pooled SSH connections
 CELERY_WORKER_CONCURRENCY = _WORKER_THREADS
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
@@ -186,11 +185,7 @@ CELERY_BEAT_SCHEDULE = {
     "sweep-certificates": {"task": "panel.certificates.tasks.sweep", "schedule": 5.0, "options": _STALE},
     "read-host-certificates": {"task": "panel.certificates.tasks.read_host_files", "schedule": 3600.0},
     "watch-certificates": {"task": "panel.certificates.tasks.watch_listeners", "schedule": 3600.0, "options": _HOURLY},
-    "watch-certificates-again": {
-        "task": "panel.certificates.tasks.watch_listeners_again",
-        "schedule": 60.0,
-        "options": {"expires": 60},
-    },
+    "watch-certificates-again": {"task": "panel.certificates.tasks.watch_listeners_again", "schedule": 60.0},
     "sweep-comparisons": {"task": "panel.comparisons.tasks.sweep", "schedule": 15.0, "options": _STALE},
     "sweep-schedules": {"task": "panel.reports.tasks.sweep", "schedule": 15.0, "options": _STALE},
     "forget-deployments": {"task": "panel.deployments.tasks.forget", "schedule": 600.0},

@@ -7,6 +7,7 @@ import re
 from functools import partial
 
 from django.db.models import Count, F, Q, QuerySet
+from django.db.models.functions import Now
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -46,7 +47,7 @@ from panel.deployments.models import (
 )
 from panel.deployments.selectors import deployments_visible, shared_with_others, states_on_running_servers
 from panel.hosts.models import Host, HostStatus, WebServer
-from panel.hosts.observing import observed
+from panel.hosts.observing import STALE_AFTER, observed
 from panel.hosts.selectors import hosts_visible
 from panel.reports.choices import NOTEWORTHY
 from panel.reports.models import Report
@@ -139,7 +140,7 @@ def _of_hosts(rows: QuerySet[Host], most: int) -> list[Alert]:
     ]
 
 
-@found_in(lambda hour: Host.objects.filter(status=HostStatus.READY, is_paused=False))
+@found_in(lambda hour: Host.objects.filter(status=HostStatus.READY, last_seen_at__lt=Now() - STALE_AFTER))
 def _unobserved(user: User, most: int) -> list[Alert]:
     """Return alerts for hosts that nobody checked recently, for example because no worker runs."""
     rows = hosts_visible(user).filter(status=HostStatus.READY, is_paused=False).exclude(observed())
