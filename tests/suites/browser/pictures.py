@@ -1,5 +1,5 @@
-"""The guide's pictures of suites, comparisons, imports, explanations and certificates, made of the pages as they are:
-not collected with the tests, but by
+"""The guide's pictures of suites, comparisons, benchmarks, imports, explanations and certificates, made of the pages
+as they are: not collected with the tests, but by
 
     PADDOCK_OPENLITESPEED=/usr/local/lsws python -m pytest -n 0 tests/suites/browser/pictures.py
 
@@ -135,6 +135,10 @@ def test_which_server(browser: Browser, live_server: Any, live_sites: LiveSites)
     expect(page.get_by_role("heading", name="Web servers compared")).to_be_visible()
     picture(page, "which-server", "light", 1060)
     picture(page, "which-server-dark", "dark", 1060)
+    page.get_by_role("link", name="Run details").click()
+    expect(page.get_by_role("heading", name="Summary")).to_be_visible()
+    picture(page, "benchmark", "light", 1000)
+    picture(page, "benchmark-dark", "dark", 1000)
     page.context.close()
     server.stop()
 
