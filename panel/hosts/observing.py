@@ -1,4 +1,4 @@
-"""Whether the last observation of a host is recent enough to be shown as its current state."""
+"""Rules for observations of hosts that are recent enough to be shown as the current state."""
 
 from __future__ import annotations
 

@@ -176,9 +176,10 @@ def site_status(site: Site) -> tuple[str, str]:
 def health_of(site: Site) -> str:
     """Return the current health of a deployed site as its host sees it: answering, failing, or "" if unknown.
 
-    A response from before the web server was found stopped says nothing about the current health.
+    A response from before the web server was found stopped does not count.
     """
-    state, web_server = site.state, site.web_server  # type: ignore[attr-defined]
+    state: Any = site.state
+    web_server = site.web_server
     if web_server is None or not is_observed(site):
         return ""
     changed = web_server.running_changed_at
@@ -192,7 +193,7 @@ def is_observed(site: Site) -> bool:
     host = site.web_server.host if site.web_server else None
     if host is None or host.status != HostStatus.READY:
         return False
-    return is_recent(site.state.health_at, is_paused=host.is_paused)  # type: ignore[attr-defined]
+    return is_recent(site.state.health_at, is_paused=host.is_paused)
 
 
 def domains_of(site: Site) -> list[str]:

@@ -33,7 +33,7 @@ def observed(site: Site, observer: str) -> SafeString:
     """Describe, as HTML, the latest observation of a site by one observer, `health` (its host) or `reach` (the panel),
     with its times.
     """
-    state: Any = site.state  # type: ignore[attr-defined]
+    state: Any = site.state
     value = health_of(site) if observer == "health" else getattr(state, observer)
     at, since, words = (getattr(state, f"{observer}_{name}") for name in ("at", "since", "words"))
     is_paused = site.web_server is not None and site.web_server.host.is_paused
