@@ -52,7 +52,8 @@ def run(folder: Path, lasts_s: float, count: int, seed: int, ended: ExitStack) -
         admin.deploy(site)
     assert admin.results == {"succeeded": len(sites)}, admin.results
     look = "from panel.certificates import watching; print(watching.look())"
-    assert int(panel.run(["manage.py", "shell", "-c", look]).split()[-1]) == len(pems)
+    seen = panel.run(["manage.py", "shell", "-c", look]).split()[-1]
+    assert int(seen) == len(pems), seen
     observer = ended.enter_context(Observer(fleet, pems))
     words = ended.enter_context(reader.Reader(panel, fleet))
     assert eventually(lambda: all(words.latest.get(f"site:{site.name}") for site in sites), timeout_s=150.0)

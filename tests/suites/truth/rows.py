@@ -44,7 +44,8 @@ def _site(admin: Any, team: Any, web_server: Any, given: dict[str, Any]) -> int:
         certificate = services.certificate_upload(
             actor=admin, team=team, name=name, certificate_pem=pems[0], private_key_pem=pems[1]
         )
-        listens = [{"port": given["port"], "address": "127.0.0.1", "tls": True}]
+        # The panel takes a loopback address for one that only the host itself reaches, and would not look at it.
+        listens = [{"port": given["port"], "address": "", "tls": True}]
         services.block_update(actor=admin, block=block, listens=listens, certificate=certificate)
     location = services.location_create(
         actor=admin,
