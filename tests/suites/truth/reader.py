@@ -11,7 +11,7 @@ from typing import Any
 from tests.suites.truth import words
 from tests.suites.truth.panel import TruthPanel
 from tests.suites.truth.scene import TruthHost, TruthSite
-from tests.suites.truth.score import Word
+from tests.suites.truth.score import READ, Word
 
 EVERY_S = 1.0
 Claims = Iterable[tuple[str, bool | int | None]]
@@ -79,6 +79,7 @@ class Reader:
 
     def _keep(self, page: str, read: Callable[[], Claims]) -> None:
         at = time.time()
+        self.words.append(Word(at, READ, None, page))
         try:
             for subject, value in read():
                 self.words.append(Word(at, subject, value, page))

@@ -75,15 +75,21 @@ def count_verdict(word: Word, histories: Mapping[str, History], limit_s: float) 
     return RIGHT if word.value is not None and word.value <= most else WRONG
 
 
-def contradictions(words: Iterable[Word]) -> list[Contradiction]:
+READ = "read:"  # subject of a word that each reading of a page adds, whatever the page said
+
+
+def contradictions(words: Sequence[Word]) -> list[Contradiction]:
     """Pairs of pages that contradicted each other: one page said the same before and after the other said otherwise.
 
     `words` were read one after the other, so the first page said the same all the time. Of a count this is not certain,
     because one site may fail while another is well again: the other page must have said its number twice, too.
     """
     found: list[Contradiction] = []
+    readings = [word for word in words if word.subject == READ]
+    following = {(before.page, before.at): after.at for before, after in pairs_of_pages(readings, claims=False)}
     for subject, own in by_subject(words).items():
-        pairs = list(pairs_of_pages(own))
+        # A page that names a site only while it fails claims nothing in the readings between.
+        pairs = [pair for pair in pairs_of_pages(own) if following.get((pair[0].page, pair[0].at)) == pair[1].at]
         said_twice = {before for before, _after in pairs}
         for first, second in pairs:
             between = (word for word in own if first.at < word.at < second.at and word.page != first.page)
@@ -93,12 +99,12 @@ def contradictions(words: Iterable[Word]) -> list[Contradiction]:
     return found
 
 
-def pairs_of_pages(words: Sequence[Word]) -> Iterable[tuple[Word, Word]]:
-    """Two readings of one page that follow each other and make the same claim."""
+def pairs_of_pages(words: Sequence[Word], *, claims: bool = True) -> Iterable[tuple[Word, Word]]:
+    """Two words of one page that follow each other and make the same claim, or none if not `claims`."""
     last: dict[str, Word] = {}
     for word in words:
         before = last.get(word.page)
-        if before is not None and before.value is not None and before.value == word.value:
+        if before is not None and before.value == word.value and (before.value is not None) == claims:
             yield before, word
         last[word.page] = word
 
@@ -141,7 +147,7 @@ class Line:
 def lines(words: Iterable[Word], histories: Mapping[str, History], limits: Mapping[str, float]) -> list[Line]:
     """One line for each page and kind (the part of the subject before the colon); `limits` are in seconds, by kind."""
     found: dict[tuple[str, str], Line] = {}
-    for subject, all_words in sorted(by_subject(words).items()):
+    for subject, all_words in sorted(by_subject(word for word in words if word.subject != READ).items()):
         kind = subject.partition(":")[0]
         history = histories.get(subject, History())
         for page in sorted({word.page for word in all_words}):

@@ -6,6 +6,7 @@ import pytest
 
 from tests.suites.truth import words
 from tests.suites.truth.score import (
+    READ,
     RIGHT,
     SILENT,
     WRONG,
@@ -116,8 +117,13 @@ def test_lines_tell_pages_apart() -> None:
     ]
 
 
-def said(*values: tuple[str, bool | int | None]) -> list[Word]:
-    return [Word(at, "site:shop", value, page) for at, (page, value) in enumerate(values)]
+def said(*values: tuple[str, bool | int | str | None], subject: str = "site:shop") -> list[Word]:
+    """One reading of a page after the other; "" is a reading in which the page did not name the subject."""
+    found: list[Word] = []
+    for at, (page, value) in enumerate(values):
+        found.append(Word(at, READ, None, page))
+        found += [] if isinstance(value, str) else [Word(at, subject, value, page)]
+    return found
 
 
 @pytest.mark.parametrize(
@@ -128,6 +134,8 @@ def said(*values: tuple[str, bool | int | None]) -> list[Word]:
         (said(("list", True), ("page", False), ("list", False)), 0),  # changed in between
         (said(("list", True), ("page", None), ("list", True)), 0),
         (said(("list", True), ("page", False)), 0),
+        # alerts name a site only while it fails
+        (said(("alerts", False), ("alerts", ""), ("list", True), ("alerts", False)), 0),
     ],
 )
 def test_pages_contradict_each_other_if_one_said_the_same_before_and_after(words_: list[Word], count: int) -> None:
@@ -137,12 +145,9 @@ def test_pages_contradict_each_other_if_one_said_the_same_before_and_after(words
 def test_counts_contradict_each_other_only_if_both_were_said_twice() -> None:
     """One site may fail while another is well again."""
 
-    def counts(*values: tuple[str, int]) -> list[Word]:
-        return [Word(at, "count:site", value, page) for at, (page, value) in enumerate(values)]
-
-    changed = counts(("list", 3), ("dashboard", 2), ("list", 3), ("dashboard", 3))
+    changed = said(("list", 3), ("dashboard", 2), ("list", 3), ("dashboard", 3), subject="count:site")
     assert contradictions(changed) == []
-    lasting = counts(("list", 3), ("dashboard", 2), ("list", 3), ("dashboard", 2))
+    lasting = said(("list", 3), ("dashboard", 2), ("list", 3), ("dashboard", 2), subject="count:site")
     assert [(found.word.page, found.other.page) for found in contradictions(lasting)] == [("list", "dashboard")]
 
 
