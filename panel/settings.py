@@ -124,8 +124,13 @@ TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
         "DIRS": [BASE_DIR / "templates"],
-        "APP_DIRS": True,
         "OPTIONS": {
+            "loaders": [
+                (
+                    "panel.core.templating.Loader",
+                    ["django.template.loaders.filesystem.Loader", "django.template.loaders.app_directories.Loader"],
+                )
+            ],
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
@@ -135,6 +140,7 @@ TEMPLATES = [
         },
     }
 ]
+FORM_RENDERER = "panel.core.form_renderer.Renderer"
 
 _WORKER_THREADS = env.read.int("PADDOCK_WORKER_THREADS", 16, validate=validate.Range(1, 256))
 DATABASES = {

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from html import escape
 from typing import Any
 from urllib.parse import quote
 
@@ -24,11 +25,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from panel.core import diffs, icons
+from panel.core.templating import constant
 from panel.core.ui import status_look, undo_offered
 
 register = template.Library()
 
-register.simple_tag(icons.icon, name="icon")
+register.simple_tag(constant(icons.icon), name="icon")
 
 NAVIGATION = (
     ("dashboard", gettext_lazy("Dashboard"), "dashboard", "g d"),
@@ -80,6 +82,7 @@ def _status(value: str, words: str) -> SafeString:
 
 
 @register.simple_tag
+@constant
 def badge(label: Any, tone: str = "neutral") -> SafeString:
     return format_html('<span class="badge tone-{}">{}</span>', tone, label)
 
@@ -87,6 +90,11 @@ def badge(label: Any, tone: str = "neutral") -> SafeString:
 @register.simple_tag
 def tags(names: Iterable[str], address: str = "") -> SafeString:
     """Render tags as badges; with `address`, each links to this list, filtered by the tag."""
+    return _tags(tuple(names), address)
+
+
+@lru_cache(maxsize=1000, typed=True)
+def _tags(names: tuple[str, ...], address: str) -> SafeString:
     badges = format_html_join("", "{}", ((_tag(name, address, _("Tag:")),) for name in names))
     return format_html('<span class="tags">{}</span>', badges) if badges else badges
 
@@ -134,12 +142,10 @@ def ago(value: dt.datetime | None, empty: str = "") -> SafeString | str:
     if not value:  # None, or a missing value in a template
         return format_html('<span class="muted">{}</span>', empty or _("never"))
     local = timezone.localtime(value)
-    return format_html(
-        '<time datetime="{}" title="{}">{}</time>',
-        local.isoformat(timespec="seconds"),
-        local.strftime("%Y-%m-%d %H:%M:%S %Z"),
-        relative_words(value),
-    )
+    exact, shown = escape(local.strftime("%Y-%m-%d %H:%M:%S %Z")), escape(relative_words(value))
+    # not by format_html, which takes as long as all the rest: lists have a time in each row
+    html = f'<time datetime="{local.isoformat(timespec="seconds")}" title="{exact}">{shown}</time>'
+    return mark_safe(html)  # noqa: S308 - escaped above
 
 
 @register.simple_tag
