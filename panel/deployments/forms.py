@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.dates import WEEKDAYS
 from django.utils.translation import gettext_lazy as _
@@ -51,6 +52,20 @@ class FilterForm(Form):
 
 def _lines(value: list[str]) -> str:
     return "\n".join(value)
+
+
+class DriftCheckForm(Form):
+    """Form to check one host, or all hosts, for drift."""
+
+    host = NameChoiceField(
+        label=_("Host"), required=False, queryset=Host.objects.none(), to_field_name="name", empty_label=_("All hosts")
+    )
+
+    def __init__(self, *args: Any, hosts: QuerySet[Host], **kwargs: Any) -> None:
+        super().__init__(*args, auto_id="drift-%s", **kwargs)
+        host = self.fields["host"]
+        assert isinstance(host, NameChoiceField)
+        host.queryset = hosts
 
 
 class MaintenanceForm(InWords, forms.Form):

@@ -170,6 +170,14 @@ def drifts_visible(user: User, *, only_open: bool = True) -> QuerySet[Drift]:
     return rows.filter(resolution=DriftResolution.OPEN) if only_open else rows
 
 
+def drifts_on_page(user: User) -> QuerySet[Drift]:
+    """Return the open drift that the user may see, with the columns that the list shows, without files' contents."""
+    server = ("web_server__engine", "web_server__label", "web_server__host__name")
+    rows = visible(Drift.objects.filter(resolution=DriftResolution.OPEN), user, team_path="site__team")
+    rows = rows.select_related("site", "web_server__host")
+    return rows.only("path", "found_sha256", "detected_at", "site__name", *server)
+
+
 def pins_visible(user: User) -> QuerySet[PinnedFile]:
     return visible(
         PinnedFile.objects.select_related("site", "web_server__host", "adopted_by"), user, team_path="site__team"

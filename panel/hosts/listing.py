@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.db.models import Count, OuterRef, Prefetch, Q, QuerySet, Subquery
@@ -23,19 +24,41 @@ ORDERINGS = {
     "-seen": ("-last_seen_at", "name"),
 }
 
+_WEB_SERVER_ORDER = ("engine", "label")
+
 
 def hosts_listed(user: User) -> QuerySet[Host]:
     """Return the hosts that the user can see, with web servers and `site_count`. Secrets are not loaded."""
+    rows = _with_site_count(user).defer("private_key", "next_private_key", "password", "sudo_password")
+    return rows.prefetch_related(Prefetch("web_servers", queryset=WebServer.objects.order_by(*_WEB_SERVER_ORDER)))
+
+
+def hosts_on_page(user: User) -> QuerySet[Host]:
+    """Return the hosts that the user can see, with `site_count`, for the page with the list of hosts. Only the columns
+    that the page shows are loaded. `with_web_servers` adds the web servers.
+    """
+    shown = ("name", "tags", "status", "is_paused", "connection", "address", "port", "last_seen_at")
+    return _with_site_count(user).only(*shown)
+
+
+def with_web_servers(hosts: Iterable[Host]) -> list[Host]:
+    """Set the attribute `shown_web_servers` of each host to its web servers, with one query; return the hosts."""
+    found = list(hosts)
+    web_servers: dict[int, list[WebServer]] = {host.pk: [] for host in found}
+    rows = WebServer.objects.filter(host__in=list(web_servers)).order_by(*_WEB_SERVER_ORDER)
+    for row in rows.only("host", "engine", "label", "version"):
+        web_servers[row.host_id].append(row)
+    for host in found:
+        host.shown_web_servers = web_servers[host.pk]  # type: ignore[attr-defined]
+    return found
+
+
+def _with_site_count(user: User) -> QuerySet[Host]:
     if not may(user, Action.VIEW):
         return Host.objects.none()
     counted = WebServer.objects.filter(host=OuterRef("pk")).order_by().values("host")
     sites = counted.annotate(total=Count("sites")).values("total")
-    return (
-        hosts_visible(user)
-        .defer("private_key", "next_private_key", "password", "sudo_password")
-        .prefetch_related(Prefetch("web_servers", queryset=WebServer.objects.order_by("engine", "label")))
-        .annotate(site_count=Coalesce(Subquery(sites), 0))
-    )
+    return hosts_visible(user).annotate(site_count=Coalesce(Subquery(sites), 0))
 
 
 def hosts_filtered(hosts: QuerySet[Host], wanted: dict[str, Any]) -> QuerySet[Host]:

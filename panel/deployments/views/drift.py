@@ -17,6 +17,7 @@ from panel.core.http import Request
 from panel.core.ui import Crumb
 from panel.deployments import selectors
 from panel.deployments.drift import services
+from panel.deployments.forms import DriftCheckForm
 from panel.deployments.main_file.services import main_records
 from panel.deployments.views.deployments import PAGE, crumbs, planned, refused, site_or_404
 from panel.hosts.edited_files import edited_files
@@ -27,10 +28,10 @@ from panel.hosts.services.jobs import UNFINISHED, host_jobs_request
 
 @require_safe
 def drift_list(request: Request) -> HttpResponse:
-    page = Paginator(selectors.drifts_visible(request.user), PAGE).get_page(request.GET.get("page"))
+    page = Paginator(selectors.drifts_on_page(request.user), PAGE).get_page(request.GET.get("page"))
     pins = selectors.pins_visible(request.user)
-    hosts = hosts_visible(request.user) if request.user.is_admin else []
-    context = {"page": page, "pins": pins, "hosts": hosts, "crumbs": crumbs(), **_checks_context(request)}
+    check = DriftCheckForm(hosts=hosts_visible(request.user)) if request.user.is_admin else None
+    context = {"page": page, "pins": pins, "check": check, "crumbs": crumbs(), **_checks_context(request)}
     context["edited_files"] = edited_files(request.user) if page.number == 1 else []
     return render(request, "deployments/drift_list.html", context)
 

@@ -20,7 +20,7 @@ from panel.core.templatetags.ui import bytes_iec
 from panel.core.ui import Crumb
 from panel.hosts import selectors
 from panel.hosts.forms import HostFilterForm
-from panel.hosts.listing import ORDERINGS, hosts_filtered, hosts_listed
+from panel.hosts.listing import ORDERINGS, hosts_filtered, hosts_listed, hosts_on_page, with_web_servers
 from panel.hosts.models import Engine, Host, HostStatus
 from panel.hosts.resources.selectors import host_troubles, is_current, last_reading
 from panel.websites.listing import changed_by_host
@@ -46,7 +46,7 @@ def _crumbs() -> list[Crumb]:
 @require_safe
 def host_list(request: Request) -> HttpResponse:
     filters = HostFilterForm(request.GET, user=request.user)
-    hosts = hosts_listed(request.user).order_by(*ORDERINGS.get(request.GET.get("ordering", ""), ("name",)))
+    hosts = hosts_on_page(request.user).order_by(*ORDERINGS.get(request.GET.get("ordering", ""), ("name",)))
     # An invalid filter shows nothing instead of everything.
     hosts = hosts_filtered(hosts, filters.cleaned_data) if filters.is_valid() else hosts.none()
     page = Paginator(hosts, PER_PAGE).get_page(request.GET.get("page"))
@@ -54,7 +54,7 @@ def host_list(request: Request) -> HttpResponse:
     others = the_others(request, page, "host") if may_deploy or may_administer else None
     if others is not None:
         return others
-    rows = list(page)
+    rows = with_web_servers(page)
     waiting, busy = changed_by_host(request.user, rows), selectors.busy_hosts(rows)
     for host in rows:
         host.changed_count, host.is_busy = waiting.get(host.pk, 0), host.pk in busy  # type: ignore[attr-defined]
