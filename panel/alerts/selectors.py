@@ -8,7 +8,6 @@ from functools import partial
 
 from django.db.models import Count, F, Q, QuerySet
 from django.db.models.functions import Now
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -33,6 +32,7 @@ from panel.alerts.resources import reboot_alerts, trouble_alerts
 from panel.alerts.virtual_addresses import virtual_address_alerts
 from panel.benchmarks.models import Run, RunStatus
 from panel.benchmarks.selectors import runs_visible
+from panel.core.addresses import address
 from panel.core.pages import unindexed
 from panel.core.ui import Text
 from panel.deployments.models import (
@@ -133,7 +133,7 @@ def _of_hosts(rows: QuerySet[Host], most: int) -> list[Alert]:
             "host",
             row.name,
             row.status_detail.strip().split("\n")[0] or _HOST_ADVICE.get(row.status, ""),
-            reverse("hosts:detail", args=[row.name]),
+            address("hosts:detail", row.name),
             row.last_seen_at,
         )
         for row in rows.only("name", "status", "status_detail", "last_seen_at")[:most]
@@ -146,7 +146,7 @@ def _unobserved(user: User, most: int) -> list[Alert]:
     rows = hosts_visible(user).filter(status=HostStatus.READY, is_paused=False).exclude(observed())
     words = _("Paddock has not checked this host for some minutes. Open the self-check to see whether a worker runs")
     return [
-        Alert("unsure", _("Not observed"), "host", name, words, reverse("hosts:detail", args=[name]), seen)
+        Alert("unsure", _("Not observed"), "host", name, words, address("hosts:detail", name), seen)
         for name, seen in rows.order_by("name").values_list("name", "last_seen_at")[:most]
     ]
 
@@ -162,7 +162,7 @@ def _services(user: User, most: int) -> list[Alert]:
         "each team that should use the service"
     )
     return [
-        Alert("review", _("To review"), "host", name, words, reverse("hosts:local_services", args=[name]))
+        Alert("review", _("To review"), "host", name, words, address("hosts:local_services", name))
         for name in list(rows.distinct())[:most]
     ]
 
@@ -193,7 +193,7 @@ def _stopped(user: User, most: int) -> list[Alert]:
                 counted[row.pk],
             )
             % counted[row.pk],
-            reverse("hosts:detail", args=[row.host.name]),
+            address("hosts:detail", row.host.name),
         )
         for row in web_servers[:most]
     ]
@@ -212,7 +212,7 @@ def _failing(user: User, most: int) -> list[Alert]:
             "site",
             state.site.name,
             state.health_words if state.health == Health.FAILING else state.reach_words,
-            reverse("websites:detail", args=[state.site.name]),
+            address("websites:detail", state.site.name),
             state.health_since if state.health == Health.FAILING else state.reach_since,
         )
         for state in found.only(*columns)[:most]
@@ -224,9 +224,7 @@ def _paused(user: User, most: int) -> list[Alert]:
     well = (HostStatus.READY, HostStatus.UNREACHABLE)
     names = hosts_visible(user).filter(status__in=well, is_paused=True).order_by("name").values_list("name", flat=True)
     words = _("No deployments or benchmarks start on this host until somebody resumes the host")
-    return [
-        Alert("paused", _("Paused"), "host", name, words, reverse("hosts:detail", args=[name])) for name in names[:most]
-    ]
+    return [Alert("paused", _("Paused"), "host", name, words, address("hosts:detail", name)) for name in names[:most]]
 
 
 @found_in(lambda hour: SiteState.objects.filter(last_failure__isnull=False))
@@ -243,7 +241,7 @@ def _failures(user: User, most: int) -> list[Alert]:
         label, detail = failure.get_status_display(), _first_line(failure.error)
         if failure.pk in shared:  # the server's output may be about another team's site
             detail = ""
-        url = reverse("deployments:detail", args=[failure.uuid])
+        url = address("deployments:detail", failure.uuid)
         found.append(Alert(failure.status, label, "site", row.site.name, detail, url, failure.finished_at))
     return found
 
@@ -267,7 +265,7 @@ def _names(user: User, most: int) -> list[Alert]:
             "site",
             row.site.name,
             " ".join(row.gone.values()),
-            reverse("websites:detail", args=[row.site.name]),
+            address("websites:detail", row.site.name),
             row.gone_since,
         )
         for row in rows.select_related("site").only("gone", "gone_since", "site__name").order_by("gone_since")[:most]
@@ -285,7 +283,7 @@ def _drifts(user: User, most: int) -> list[Alert]:
             "site",
             name,
             ngettext("%d file was edited on the host", "%d files were edited on the host", files) % files,
-            reverse("websites:detail", args=[name]),
+            address("websites:detail", name),
         )
         for name, files in sites[:most]
     ]
@@ -300,7 +298,7 @@ def _reports(user: User, most: int) -> list[Alert]:
             "report",
             row.title,
             row.headline.split("\n")[0],
-            reverse("reports:detail", args=[row.uuid]),
+            address("reports:detail", row.uuid),
             row.created_at,
         )
         for row in alarming(user, timezone.now() - RECENT)[:most]
@@ -330,7 +328,7 @@ def _rollouts(user: User, most: int) -> list[Alert]:
             "rollout",
             str(row),
             (row.error or row.progress).split("\n")[0],
-            reverse("rollouts:detail", args=[row.uuid]),
+            address("rollouts:detail", row.uuid),
             row.finished_at or row.updated_at,
         )
         for row in rows.order_by("-created_at")[:most]
@@ -348,7 +346,7 @@ def _runs(user: User, most: int) -> list[Alert]:
             "run",
             row.title,
             _first_line(row.error) or " ".join(str(reason) for reason in row.reasons),
-            reverse("benchmarks:detail", args=[row.uuid]),
+            address("benchmarks:detail", row.uuid),
             row.finished_at,
         )
         for row in bad.select_related(None).only(*columns)[:most]
@@ -366,7 +364,7 @@ def _planned(user: User, most: int) -> list[Alert]:
             "host",
             row.host.name,
             _("A plan is waiting for confirmation"),
-            reverse("deployments:detail", args=[row.uuid]),
+            address("deployments:detail", row.uuid),
             row.created_at,
         )
         for row in rows.select_related(None).select_related("host").defer(None).only(*columns)[:most]
@@ -383,7 +381,7 @@ def _pending(user: User, most: int, *, are_many: bool) -> list[Alert]:
             "site",
             name,
             _("The draft changed after the last deployment; plan a deployment to apply the changes"),
-            reverse("websites:detail", args=[name]),
+            address("websites:detail", name),
             updated_at,
         )
         for name, updated_at in changed.order_by(newest.desc()).values_list("name", "updated_at")[:most]

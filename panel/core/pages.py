@@ -32,14 +32,21 @@ class LongListPaginator(Paginator):  # type: ignore[type-arg] # not subscriptabl
     Counting stops at `most`. Each page first finds the keys of its rows, so that a page of a million rows costs the
     database little more than a page of a thousand. With `most`, a list of at most FEW rows is found first and
     sorted afterwards: otherwise the database may read an index of the order, past all rows that are not in the
-    list. `keys` are the keys of all rows in order, if a search has already found them.
+    list. `keys` are the keys of all rows in order, if a search has already found them. `shown` selects the same rows
+    with everything that a page needs, so that counting joins no tables for it.
     """
 
     def __init__(
-        self, rows: QuerySet[Any], per_page: int, most: int | None = None, keys: Sequence[int] | None = None
+        self,
+        rows: QuerySet[Any],
+        per_page: int,
+        most: int | None = None,
+        keys: Sequence[int] | None = None,
+        shown: QuerySet[Any] | None = None,
     ) -> None:
         super().__init__(rows, per_page)
         self._rows, self._most, self._keys = rows, most, keys
+        self._shown = rows if shown is None else shown
 
     def _found(self) -> QuerySet[Any, Any]:
         """Select the keys of the rows in no order, at most one more than the pages show."""
@@ -65,9 +72,19 @@ class LongListPaginator(Paginator):  # type: ignore[type-arg] # not subscriptabl
         if self._keys is None and self._most is not None and self._counted <= FEW:
             few = self._rows.filter(pk__in=list(self._found()) if self._counted else [])
             return Page(few[first : first + self.per_page], number, self)
-        known: Any = self._rows.values_list("pk", flat=True) if self._keys is None else self._keys
-        keys = list(known[first : min(first + self.per_page, self.count)])
-        return Page(self._rows.filter(pk__in=keys), number, self)
+        last = min(first + self.per_page, self.count)
+        keys = self._between(first, last) if self._keys is None else self._keys[first:last]
+        ordered = self._shown.order_by(*self._rows.query.order_by) if self._rows.query.order_by else self._shown
+        return Page(ordered.filter(pk__in=keys), number, self)
+
+    def _between(self, first: int, last: int) -> list[int]:
+        """Return the keys of these rows. Rows in the second half are found from the end, so that the database sorts and
+        skips at most half of the list.
+        """
+        keys = self._rows.values_list("pk", flat=True)
+        if self._most is not None or first < self.count / 2:
+            return list(keys[first:last])
+        return list(keys.reverse()[self.count - last : self.count - first])
 
 
 def page_of(
@@ -77,6 +94,7 @@ def page_of(
     *,
     most: int | None = None,
     keys: Sequence[int] | None = None,
+    shown: QuerySet[Any] | None = None,
 ) -> Page[Any]:
     """Return the page of the rows with this number; the first or last page if there is no such page."""
-    return LongListPaginator(rows, per_page, most, keys).get_page(number)
+    return LongListPaginator(rows, per_page, most, keys, shown).get_page(number)

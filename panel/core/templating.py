@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from html import escape as html_escape
 from typing import Any, TypeVar
-from uuid import UUID
 
 from django.conf import settings
 from django.template import Node, NodeList, Template
@@ -17,13 +15,13 @@ from django.template.defaulttags import IfNode, URLNode
 from django.template.library import SimpleNode
 from django.template.loaders import base, cached
 from django.templatetags.i18n import BlockTranslateNode, TranslateNode
-from django.urls import get_script_prefix, get_urlconf, reverse
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString
 
+from panel.core.addresses import KEPT, address
+
 F = TypeVar("F", bound=Callable[..., Any])
 _PLACE = re.compile(r"%\((\w+)\)s")
-_HASHED = (str, SafeString, int, UUID)
 
 
 def constant(tag: F) -> F:
@@ -150,20 +148,13 @@ class _Sentence(Node):
 
 
 class _Address(URLNode):
-    """A `url` with positional arguments; the addresses of the last few thousand are kept."""
+    """A `url` with positional arguments; see core.addresses."""
 
     def render(self, context: Context) -> str:
         arguments = [argument.resolve(context) for argument in self.args]
-        if not context.autoescape or not all(type(argument) in _HASHED for argument in arguments):
+        if not context.autoescape or not all(type(argument) in KEPT for argument in arguments):
             return super().render(context)  # type: ignore[no-any-return]
         request = getattr(context, "request", None)
         match = getattr(request, "resolver_match", None)
         app = getattr(request, "current_app", None) or getattr(match, "namespace", None)
-        urls = get_urlconf() or settings.ROOT_URLCONF
-        return _address(self.view_name.resolve(context), app, get_script_prefix(), urls, *arguments)
-
-
-@lru_cache(maxsize=8000, typed=True)
-def _address(name: str, app: str | None, prefix: str, urls: str, *arguments: Any) -> SafeString:
-    """Return the escaped address of a view. `prefix` is the script prefix, which Django reads itself."""
-    return conditional_escape(reverse(name, urls, args=arguments, current_app=app))
+        return conditional_escape(address(self.view_name.resolve(context), *arguments, app=app))

@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from html import escape
 from typing import Any
@@ -234,6 +234,18 @@ def took(job: Any) -> str:
         return "–"
     # the clocks of two machines may differ
     return seconds(max((job.finished_at or timezone.now()) - job.started_at, dt.timedelta(0)))
+
+
+SHOWN_NAMES = 3
+
+
+@register.simple_tag
+def names_brief(rows: Sequence[Any]) -> SafeString:
+    """Render the names of the first rows, and the number of all rows if there are more."""
+    shown = conditional_escape(", ".join(str(row.name) for row in rows[:SHOWN_NAMES]))
+    if len(rows) <= SHOWN_NAMES:
+        return shown
+    return format_html('{} <span class="muted">{}</span>', shown, _("… %(n)s in total") % {"n": len(rows)})
 
 
 # --- forms ---

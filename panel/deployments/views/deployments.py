@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 
-from panel.accounts.permissions import Action, may, require
+from panel.accounts.permissions import Action, may, require, teams_read
 from panel.core.errors import ApplicationError
 from panel.core.http import Request
 from panel.core.pages import MOST, page_of
@@ -119,6 +119,7 @@ def _filtered(rows: QuerySet[Deployment], form: FilterForm) -> QuerySet[Deployme
 
 @require_safe
 def deployment_list(request: Request) -> HttpResponse:
+    teams_read(request.user)
     form = FilterForm(request.GET or None, user=request.user)
     rows = selectors.deployments_on_page(request.user)
     rows = _filtered(rows, form) if form.is_bound else rows

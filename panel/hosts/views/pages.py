@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from panel.accounts.permissions import Action, may, require
+from panel.accounts.permissions import Action, may, require, teams_read
 from panel.core.http import Request
 from panel.core.jobs import JobStatus
 from panel.core.row_selection import can_select_all, the_others
@@ -45,6 +45,7 @@ def _crumbs() -> list[Crumb]:
 @login_required
 @require_safe
 def host_list(request: Request) -> HttpResponse:
+    teams_read(request.user)
     filters = HostFilterForm(request.GET, user=request.user)
     hosts = hosts_on_page(request.user).order_by(*ORDERINGS.get(request.GET.get("ordering", ""), ("name",)))
     # An invalid filter shows nothing instead of everything.

@@ -50,8 +50,10 @@ def part_get(rows: QuerySet[Any], pk: int) -> Any:
     return part
 
 
-def page_of(request: Request, rows: QuerySet[Any], per_page: int = PER_PAGE) -> Page[Any]:
-    return pages.page_of(rows, per_page, request.GET.get("page"))
+def page_of(
+    request: Request, rows: QuerySet[Any], per_page: int = PER_PAGE, shown: QuerySet[Any] | None = None
+) -> Page[Any]:
+    return pages.page_of(rows, per_page, request.GET.get("page"), shown=shown)
 
 
 # The sections of a site's pages, and the pages of each: the name of the URL, and the label. The section has the URL of

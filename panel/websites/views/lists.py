@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from panel.accounts.permissions import Action, may, require, teams_visible
+from panel.accounts.permissions import Action, may, require, teams_read, teams_visible
 from panel.core.errors import ApplicationError
 from panel.core.forms import ConfirmNameForm
 from panel.core.http import Request
@@ -49,6 +49,7 @@ _GO_ON = {
 @login_required
 @require_safe
 def site_list(request: Request) -> HttpResponse:
+    teams_read(request.user)
     filters = SiteFilterForm(
         request.GET,
         teams=teams_visible(request.user),
@@ -56,10 +57,10 @@ def site_list(request: Request) -> HttpResponse:
         tags=site_tags(sites_visible(request.user)),
     )
     wanted = filters.cleaned_data if filters.is_valid() else None
-    sites = sites_on_page(request.user).order_by(*ORDERINGS.get(request.GET.get("ordering", ""), ("name",)))
+    sites = sites_visible(request.user).order_by(*ORDERINGS.get(request.GET.get("ordering", ""), ("name",)))
     # An invalid filter shows nothing instead of everything.
     sites = sites_filtered(sites, wanted) if wanted is not None else sites.none()
-    page = page_of(request, sites)
+    page = page_of(request, sites, shown=sites_on_page(request.user))
     others = the_others(request, page, "site") if may(request.user, Action.CHANGE) else None
     if others is not None:
         return others
