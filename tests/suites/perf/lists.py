@@ -135,6 +135,9 @@ def main(folder: Path) -> None:
         import django
 
         django.setup()
+        from panel.core.garbage import collect_only_new
+
+        collect_only_new()  # as panel/asgi.py does in the web process
         try:
             _compare(postgres)
         finally:
