@@ -20,7 +20,7 @@ class AlertSerializer(serializers.Serializer[Any]):
     page = serializers.CharField(source="url", help_text="The page of the panel that resolves the alert.")
     at = serializers.DateTimeField(allow_null=True)
 
-    def to_representation(self, instance: Any) -> dict[str, Any]:
+    def to_representation(self, instance: Any) -> dict[str, object]:
         """Represent one of hundreds of alerts, without Django REST framework's loop over the fields of each."""
         at = self.fields["at"]
         return {

@@ -14,6 +14,7 @@ from django.utils.formats import localize
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeData, SafeString, mark_safe
 
+Widget = dict[str, Any]
 _FOLDER = "django/forms/widgets/"
 _OPTION = f"{_FOLDER}select_option.html"
 _INPUTS = (
@@ -23,11 +24,11 @@ _INPUTS = (
 
 
 class Renderer(DjangoTemplates):
-    def render(self, template_name: str, context: dict[str, Any], request: Any = None) -> SafeString:
+    def render(self, template_name: str, context: Widget, request: Any = None) -> SafeString:
         written = _WRITTEN.get(template_name)
         html = written(context["widget"]) if written else None
         if html is None:
-            return super().render(template_name, context, request)  # type: ignore[no-any-return]
+            return mark_safe(super().render(template_name, context, request))  # noqa: S308 - Django's templates
         return mark_safe(html)  # noqa: S308 - each value was escaped
 
 
@@ -36,7 +37,7 @@ def _text(value: Any) -> str:
     return conditional_escape(value if isinstance(value, SafeData) else str(value))
 
 
-def _attributes(widget: dict[str, Any]) -> str:
+def _attributes(widget: Widget) -> str:
     found = []
     for name, value in widget["attrs"].items():
         if value is True:
@@ -46,18 +47,18 @@ def _attributes(widget: dict[str, Any]) -> str:
     return "".join(found)
 
 
-def _input(widget: dict[str, Any]) -> str:
+def _input(widget: Widget) -> str:
     value = "" if widget["value"] is None else f' value="{_text(widget["value"])}"'
     name = conditional_escape(widget["name"])
     return f'<input type="{conditional_escape(widget["type"])}" name="{name}"{value}{_attributes(widget)}>'
 
 
-def _textarea(widget: dict[str, Any]) -> str:
+def _textarea(widget: Widget) -> str:
     value = conditional_escape(widget["value"]) if widget["value"] else ""
     return f'<textarea name="{conditional_escape(widget["name"])}"{_attributes(widget)}>\n{value}</textarea>'
 
 
-def _select(widget: dict[str, Any]) -> str | None:
+def _select(widget: Widget) -> str | None:
     """Write a list of choices; None if its options have another template than Django's."""
     parts = [f'<select name="{conditional_escape(widget["name"])}"{_attributes(widget)}>']
     for label, options, _index in widget["optgroups"]:
@@ -73,7 +74,7 @@ def _select(widget: dict[str, Any]) -> str | None:
     return "\n".join([*parts, "</select>"])
 
 
-_WRITTEN: dict[str, Callable[[dict[str, Any]], str | None]] = {
+_WRITTEN: dict[str, Callable[[Widget], str | None]] = {
     f"{_FOLDER}select.html": _select,
     f"{_FOLDER}textarea.html": _textarea,
     **{f"{_FOLDER}{name}.html": _input for name in _INPUTS},

@@ -12,8 +12,8 @@ def collect_only_new() -> None:
     """Leave all objects of loaded modules out of later garbage collections.
 
     Python looks at all objects from time to time. With all modules loaded that takes 0.2 seconds of CPU time, in the
-    middle of one of 20 to 50 requests. Templates are loaded later, so what is there after the first full collection is
-    left out, too.
+    middle of one of 20 to 50 requests. Templates are loaded later, so the first full collection leaves out all objects
+    that it finds, too.
     """
     import_module(settings.ROOT_URLCONF)
     gc.freeze()

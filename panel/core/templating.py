@@ -52,9 +52,9 @@ def simplify(nodes: NodeList) -> None:
         simpler = _simplified(node)
         if isinstance(simpler, TextNode) and found and type(found[-1]) is TextNode:
             simpler, last = TextNode(found[-1].s + simpler.s), found.pop()
-            simpler.token, simpler.origin = last.token, last.origin  # type: ignore[attr-defined]
+            simpler.token, simpler.origin = last.token, last.origin
         elif simpler is not node:
-            simpler.token, simpler.origin = node.token, node.origin  # type: ignore[attr-defined]
+            simpler.token, simpler.origin = node.token, node.origin
         found.append(simpler)
     nodes[:] = found
 
@@ -67,18 +67,18 @@ def _lists_in(node: Node) -> Iterable[NodeList]:
 
 
 def _simplified(node: Node) -> Node:
-    kind = type(node)
-    if kind is VariableNode:
+    # exactly these classes: subclasses may render something else
+    if type(node) is VariableNode:
         return _Value(node.filter_expression)
-    if kind is URLNode and not node.kwargs and not node.asvar:
+    if type(node) is URLNode and not node.kwargs and not node.asvar:
         return _Address(node.view_name, node.args, node.kwargs, node.asvar)
-    if kind is SimpleNode:
+    if type(node) is SimpleNode:
         return _constant_tag(node)
     if settings.USE_I18N:  # the text depends on the language
         return node
-    if kind is TranslateNode:
+    if type(node) is TranslateNode:
         return _constant_text(node)
-    return _Sentence.of(node) if kind is BlockTranslateNode else node
+    return _Sentence.of(node) if type(node) is BlockTranslateNode else node
 
 
 def _is_literal(expression: FilterExpression) -> bool:
@@ -153,7 +153,7 @@ class _Address(URLNode):
     def render(self, context: Context) -> str:
         arguments = [argument.resolve(context) for argument in self.args]
         if not context.autoescape or not all(type(argument) in KEPT for argument in arguments):
-            return super().render(context)  # type: ignore[no-any-return]
+            return super().render(context)
         request = getattr(context, "request", None)
         match = getattr(request, "resolver_match", None)
         app = getattr(request, "current_app", None) or getattr(match, "namespace", None)

@@ -61,8 +61,8 @@ class DriftCheckForm(Form):
         label=_("Host"), required=False, queryset=Host.objects.none(), to_field_name="name", empty_label=_("All hosts")
     )
 
-    def __init__(self, *args: Any, hosts: QuerySet[Host], **kwargs: Any) -> None:
-        super().__init__(*args, auto_id="drift-%s", **kwargs)
+    def __init__(self, *, hosts: QuerySet[Host]) -> None:
+        super().__init__(auto_id="drift-%s")
         host = self.fields["host"]
         assert isinstance(host, NameChoiceField)
         host.queryset = hosts
