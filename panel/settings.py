@@ -69,28 +69,9 @@ INSTALLED_APPS = [
 MIGRATION_MODULES = {
     label: f"migrations.{label}"
     for label in (
-        *(
-            "accounts",
-            "api",
-            "audit",
-            "benchmarks",
-            "certificates",
-            "deployments",
-            "hosts",
-            "imports",
-            "alerts",
-            "reports",
-            "comparisons",
-            "core",
-            "rollouts",
-            "previews",
-            "placements",
-            "failover",
-            "fpm",
-            "enrollments",
-            "publishing",
-        ),
-        "websites",
+        *("accounts", "api", "audit", "benchmarks", "certificates", "deployments", "hosts", "imports"),
+        *("alerts", "reports", "comparisons", "core", "rollouts", "previews", "placements", "failover", "fpm"),
+        *("enrollments", "publishing", "websites"),
     )
 }
 
