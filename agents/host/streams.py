@@ -38,8 +38,9 @@ def observe(probe: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
 
 def _closes(stream: socket.socket) -> bool:
     """Return whether the other side closes the connection at once, before any data."""
-    ready, _, _ = select.select([stream], [], [], CLOSES_WITHIN_S)
-    if not ready:
+    ready = select.poll()  # select() refuses descriptors of 1,024 and above
+    ready.register(stream, select.POLLIN)
+    if not ready.poll(CLOSES_WITHIN_S * 1000):
         return False
     try:
         return not stream.recv(1, socket.MSG_PEEK)

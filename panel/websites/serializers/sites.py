@@ -36,9 +36,7 @@ _KEPT = ["id", "created_at", "updated_at"]
 
 
 class Observation(TypedDict):
-    """Observed health of a site. `state`: `answering`, `failing`, or empty if unknown now; `at`: time of the last
-    observation.
-    """
+    """Health of a site. `state`: `answering`, `failing`, or empty if unknown now; `at`: time of the last check."""
 
     state: str
     words: str
