@@ -18,7 +18,8 @@ _ROUTES = {
         hosts:list hosts:live hosts:detail hosts:logs hosts:resources hosts:traffic
         imports:site websites:list websites:certificates websites:certificate
         websites:certificate_file
-        websites:detail websites:history websites:revision websites:blocks websites:upstreams websites:php
+        websites:detail websites:history websites:revision websites:blocks
+        websites:upstreams websites:streams websites:php
         websites:explain websites:raw websites:logs websites:requests websites:traffic websites:benchmarks websites:tls
         deployments:list deployments:detail deployments:drift
         deployments:drift-checks deployments:drift-detail
