@@ -353,7 +353,7 @@ def test_validation_query_count_does_not_grow_with_sites(people: Cast, django_as
     for index in range(12):
         shop(people, name=f"shop-{index}", domains=[f"s{index}.example", f"www.s{index}.example"])
     site = shop(people)
-    with django_assert_max_num_queries(20):
+    with django_assert_max_num_queries(22):
         assert checks.site_problems(site, actor=people.owner) == []
 
 
