@@ -1,7 +1,7 @@
 """Schedule of orders: set after each order, moved with the authority's renewal window, started when due.
 
 A worker claims a date by a conditional update of the row, so that two workers never order the same certificate. The
-first round after a night without a worker starts everything that is due.
+first sweep after a night without a worker starts everything that is due.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from panel.remote.errors import RemoteError
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE = 50  # in one round: certificates whose window is requested, and orders that are started
+AT_ONCE = 50  # in one sweep: certificates whose window is requested, and orders that are started
 LONGEST_WAIT = dt.timedelta(minutes=10)  # how long a renewed certificate waits for others on its host
 BUSY_PAUSE = dt.timedelta(seconds=20)  # after a conflict with another deployment of a site
 PAUSE = dt.timedelta(minutes=5)  # after another problem, such as files that were edited on the host
@@ -88,7 +88,7 @@ def renewal_plan(automatic: AutomaticCertificate) -> None:
 
 
 def look() -> None:
-    """Do one round of the schedule: windows, due orders, deployments of renewals, and cleaning up.
+    """Do one sweep of the schedule: windows, due orders, deployments of renewals, and cleaning up.
     Several workers may call this at the same time.
     """
     now = timezone.now()

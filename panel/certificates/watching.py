@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 MOST_LISTENERS = 100  # of one site; each is requested once for each name
 AT_ONCE = 16
-ROUND_S = 1800.0  # remaining sites come first in the next round
+SWEEP_S = 1800.0  # remaining sites come first in the next sweep
 PART = 100  # sites between two checks of the time limit
 AGAIN_AFTER_S = 2.0  # a single difference may be due to a reload
 ALLOWED_EVERY = dt.timedelta(hours=20)
@@ -55,7 +55,7 @@ class Question:
 
 def look(pause: Callable[[float], None] = time.sleep) -> int:
     """Check the TLS listeners of all live sites, the longest unchecked first; return the number of checked sites."""
-    until, count = time.monotonic() + ROUND_S, 0
+    until, count = time.monotonic() + SWEEP_S, 0
     keys = list(_due().values_list("pk", flat=True))
     for start in range(0, len(keys), PART):
         if time.monotonic() > until:
@@ -179,7 +179,7 @@ def _look_for_permission(until: float) -> None:
     for row in rows.select_related("account", "site__state__revision").filter(account__status="valid"):
         by_account.setdefault(row.account, []).append(row)
     for account, automatic in by_account.items():
-        if time.monotonic() > until:  # the others come first in the next round
+        if time.monotonic() > until:  # the others come first in the next sweep
             return
         try:
             with acme_client.session(endpoint_of(account)) as authority:

@@ -18,14 +18,14 @@ from panel.hosts.models import Host
 MOST_NAMES = 20  # of one site
 MOST_SITES = 20_000
 AT_ONCE = 16
-ROUND_S = 1800.0  # the sites that are left come first in the next round
+SWEEP_S = 1800.0  # the sites that are left come first in the next sweep
 TAKEN_AS_INTENDED = dt.timedelta(days=14)  # after which a name that is elsewhere is no longer watched
 PART = 100  # sites between two looks at the clock
 
 
 def look() -> int:
-    """Look up the names of live sites, longest unchecked first, for up to ROUND_S; return the number of sites."""
-    until, count = time.monotonic() + ROUND_S, 0
+    """Look up the names of live sites, longest unchecked first, for up to SWEEP_S; return the number of sites."""
+    until, count = time.monotonic() + SWEEP_S, 0
     rows = SiteState.objects.filter(status__in=DEPLOYED, revision__isnull=False)
     rows = rows.order_by(F("site__name_watch__looked_at").asc(nulls_first=True), "pk")
     keys = list(rows.values_list("pk", flat=True)[:MOST_SITES])

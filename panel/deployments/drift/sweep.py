@@ -9,7 +9,7 @@ from django.core.cache import cache
 
 from panel.deployments.drift.selectors import host_to_check, hosts_to_check
 from panel.deployments.drift.services import drift_check_quietly
-from panel.hosts.rounds import hosts_round
+from panel.hosts.sweeps import sweep_hosts
 
 EVERY_S = 600.0  # between two sweeps (settings.CELERY_BEAT_SCHEDULE)
 REST_S = 30.0  # no check begins in the last REST_S before the next sweep
@@ -29,7 +29,7 @@ def hosts_check() -> int:
     random.shuffle(hosts)  # each gets its turn when there are more than one sweep can check
 
     failure = "host %s was not checked for drift"
-    return hosts_round(host_check, hosts, until=until, at_once=AT_ONCE, failure=failure)
+    return sweep_hosts(host_check, hosts, until=until, at_once=AT_ONCE, failure=failure)
 
 
 def host_check(pk: int) -> bool:

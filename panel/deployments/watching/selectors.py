@@ -11,7 +11,7 @@ from panel.core.jobs import JobStatus
 from panel.deployments.models import DEPLOYED, Deployment, HealthChange, Revision, SiteState
 from panel.hosts.models import Host
 
-MOST_SITES = 2000  # of one host in one round; each has up to four requests
+MOST_SITES = 2000  # of one host in one sweep; each has up to four requests
 
 
 def live_states(hosts: Collection[Host], sites: Collection[int] | None = None) -> dict[int, list[SiteState]]:

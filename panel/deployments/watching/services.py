@@ -1,8 +1,8 @@
 """Check every live site twice a minute, from its host and from the panel, and record the changes. With very many
 hosts: once a minute.
 
-Each round asks several hosts at once, in its own threads, so unresponsive hosts delay no other work. If a host does not
-respond, the round asks it once more, then records it as unreachable and the health of its sites as unknown.
+Each sweep asks several hosts at once, in its own threads, so unresponsive hosts delay no other work. If a host does not
+respond, the sweep asks it once more, then records it as unreachable and the health of its sites as unknown.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from panel.deployments.watching.questions import Questions
 from panel.hosts import watching
 from panel.hosts.authorities import with_authorities
 from panel.hosts.models import Connection, Host, HostStatus
-from panel.hosts.rounds import hosts_round
+from panel.hosts.sweeps import sweep_hosts
 from panel.remote.client import Message
 from panel.remote.errors import RemoteError
 from panel.rendering.spec import SiteSpec, from_json
@@ -39,34 +39,34 @@ from panel.rendering.spec import SiteSpec, from_json
 _messages = ChangedMessages(logging.getLogger(__name__))
 
 EVERY_S, MANY_EVERY_S = 30, 60  # pages show a change within a minute, even if a host fails slowly
-MANY_HOSTS = 200  # above it, rounds twice a minute would need a tenth of a processor
-REST_S = 5.0  # no check begins in the last REST_S of a round; hosts that are left wait for the next one
+MANY_HOSTS = 200  # above it, sweeps twice a minute would need a tenth of a processor
+REST_S = 5.0  # no check begins in the last REST_S of a sweep; hosts that are left wait for the next one
 NOT_ASKED = "Paddock does not request the health page from the panel."
 AT_ONCE = 16  # hosts; each takes a thread until it responds
 AGAIN_AFTER_S = 2.0  # a single failure may be a reload
 RECORDED_AT_ONCE = 100  # hosts in one transaction
 KEPT_CHANGES = 200  # of one site
 MOST_KEPT_SPECS = 20_000
-_ROUND = "deployments:watch-round"
+_SWEEP = "deployments:watch-sweep"
 
 
 def round_run(pause: Callable[[float], None] = time.sleep) -> int:
     """Check every watched host and its live sites once; return the number of checked hosts.
 
-    Returns 0 at once if any worker began a round less than about EVERY_S ago (MANY_EVERY_S with many hosts).
+    Returns 0 at once if any worker began a sweep less than about EVERY_S ago (MANY_EVERY_S with many hosts).
     """
     healthy, silent = watching.hosts_watched()
     every = EVERY_S if len(healthy) + len(silent) <= MANY_HOSTS else MANY_EVERY_S
-    if not cache.add(_ROUND, True, timeout=every - 2):
+    if not cache.add(_SWEEP, True, timeout=every - 2):
         return 0
     until = time.monotonic() + every - REST_S
-    random.shuffle(silent)  # each gets its turn when there are more than one round can ask
+    random.shuffle(silent)  # each gets its turn when there are more than one sweep can ask
 
     def ask(pk: int) -> bool:
         return host_watch(pk, pause=pause)
 
     failure = "host %s was not observed"
-    return hosts_round(ask, [*healthy, *silent], until=until, at_once=AT_ONCE, failure=failure)
+    return sweep_hosts(ask, [*healthy, *silent], until=until, at_once=AT_ONCE, failure=failure)
 
 
 def host_watch(pk: int, *, pause: Callable[[float], None] = time.sleep) -> bool:
@@ -118,7 +118,7 @@ class Look:
         asked = self._questions()
         if self.host.status == HostStatus.READY:
             self.inside.update(_inside(self.host, self.states, asked))
-        # A site that failed last time is not worth the wait: with one on each of many hosts, no round would end in
+        # A site that failed last time is not worth the wait: with one on each of many hosts, no sweep would end in
         # time.
         failed = [state for state in self.states if state.pk in self.inside and not self.inside[state.pk].is_well]
         again = [state for state in failed if state.health != Health.FAILING]

@@ -14,11 +14,11 @@ from panel.hosts.authorities import with_authorities
 logger = logging.getLogger(__name__)
 
 
-def hosts_round(work: Callable[[int], bool], hosts: Iterable[int], *, until: float, at_once: int, failure: str) -> int:
+def sweep_hosts(work: Callable[[int], bool], hosts: Iterable[int], *, until: float, at_once: int, failure: str) -> int:
     """Call `work` with the primary key of each host; return the number of hosts for which it returned True.
 
     No call begins after `until` (time.monotonic). An exception is logged as `failure`, which contains %s for the
-    primary key, and does not end the round.
+    primary key, and does not end the sweep.
     """
 
     def quietly(pk: int) -> bool:
