@@ -1,12 +1,13 @@
 //! The client side of a connection. Most open connections are idle, so data that only some
 //! connections have is stored separately.
 
-use crate::exchange::{ProxyProtocol, TlsInfo};
+use crate::exchange::{Guard, ProxyProtocol, TlsInfo};
 use gallop_conf::model::{Endpoint, Server};
 use std::cell::Cell;
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::RawFd;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// The client side of a connection, for the requests on it.
@@ -32,6 +33,8 @@ struct Learnt {
     proxy_protocol: Option<ProxyProtocol>,
     /// The server block chosen by the name in the TLS handshake.
     sni_server: Option<Arc<Server>>,
+    /// Places in limits of `stream`, which the connection keeps after another socket took it.
+    places: Vec<Rc<Guard>>,
 }
 
 /// The addresses of both ends of a connection, if they have any.
@@ -92,6 +95,30 @@ impl Conn {
     /// Add the data of a PROXY protocol header.
     pub fn with_proxy_protocol(mut self, header: ProxyProtocol) -> Conn {
         self.learnt.get_or_insert_default().proxy_protocol = Some(header);
+        self
+    }
+
+    /// Keep these places in limits until the connection ends.
+    pub fn with_places(mut self, places: Vec<Guard>) -> Conn {
+        if !places.is_empty() {
+            let learnt = self.learnt.get_or_insert_default();
+            learnt.places.extend(places.into_iter().map(Rc::new));
+        }
+        self
+    }
+
+    /// Keep the places in limits that the connection `other` has.
+    pub fn with_places_of(mut self, other: &Conn) -> Conn {
+        if let Some(theirs) = other
+            .learnt
+            .as_ref()
+            .filter(|theirs| !theirs.places.is_empty())
+        {
+            self.learnt
+                .get_or_insert_default()
+                .places
+                .clone_from(&theirs.places);
+        }
         self
     }
 

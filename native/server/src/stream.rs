@@ -5,7 +5,7 @@ use crate::session::{self, proxy_header, shake};
 use crate::tls::{HandshakeError, Sealed, Store, TlsStream};
 use crate::worker::{Busy, ConnectionCount};
 use gallop_conf::model::{Level, Server, VerifyClient};
-use gallop_engine::exchange::{Guard, TlsInfo};
+use gallop_engine::exchange::TlsInfo;
 use gallop_engine::scope::Scope;
 use gallop_engine::stream::pass::{self, Target};
 use gallop_engine::stream::preread::{self, Client};
@@ -32,8 +32,6 @@ struct Passed {
     conn: Conn,
     link: Link,
     is_stream: bool,
-    /// Places in limits, which the connection keeps.
-    guards: Vec<Guard>,
 }
 
 /// The end of a session.
@@ -57,13 +55,12 @@ async fn serve_all(
     idle: Rc<Idle>,
     tls: Arc<Store>,
     mut conn: Conn,
-    mut count: ConnectionCount,
+    count: ConnectionCount,
     mut link: Link,
     busy: Busy,
 ) {
     let mut times = 0;
     while let Some(passed) = begin(idle.worker(), &tls, conn, link, times).await {
-        count.hold(passed.guards);
         (conn, link) = (passed.conn, passed.link);
         times += 1;
         if passed.is_stream {
@@ -98,12 +95,14 @@ async fn begin(
             session.finish(status);
             None
         }
-        Outcome::Passed(target, link) => Some(Passed {
-            conn: target.conn(&session, matches!(link, Link::Tls(_))),
-            link,
-            is_stream: target.is_stream,
-            guards: session.leave(),
-        }),
+        Outcome::Passed(target, link) => {
+            let conn = target.conn(&session, matches!(link, Link::Tls(_)));
+            Some(Passed {
+                conn: conn.with_places(session.leave()),
+                link,
+                is_stream: target.is_stream,
+            })
+        }
     }
 }
 

@@ -13,7 +13,6 @@ use crate::stream;
 use crate::tls::{files, Store, UpstreamConnector, Upstreams};
 use gallop_conf::model::{Config, ErrorLog, Level, ListenAddr, Listener};
 use gallop_engine::conn::{Conn, Ends};
-use gallop_engine::exchange::Guard;
 use gallop_engine::metrics::History;
 use gallop_engine::{log, panics, Shared, Worker};
 use gallop_runtime::{hang_up, race, sleep, spawn, Either, Handle, IoFd, Listening, Runtime, Sock};
@@ -449,13 +448,6 @@ impl Drop for Busy {
 /// Counts an open connection until it is dropped.
 pub struct ConnectionCount {
     worker: Rc<Worker>,
-    held: Option<Box<Held>>,
-}
-
-/// Places in limits of `stream` that a connection keeps after another socket took it.
-struct Held {
-    _guards: Vec<Guard>,
-    _before: Option<Box<Held>>,
 }
 
 impl ConnectionCount {
@@ -466,19 +458,7 @@ impl ConnectionCount {
             .counters
             .active
             .fetch_add(1, Ordering::Relaxed);
-        ConnectionCount { worker, held: None }
-    }
-
-    /// Keep the places in limits until the connection ends.
-    pub fn hold(&mut self, guards: Vec<Guard>) {
-        if guards.is_empty() {
-            return;
-        }
-        let before = self.held.take();
-        self.held = Some(Box::new(Held {
-            _guards: guards,
-            _before: before,
-        }));
+        ConnectionCount { worker }
     }
 }
 

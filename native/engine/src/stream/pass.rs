@@ -34,7 +34,7 @@ impl Target {
             unix,
             socket: old.socket(),
         };
-        let mut conn = Conn::new(old.id, self.endpoint.clone(), ends);
+        let mut conn = Conn::new(old.id, self.endpoint.clone(), ends).with_places_of(old);
         if let Some(header) = old.proxy_protocol() {
             conn = conn.with_proxy_protocol(header.clone());
         }
