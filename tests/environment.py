@@ -49,6 +49,7 @@ TOGETHER = {
 # The slowest files start first, the slowest at the top: a slow file that starts last leaves the other processes idle.
 LONGEST = [
     "tests/suites/packages/test_debian_packages.py",
+    "tests/suites/faults/test_rolling_upgrade.py",
     "tests/suites/browser/test_main_journey.py",
     "tests/suites/browser/test_first_hour.py",
     "tests/suites/browser/test_padlock.py",

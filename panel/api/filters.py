@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, cast
 
@@ -16,6 +17,9 @@ from rest_framework.exceptions import ValidationError
 from panel.api.problems import ApiError, parameter_error
 from panel.core.tags import TagsField, with_tags
 
+MOST_NUMBER = 2**63  # integers of databases are smaller
+_OF_NUMBERS = (django_filters.ModelChoiceFilter, django_filters.NumberFilter)
+
 
 class _Truth(django_filters.TypedChoiceFilter):  # type: ignore[misc]
     """Filter that accepts only `true` or `false`."""
@@ -25,8 +29,18 @@ class _Truth(django_filters.TypedChoiceFilter):  # type: ignore[misc]
         super().__init__(choices=choices, coerce=lambda text: text == "true", **kwargs)
 
 
-class _Ids(django_filters.BaseInFilter, django_filters.NumberFilter):  # type: ignore[misc]
-    """Filter by ids, separated by commas; unknown ids match nothing."""
+class _Numbers(django_filters.BaseInFilter, django_filters.NumberFilter):  # type: ignore[misc]
+    """Filter by numbers or ids, separated by commas; unknown ids match nothing. Numbers that no column can hold match
+    nothing either: SQLite raises OverflowError for them.
+    """
+
+    def filter(self, queryset: QuerySet[Any], value: list[Decimal] | None) -> QuerySet[Any]:
+        if not value:
+            return queryset
+        found: QuerySet[Any] = queryset.filter(
+            **{f"{self.field_name}__in": [number for number in value if abs(number) < MOST_NUMBER]}
+        )
+        return found
 
 
 class _TimeField(IsoDateTimeField):  # type: ignore[misc]
@@ -60,8 +74,8 @@ def _filter_set(model: type[Model], fields: tuple[tuple[str, tuple[str, ...]], .
     for name, item in made.base_filters.items():
         if isinstance(item, django_filters.BooleanFilter):  # it would ignore any other value
             made.base_filters[name] = _Truth(field_name=item.field_name, lookup_expr=item.lookup_expr)
-        elif isinstance(item, django_filters.ModelChoiceFilter) and item.lookup_expr == "in":
-            made.base_filters[name] = _Ids(field_name=item.field_name, lookup_expr="in")
+        elif isinstance(item, _OF_NUMBERS) and item.lookup_expr == "in":
+            made.base_filters[name] = _Numbers(field_name=item.field_name, lookup_expr="in")
     for item in made.base_filters.values():
         item.extra["error_messages"] = _words(item)
     found: type[django_filters.FilterSet] = made

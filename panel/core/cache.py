@@ -86,7 +86,7 @@ def _client(url: str) -> redis.Redis:
 class OptionalRedisCache(RedisCache):
     """Django's Redis cache, which behaves as if it were empty while Redis does not respond; `add` then returns True."""
 
-    def __init__(self, server: Any, params: dict[str, Any]) -> None:
+    def __init__(self, server: Any, params: Any) -> None:
         super().__init__(server, {**params, "OPTIONS": {**_quick(), **params.get("OPTIONS", {})}})
 
     def add(self, key: Any, value: Any, *args: Any, **options: Any) -> bool:

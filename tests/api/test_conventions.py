@@ -257,6 +257,13 @@ def test_id_filter_accepts_several_ids(owner: Caller, people: Cast) -> None:
     assert owner.get("sites/?web_server__in=1,x").status_code == 400
 
 
+@pytest.mark.parametrize("path", ["stream-servers/?port__in", "locations/?block__in", "sites/?web_server__in"])
+def test_number_that_no_column_can_hold_matches_nothing(owner: Caller, sites: list[str], path: str) -> None:
+    response = owner.get(f"{path}=3173405173222210011136,-3173405173222210011136")
+    assert response.status_code == 200
+    assert response.json()["results"] == []
+
+
 def test_empty_filter_value_matches_empty_field(owner: Caller) -> None:
     assert owner.post("sites/", SITE).status_code == 201
     assert [row["pattern"] for row in owner.get("locations/?match=").json()["results"]] == ["/"]

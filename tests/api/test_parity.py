@@ -310,6 +310,7 @@ FORMS_ALONE = {
     "LogSearchForm": "the parameters search and day of GET sites/{name}/logs/ and GET hosts/{name}/logs/",
     "SiteCreateForm": "writes a definition: POST sites/ takes that itself, whatever members it has",
     "SiteServerForm": "its one field is a member of PATCH sites/{name}/",
+    "DriftCheckForm": "chooses the hosts of POST hosts/bulk/",
     "ExplainForm": "its one field is the parameter of GET sites/{name}/explain/",
 }
 FORMS = {

@@ -29,7 +29,7 @@ from panel.deployments.models import Health, HealthChange, SiteState
 from panel.deployments.watching import questions, selectors
 from panel.deployments.watching.questions import Questions
 from panel.hosts import watching
-from panel.hosts.authorities import with_authorities
+from panel.hosts.authorities import authorities_once, with_authorities
 from panel.hosts.models import Connection, Host, HostStatus
 from panel.hosts.sweeps import sweep_hosts
 from panel.remote.client import Message
@@ -93,9 +93,9 @@ def sites_watch(
         look.ask(pause)
         return look
 
-    host_agent.connect_soon(hosts)  # also reads their bastions, which the threads need
     looks = _looks(hosts, sites)
-    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="sites") as threads:
+    with authorities_once(), ThreadPoolExecutor(AT_ONCE, thread_name_prefix="sites") as threads:
+        host_agent.connect_soon(hosts)  # also reads their bastions, which the threads need
         asked = threads.map(with_authorities(ask), looks)
         while part := list(islice(asked, RECORDED_AT_ONCE)):
             health_record(part)
