@@ -125,7 +125,7 @@ class StreamServerForm(PartForm[StreamServer]):
         super().__init__(*args, **kwargs)
         field = self.fields["upstream"]
         assert isinstance(field, forms.ModelChoiceField)
-        field.queryset = self.instance.site.upstreams.all()
+        field.queryset, field.empty_label = self.instance.site.upstreams.all(), _("Choose an upstream")
         field.error_messages["required"] = _("Choose an upstream. If the site has none, add an upstream first.")
 
 
