@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -90,27 +91,21 @@ class OptionalRedisCache(RedisCache):
         super().__init__(server, {**params, "OPTIONS": {**_quick(), **params.get("OPTIONS", {})}})
 
     def add(self, key: Any, value: Any, *args: Any, **options: Any) -> bool:
-        if silence.lasts:
-            return True
-        try:
-            return super().add(key, value, *args, **options)
-        except redis.RedisError as error:
-            silence.begin(error)
-            return True
+        return bool(_unless_silent(lambda: super(OptionalRedisCache, self).add(key, value, *args, **options), True))
 
     def get(self, key: Any, default: Any = None, version: int | None = None) -> Any:
-        if silence.lasts:
-            return default
-        try:
-            return super().get(key, default, version)
-        except redis.RedisError as error:
-            silence.begin(error)
-            return default
+        return _unless_silent(lambda: super(OptionalRedisCache, self).get(key, default, version), default)
 
     def set(self, key: Any, value: Any, *args: Any, **options: Any) -> None:
-        if silence.lasts:
-            return
-        try:
-            super().set(key, value, *args, **options)
-        except redis.RedisError as error:
-            silence.begin(error)
+        _unless_silent(lambda: super(OptionalRedisCache, self).set(key, value, *args, **options), None)
+
+
+def _unless_silent(call: Callable[[], Any], otherwise: Any) -> Any:
+    """Return the result of a call of Redis, or `otherwise` if Redis does not respond now or did not a moment ago."""
+    if silence.lasts:
+        return otherwise
+    try:
+        return call()
+    except redis.RedisError as error:
+        silence.begin(error)
+        return otherwise

@@ -13,6 +13,7 @@ from panel.rendering.nginx import confining
 from panel.rendering.nginx.location import add_headers, brotli, gzip, index_files, location, rewrites
 from panel.rendering.nginx.quoting import no_variables, prefix
 from panel.rendering.nginx.scope import Scope
+from panel.rendering.nginx.shared import listen_place, upstream_servers
 from panel.rendering.spec import (
     ClientCertificates,
     ErrorPage,
@@ -44,16 +45,7 @@ def _upstream(scope: Scope, upstream: Upstream, at: str) -> Node:
     body: list[Node] = []
     if upstream.balancing != "round_robin":
         body.append(directive(upstream.balancing))
-    for number, server in enumerate(upstream.servers):
-        if server.backup and upstream.balancing == "ip_hash":
-            continue  # nginx rejects the combination; capabilities reports it
-        words = [checks.address(server.address, f"{at}/servers/{number}/address")]
-        words += [f"weight={server.weight}"] if server.weight != 1 else []
-        words += [f"max_fails={server.max_fails}"] if server.max_fails != 1 else []
-        words += [f"fail_timeout={server.fail_timeout_s}s"] if server.fail_timeout_s != 10 else []
-        words += ["backup"] if server.backup else []
-        words += ["down"] if server.down else []
-        body.append(directive("server", *words))
+    body += upstream_servers(upstream, at)
     if upstream.keepalive:
         body.append(directive("keepalive", upstream.keepalive))
     return block("upstream", f"{prefix(scope.spec.name)}_{upstream.name}", body=body)
@@ -160,9 +152,7 @@ def _challenges_first(scope: Scope, source: ServerBlock) -> list[Node]:
 def _listens(scope: Scope, listens: tuple[Listen, ...], at: str) -> list[Node]:
     lines: list[Node] = []
     for number, listen in enumerate(listens):
-        address = checks.listen_address(listen.address, f"{at}/listens/{number}/address")
-        port = checks.port(listen.port, f"{at}/listens/{number}/port")
-        where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}" if address else str(port)
+        where = listen_place(listen.address, listen.port, f"{at}/listens/{number}")
         words = ["ssl"] if listen.tls else []
         words += ["http2"] if listen.http2 and not scope.dialect.http2_directive else []
         words += ["default_server"] if listen.default_server else []

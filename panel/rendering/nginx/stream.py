@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from panel.rendering import checks, streams
 from panel.rendering.nginx.quoting import line, prefix
+from panel.rendering.nginx.shared import listen_place, upstream_servers
 from panel.rendering.spec import RenderedFile, SiteSpec, StreamServer, Upstream, WebServerSpec
 from panel.rendering.tree import Node, block, directive, print_tree
 
@@ -44,16 +45,7 @@ def _upstream(spec: SiteSpec, upstream: Upstream, at: str) -> Node:
     body: list[Node] = []
     if upstream.balancing != "round_robin":
         body.append(directive(*_BALANCING[upstream.balancing]))
-    for number, server in enumerate(upstream.servers):
-        if server.backup and upstream.balancing == "ip_hash":
-            continue  # nginx rejects the combination; capabilities reports it
-        words = [checks.address(server.address, f"{at}/servers/{number}/address")]
-        words += [f"weight={server.weight}"] if server.weight != 1 else []
-        words += [f"max_fails={server.max_fails}"] if server.max_fails != 1 else []
-        words += [f"fail_timeout={server.fail_timeout_s}s"] if server.fail_timeout_s != 10 else []
-        words += ["backup"] if server.backup else []
-        words += ["down"] if server.down else []
-        body.append(directive("server", *words))
+    body += upstream_servers(upstream, at)
     return block("upstream", _name(spec, upstream.name), body=body)
 
 
@@ -62,9 +54,7 @@ def _name(spec: SiteSpec, upstream: str) -> str:
 
 
 def _server(spec: SiteSpec, server: StreamServer, at: str) -> Node:
-    address = checks.listen_address(server.address, f"{at}/address")
-    port = checks.port(server.port, f"{at}/port")
-    where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}" if address else str(port)
+    where = listen_place(server.address, server.port, at)
     body: list[Node] = [directive("listen", where, *(["udp"] if server.protocol == "udp" else []))]
     body += [directive("allow", checks.source(source, f"{at}/allowed")) for source in server.allowed]
     body += [directive("deny", "all")] if server.allowed else []

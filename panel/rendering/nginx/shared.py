@@ -1,0 +1,33 @@
+"""Parts of a configuration that nginx has in both http and stream: servers of upstreams, and listen addresses."""
+
+from __future__ import annotations
+
+from panel.rendering import checks
+from panel.rendering.spec import Upstream
+from panel.rendering.tree import Node, directive
+
+
+def upstream_servers(upstream: Upstream, at: str) -> list[Node]:
+    """Return the servers of an upstream, with their options. `at` is the upstream's place in the site."""
+    nodes: list[Node] = []
+    for number, server in enumerate(upstream.servers):
+        if server.backup and upstream.balancing == "ip_hash":
+            continue  # nginx rejects the combination; capabilities reports it
+        words = [checks.address(server.address, f"{at}/servers/{number}/address")]
+        words += [f"weight={server.weight}"] if server.weight != 1 else []
+        words += [f"max_fails={server.max_fails}"] if server.max_fails != 1 else []
+        words += [f"fail_timeout={server.fail_timeout_s}s"] if server.fail_timeout_s != 10 else []
+        words += ["backup"] if server.backup else []
+        words += ["down"] if server.down else []
+        nodes.append(directive("server", *words))
+    return nodes
+
+
+def listen_place(address: str, port: int, at: str) -> str:
+    """Return the address and port of a listen directive: `80`, `192.0.2.1:80`, `[::1]:80`. `at` is their place in the
+    site.
+    """
+    address, port = checks.listen_address(address, f"{at}/address"), checks.port(port, f"{at}/port")
+    if not address:
+        return str(port)
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
