@@ -148,7 +148,7 @@ class _Sentence(Node):
 
 
 class _Address(URLNode):
-    """A `url` with positional arguments; see core.addresses."""
+    """A `url` tag with positional arguments; `core.addresses` keeps its address for the next rendering."""
 
     def render(self, context: Context) -> str:
         arguments = [argument.resolve(context) for argument in self.args]

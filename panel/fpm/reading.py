@@ -101,6 +101,6 @@ def verdict(text: str, seen: Mapping[str, Any], is_current: bool, problem: str) 
         return Verdict("failed", _("File missing"), _("The pool's file was removed on the host. Apply the pool again."))
     if not seen["listens"]:
         return Verdict("failed", _("Not listening"), _("No process listens on the pool's socket: PHP requests fail."))
-    if seen["digest"] != digest(text):
+    if is_edited(text, seen, is_current):
         return Verdict("drifted", _("File edited"), _("The pool listens, but its file was edited on the host."))
     return Verdict("succeeded", _("Listening"), _("php-fpm listens on the pool's socket."))

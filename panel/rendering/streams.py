@@ -88,7 +88,7 @@ def address_problem(server: StreamServer, upstream: Upstream) -> str:
 
 
 def used_only_by_udp(spec: SiteSpec, upstream: Upstream) -> bool:
-    """Return whether only UDP stream servers use an upstream, so that TCP connections to it mean nothing."""
+    """Return whether only UDP stream servers use an upstream. A TCP connection then does not show that it works."""
     protocols = {server.protocol for server in spec.stream_servers if server.upstream == upstream.name}
     locations = (location for block in spec.blocks for location in block.locations)
     return protocols == {"udp"} and not any(location.upstream == upstream.name for location in locations)

@@ -186,7 +186,7 @@ def test_port_of_a_stream_server_is_refused_to_server_blocks_of_others(people: C
         services.site_enable(actor=people.outsider, site=disabled, enabled=True)
 
 
-def test_own_ports_must_differ_too(api: Caller, shop: Site) -> None:
+def test_ports_of_one_site_must_differ(api: Caller, shop: Site) -> None:
     twice = api.post("stream-servers/", DB | {"port": 80})
     assert "*:80 is already used by this site" in twice.content.decode()
     assert api.post("stream-servers/", DB).status_code == 201
