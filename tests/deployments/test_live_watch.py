@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from panel.alerts.selectors import alerts
-from panel.deployments.models import Deployment, DeploymentStatus, Health, HealthChange, SiteState, SiteStatus
+from panel.deployments.models import Deployment, DeploymentStatus, Health, HealthChange, Revision, SiteState, SiteStatus
 from panel.deployments.watching import services as watching
 from panel.hosts.models import Engine, Host, HostStatus, WebServer
 from panel.remote import pool
@@ -100,6 +100,19 @@ def test_failing_site_alone_raises_an_alert_until_it_responds(machine: Machine, 
     index.write_text(text)
     watch(machine)
     assert not [alert for alert in alerts(machine.people.owner) if alert.status == "failing"]
+
+
+def test_revision_of_a_restored_database_is_read_again(machine: Machine, site: Site) -> None:
+    """A database that is restored from a backup gives the ids of lost revisions again."""
+    watch(machine)
+    revision = SiteState.objects.get(site=site).revision
+    assert revision is not None
+    spec = revision.spec
+    for block in spec["blocks"]:
+        for listener in block["listens"]:
+            listener["port"] += 1
+    Revision.objects.filter(pk=revision.pk).update(spec=spec, created_at=revision.created_at + dt.timedelta(hours=1))
+    assert watch(machine).health == Health.FAILING, "nothing listens on the port of the other revision"
 
 
 def test_health_expectation_is_checked_by_the_watch(machine: Machine, site: Site) -> None:

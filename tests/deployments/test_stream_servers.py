@@ -70,7 +70,8 @@ def on_gallop(transactional_db: None, settings: Settings, server_root: Path) -> 
 
 
 @pytest.fixture(params=["on_nginx", "on_gallop"])
-def served(request: pytest.FixtureRequest) -> Served:
+def served(request: pytest.FixtureRequest, transactional_db: None, server_root: Path) -> Served:
+    """The other two fixtures are named for the choice of the test's part (tests/environment.py)."""
     found: Served = request.getfixturevalue(request.param)
     return found
 

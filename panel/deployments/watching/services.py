@@ -143,25 +143,30 @@ def _looks(hosts: Collection[Host], sites: Collection[int] | None = None) -> lis
     """Prepare checks of the live sites of hosts (only those with ids in `sites`, if given)."""
     changing = selectors.sites_changing(hosts)  # their deployments check them
     live = selectors.live_states(hosts, sites)
-    specs = _specs({row.revision_id for rows in live.values() for row in rows if row.revision_id})
+    specs = _specs({row.revision.pk: row.revision.created_at for rows in live.values() for row in rows if row.revision})
     return [
         Look(host, [row for row in live[host.pk] if (host.pk, row.site_id) not in changing], specs) for host in hosts
     ]
 
 
-_kept_specs: dict[int, SiteSpec] = {}  # by revision id; a revision never changes
+# By id and time of creation of the revision: a revision never changes, but a database that is restored from a backup
+# gives its ids again.
+_kept_specs: dict[tuple[int, dt.datetime], SiteSpec] = {}
 
 
-def _specs(revisions: Collection[int]) -> dict[int, SiteSpec]:
-    """Return the SiteSpecs of revisions (ids), by id. They are kept for the next check."""
-    found = {pk: spec for pk in revisions if (spec := _kept_specs.get(pk))}
-    missing = revisions - found.keys()
+def _specs(revisions: Mapping[int, dt.datetime]) -> dict[int, SiteSpec]:
+    """Return the SiteSpecs of revisions, by id. They are kept for the next check.
+
+    `revisions` maps ids to times of creation.
+    """
+    found = {pk: spec for pk, created in revisions.items() if (spec := _kept_specs.get((pk, created)))}
+    missing = revisions.keys() - found.keys()
     if not missing:
         return found
     new = {pk: from_json(SiteSpec, spec) for pk, spec in selectors.specs_of(missing).items()}
     if len(_kept_specs) + len(new) > MOST_KEPT_SPECS:
         _kept_specs.clear()
-    _kept_specs.update(new)
+    _kept_specs.update({(pk, revisions[pk]): spec for pk, spec in new.items()})
     return found | new
 
 
