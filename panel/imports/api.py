@@ -93,8 +93,8 @@ class Imports(Resource):
     @extend_schema(responses=FoundSiteDetailSerializer(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def sites(self, request: Request, uuid: object = None) -> Response:
-        """List the sites found in an import, with their definitions and the result for each directive. `name` selects
-        one.
+        """List the sites found in an import, with their definitions and the result for each directive. The query
+        parameter `name` selects a single site.
         """
         record = self.get_object()
         rows: Any = selectors.rows_of(record, services.report_of(record))

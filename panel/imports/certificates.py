@@ -31,10 +31,10 @@ Bundles = dict[CertificateFiles, tuple[str, str]]  # certificate with chain, pri
 
 
 def read(record: Import, sites: Iterable[FoundSite]) -> tuple[Bundles, list[str]]:
-    """Read the certificates that sites name; return them with their keys, and notes about unavailable ones. Raises
+    """Return the certificates that sites name, with their keys, and notes about unavailable certificates. Raises
     RemoteError.
 
-    Uploads have no private keys, so none are read from them.
+    Certificates of an uploaded configuration are not read, because uploads have no private keys.
     """
     wanted = {files: site.name for site in sites for files in site.certificates}
     if not wanted:
@@ -62,15 +62,15 @@ def read(record: Import, sites: Iterable[FoundSite]) -> tuple[Bundles, list[str]
 
 
 def is_renewed_there(files: CertificateFiles) -> bool:
-    """Return whether another program renews these certificate files on the host. False if the chain is in a separate
+    """Return whether another program on the host renews these certificate files. False if the chain is in a separate
     file: a site names a single file, so Paddock copies such certificates.
     """
     return not files.chain and RENEWED_BELOW.match(files.certificate) is not None
 
 
 def keep(actor: User, team: Team, host: Host, site: FoundSite, bundles: Bundles) -> tuple[dict[int, str], list[str]]:
-    """Store a site's certificates, or reuse equal ones of the team; return their names by number of the server block,
-    and messages about failures.
+    """Store a site's certificates, or reuse equal ones of the team. Return the certificates' names, by index of the
+    server block, and messages about failures.
     """
     names: dict[int, str] = {}
     notes: list[str] = []

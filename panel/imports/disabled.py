@@ -23,8 +23,8 @@ _NO_SITES = (".bak", ".dpkg-dist", ".dpkg-old", ".dpkg-new", ".rpmnew", ".rpmsav
 def take(
     report: Report, loader: Loader, web_server: WebServerSpec, root: str, prefix: str, skip: Iterable[str]
 ) -> None:
-    """Add the disabled sites below `root`, the web server's configuration folder, to the report. `skip`: paths of files
-    that the panel wrote.
+    """Add the disabled sites below `root`, the web server's configuration folder, to the import's report, except those
+    in `skip`: paths of files that the panel wrote.
     """
     live, seen = loader.loaded, set(skip)
     around = _around(live.nodes)
@@ -70,6 +70,6 @@ def _socket(listen: ListenData) -> tuple[str, int]:
 
 
 def _around(nodes: Sequence[Node]) -> list[Node]:
-    """Return the directives outside of sites in a configuration, which disabled sites inherit."""
+    """Return the directives of a configuration that are outside of sites. Disabled sites inherit these directives."""
     http = [child for node in nodes if node.low == "http" for child in node.body or ()]
     return [node for node in (http or nodes) if node.low not in _HOLDERS]

@@ -42,7 +42,9 @@ def folders_of(nodes: Iterable[Node], prefix: str) -> list[str]:
 
 
 def needed(site: FoundSite, folders: Iterable[str], roots: tuple[str, ...]) -> list[str]:
-    """Return the folders among `folders` that a site names and that are not below `roots`, without nested ones."""
+    """Return those of `folders` that the site's definition names and that are not below `roots`, the host's site
+    folders. A folder inside of another one is omitted.
+    """
     text = json.dumps(site.definition)
     own = [folder for folder in folders if folder in text and not is_below(folder, roots)]
     return [folder for folder in own if not any(folder != other and is_below(folder, (other,)) for other in own)]

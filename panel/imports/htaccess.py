@@ -74,8 +74,8 @@ def allows(sections: Sequence[Node], root: str, prefix: str) -> bool:
 
 
 def nodes_of(loader: Loader, files: Iterable[SourceFile], within: Within) -> Iterator[Node]:
-    """Yield one node per .htaccess file, with the directives that `within` yields; record a fault for a file that
-    cannot be parsed.
+    """Yield a node for each .htaccess file, whose body is the file's directives as converted by `within`; record a
+    fault for a file that cannot be parsed.
     """
     for file in files:
         try:

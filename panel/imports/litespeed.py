@@ -21,8 +21,8 @@ _BELOW = (".htaccess", "*/.htaccess", "*/*/.htaccess")
 
 
 def expanded(value: str, names: Mapping[str, str]) -> str:
-    """Return a path with variables `$NAME`, in any case, replaced by `names` (ConfigCtx::expandVariable in
-    src/main/configctx.cpp).
+    """Return a path with each variable `$NAME`, in any case, replaced by its value in `names`
+    (ConfigCtx::expandVariable in src/main/configctx.cpp).
     """
     for name, real in names.items():
         value = re.sub(re.escape(f"${name}"), lambda _match, real=real: real.rstrip("/"), value, flags=re.I)  # type: ignore[misc]
@@ -30,7 +30,7 @@ def expanded(value: str, names: Mapping[str, str]) -> str:
 
 
 def says(body: Sequence[Node], name: str) -> str:
-    """Return the first value of a key in the body of a block; "" if there is none."""
+    """Return the value of the first directive `name` in the body of a block; "" without such a directive."""
     return next((item.value for item in body if item.name == name), "")
 
 
@@ -43,8 +43,8 @@ def folders(node: Node, prefix: str) -> tuple[str, str]:
 
 
 def completed(loader: Loader, nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """Return the nodes of an OpenLiteSpeed configuration with complete virtual hosts; members of templates become
-    virtual hosts after their template.
+    """Return the nodes of an OpenLiteSpeed configuration with complete virtual hosts. Each member of a template becomes
+    a virtual host after the template.
     """
     found: list[Node] = []
     everywhere = says(nodes, "autoloadhtaccess") == "1"
@@ -59,7 +59,9 @@ def completed(loader: Loader, nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def _own(loader: Loader, node: Node, path: str) -> list[Node]:
-    """Return the nodes in the file `path`, which `node` includes; record a fault if the file does not exist."""
+    """Return the nodes in the file `path`, to which the directive `node` refers; record a fault if the file does not
+    exist.
+    """
     found = loader.find(path)
     if not found:
         loader.fault(node.file, node.line, f"the file {path} does not exist")

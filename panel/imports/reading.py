@@ -133,7 +133,7 @@ class Loader:
             self.variables[node.args[0]] = node.args[1] if len(node.args) > 1 else ""
 
     def _expanded(self, value: str) -> str:
-        """Replace `${NAME}` as httpd does; unknown names stay."""
+        """Replace each `${NAME}` by the value of the variable, as httpd does. Unknown variables stay as written."""
         return _VARIABLE.sub(lambda match: self.variables.get(match[1], match[0]), value)
 
     def _base(self, node: Node) -> str:

@@ -33,7 +33,7 @@ class Item:
 
 @dataclass(frozen=True)
 class CertificateFiles:
-    """Files of the certificate of a server block, by the number of the block."""
+    """Paths of the certificate files of a server block; `block` is the index of the block in its site."""
 
     block: int
     certificate: str
@@ -103,7 +103,7 @@ def to_json(report: Report) -> dict[str, object]:
 
 
 def from_json(data: dict[str, Any]) -> Report:
-    """Parse the JSON of `to_json`."""
+    """Return the Report for a dict from `to_json`."""
     sites = [
         FoundSite(
             site["name"],

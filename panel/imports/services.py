@@ -111,7 +111,7 @@ def import_read_upload(*, actor: User, web_server: WebServer, filename: str, dat
 def _keep(
     actor: User, web_server: WebServer, source: ImportSource, filename: str, loader: Loader, prefix: str, root: str
 ) -> Import:
-    """Map a loaded configuration and store the import. `root`: parent of the folders with disabled sites."""
+    """Map a configuration to sites, and store the import. `root`: parent of the folders with disabled sites."""
     spec, loaded = web_server_specs.web_server_spec(web_server), loader.loaded
     found = folders.folders_of(loaded.nodes, prefix)
     wide = dataclasses.replace(spec, site_roots=(*spec.site_roots, *found))
@@ -151,7 +151,7 @@ def _managed_files(web_server: WebServer) -> dict[str, str]:
 
 
 def _left_by_adopting(web_server: WebServer) -> list[str]:
-    """Return the targets of links that adopted sites replace. These files stay, but are not disabled sites."""
+    """Return the targets of links that adopted sites replace. They stay on the host, but are not disabled sites."""
     return list(ReplacedFile.objects.filter(web_server=web_server).exclude(link="").values_list("real", flat=True))
 
 

@@ -84,8 +84,8 @@ class _Entry:
 
 
 class UploadedFiles:
-    """Files of an archive, found by the paths that they have on a host. `main` is the main file; "" if the archive has
-    no main file. Each file is then read by itself.
+    """Files of an archive, found by the paths that they have on a host. `main` is the path of the main file; "" if the
+    archive has no main file, and each file is read as a configuration of its own.
     """
 
     def __init__(self, engine: str, filename: str, data: bytes) -> None:

@@ -17,10 +17,10 @@ __all__ = ["render", "render_main", "render_web_server", "shares_files"]
 
 
 class Engine(Protocol):
-    """Interface of the package that renders for one kind of web server.
+    """Interface of the package that renders configuration for one kind of web server.
 
-    It renders the files of one site, the files that depend on all live sites (unless `SHARES_FILES`, only on those with
-    stream servers), and the main file with its includes, for a web server whose main file the panel manages.
+    An engine renders the files of one site; the files that depend on all live sites (unless `SHARES_FILES`, only on
+    those with stream servers); and the main file with its includes, if the panel manages the main file.
     """
 
     SHARES_FILES: bool
@@ -51,14 +51,14 @@ def _check(spec: SiteSpec) -> None:
 
 
 def shares_files(engine: str) -> bool:
-    """Return whether each site changes files that depend on all live sites. For the other engines, only sites with
-    stream servers do; without them, skip `render_web_server`, because the files stay.
+    """Return whether a change of any site can change the files of `render_web_server`, which depend on all live sites.
+    On other engines only a site with stream servers can, so callers skip `render_web_server` for other sites.
     """
     return ENGINES[engine].SHARES_FILES
 
 
 def render_web_server(specs: Sequence[SiteSpec], web_server: WebServerSpec) -> list[RenderedFile]:
-    """Render the files that depend on all live sites of a web server. gallop has none."""
+    """Render the files that depend on all live sites of a web server; an empty list for gallop."""
     for spec in specs:
         _check(spec)
     served = sorted((challenges.served(spec) for spec in specs), key=lambda spec: spec.name)

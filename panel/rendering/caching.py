@@ -30,9 +30,9 @@ def kind(source: Location) -> str:
 
 
 def check(source: Location, at: str) -> Cache:
-    """Return the location's cache settings; raise NotExpressible for a value that no server can express.
+    """Return the location's cache settings; raise NotExpressible for a value that no web server can express.
 
-    capabilities reports each engine's limits.
+    The module `capabilities` reports the limits of each engine.
     """
     found = source.cache
     assert found is not None
@@ -72,7 +72,7 @@ def sentence(source: Location) -> str:
 
 
 def longest_s(spec: SiteSpec) -> int:
-    """Return the longest time in seconds that an unrequested response of the site stays cached."""
+    """Return the time in seconds for which a cached response of the site is kept without being requested."""
     found = [item.seconds for source in locations(spec) if source.cache for item in source.cache.valid]
     return max([MIN_KEPT_S, *found])
 

@@ -133,8 +133,8 @@ def differences(spec: SiteSpec, web_server: WebServerSpec) -> list[Difference]:
 
 
 def overview() -> dict[str, dict[str, Literal["same", "different", "not_offered"]]]:
-    """Map each field of the spec and each engine to the largest possible difference; the actual one depends
-    on the site.
+    """Map each field of the spec to a dict: engine -> "same", "different" or "not_offered", the worst case of all
+    possible sites.
     """
     result: dict[str, dict[str, Literal["same", "different", "not_offered"]]] = {}
     for member, row in TABLE.items():
@@ -165,9 +165,9 @@ def _walk(
 
 @cache
 def _members(kind: Any) -> tuple[tuple[str, Any, Row], ...]:
-    """Return (name, default, table row) of each field of one class of the spec.
+    """Return (name, default, table row) of each field of the spec class `kind`.
 
-    The table row has the engines' differences for values other than the default.
+    The table row has each engine's differences for values other than the default.
     """
     return tuple((item.name, item.default, TABLE[f"{kind.__name__}.{item.name}"]) for item in dataclasses.fields(kind))
 

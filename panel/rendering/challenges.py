@@ -48,7 +48,7 @@ def without(spec: SiteSpec) -> SiteSpec:
 
 
 def shows_over_tls(spec: SiteSpec) -> bool:
-    """Return whether the site answers ACME challenges over TLS; this needs a web server that can."""
+    """Return whether the site proves its names over TLS (TLS-ALPN-01), on web servers that support this challenge."""
     return bool(spec.challenge_folder and spec.tls_challenge_port)
 
 
@@ -72,9 +72,9 @@ def served(spec: SiteSpec) -> SiteSpec:
 
 
 def alone(block: ServerBlock, folder: str) -> ServerBlock:
-    """Return a server block with the same listeners and names, and only the challenge location.
+    """Return a server block with the listeners and names of `block`, and only the challenge location.
 
-    It serves plain HTTP for a block that redirects to HTTPS.
+    Such a block serves plain HTTP for a block that redirects to HTTPS.
     """
     return ServerBlock(block.listens, block.names, locations=(location(folder),))
 

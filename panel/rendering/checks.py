@@ -43,7 +43,7 @@ def text(value: str, field: str, *, lines: bool = False) -> str:
 
 
 def path(value: str, field: str) -> str:
-    """Return `value` if it is an absolute path without `..`, which has the same meaning for every server."""
+    """Return `value` if it is an absolute path without `..`, so that every web server reads it as the same path."""
     text(value, field)
     if not value.startswith("/"):
         raise refuse(field, f"“{value}” is not an absolute path; start it with /")
@@ -149,7 +149,7 @@ def no_control_characters(value: object, at: str) -> None:
 
 
 def _is_clean(value: object) -> bool:
-    """Return whether the spec's texts, collected and checked at once, have no control characters."""
+    """Return whether no text in the spec has control characters. A single search over all texts is fast."""
     left: list[Any] = [value]
     texts: list[str] = []
     while left:
@@ -199,7 +199,7 @@ def site(spec: SiteSpec) -> None:
 
 
 def file_name(value: str, field: str) -> str:
-    """Return a valid index file: a name, or a path below the document root."""
+    """Return `value` if it is a valid index file: a name, or a path below the document root."""
     text(value, field)
     if not value or ".." in value.split("/") or value != value.strip():
         raise refuse(field, f"“{value}” is not a file name; enter a name without /, for example index.html")
@@ -226,7 +226,7 @@ def error_codes(values: tuple[int, ...], field: str, low: int = 300) -> tuple[in
 
 
 def target(value: str, field: str) -> str:
-    """Return a valid target: a path on this site or a complete http(s) URL."""
+    """Return `value` if it is a valid URI of an error page: a path on this site or a complete http(s) URL."""
     text(value, field)
     if not value.startswith(("/", "http://", "https://")) or " " in value:
         raise refuse(field, f"“{value}” is neither a path that starts with / nor an http(s) URL")
@@ -243,7 +243,9 @@ def log_level(value: str, field: str) -> str:
 
 
 def pcre(value: str, field: str) -> str:
-    """Return `value` if its groups and classes are closed. An open one would swallow text that a rendering adds."""
+    """Return `value` if all of its groups and classes are closed. An open group would swallow text that the rendering
+    adds.
+    """
     text(value, field)
     depth, inside, skip = 0, False, False
     for character in value:

@@ -32,7 +32,9 @@ Owner = TypeVar("Owner")
 
 @dataclass(frozen=True)
 class Span:
-    """Set of host names: exactly `text`, all that end with it, all that begin with it, or all hosts."""
+    """Set of host names: the name `text`, all names that end with `text`, all names that begin with `text`, or all
+    names.
+    """
 
     form: Literal["exact", "suffix", "prefix", "everything"]
     text: str = ""
@@ -82,7 +84,8 @@ _TOKEN = re.compile(
 
 @lru_cache(maxsize=1024)
 def _regex_spans(pattern: str) -> tuple[Span, ...]:
-    """Return one span for each top-level alternative of a regular expression: the literal text that ends it.
+    """Return one span for each top-level alternative of a regular expression: the literal text at the end of the
+    alternative.
 
     PCRE reads the allowed tokens in the same way (pcre2pattern(3)); a pattern with any other token counts as matching
     everything.
@@ -227,7 +230,7 @@ def socket_text(address: str, port: int) -> str:
 class Claim:
     """Resource of a site that may belong to another team: a name, a socket, or a proxy target (service).
 
-    `where`: its place in the site's definition (blocks/0/names).
+    `where` is the field of the site's definition with the resource, for example blocks/0/names.
     """
 
     kind: ClaimKind
@@ -271,10 +274,10 @@ def target_claims(upstreams: Iterable[Iterable[str]], pools: Iterable[str]) -> I
 
 
 def takes_socket(claim: Claim, engine: str, others: Iterable[tuple[str, int]]) -> bool:
-    """Return whether an address or a default server takes requests from other sites of the same web server.
+    """Return whether the claim, an address or a default server, takes requests from other sites of the same web server.
 
-    `others` are the sockets (address, port) on which the other sites listen. If another site already listens on the
-    address, a second site on this address takes nothing from sockets on all addresses.
+    `others` are the sockets (address, port) on which the other sites listen. An address takes requests that another
+    site would get on all addresses, unless some other site already listens on this address.
     """
     same = {address_canonical(address) for address, port in others if port == claim.port}
     everything = {address_canonical(item) for item in every_address(engine, claim.address)}
@@ -286,10 +289,11 @@ def takes_socket(claim: Claim, engine: str, others: Iterable[tuple[str, int]]) -
 
 
 def takes(own: Sequence[ServerBlock], others: Sequence[ServerBlock], engine: str = "nginx") -> list[Claim]:
-    """Return the names and sockets of `own` that would receive requests of `others`, the sites of other teams.
+    """Return the names and sockets of `own` that would receive requests of `others`, sites of other teams on the same
+    web server.
 
-    Both are on the same web server. A name that takes requests only from a default server is not returned, because a
-    default server is for names that no site has. But a name with a wildcard for many names (`is_wide`) is returned.
+    A name that takes requests only from a default server is not returned, because a default server is for names that no
+    site has. But a name with a wildcard for many names (`is_wide`) is returned.
     """
     index = NameIndex((name, None) for block in others for name in block.names)
     listens = [listen for block in others for listen in block.listens]

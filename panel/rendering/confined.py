@@ -56,10 +56,10 @@ def uri_problem(value: str) -> str:
 
 
 def rewrite_problem(pattern: str, replacement: str) -> str:
-    """Return an error message unless a replacement path with captures of a normalized path is allowed.
+    """Return an error message unless a rewrite's replacement path is allowed. `pattern` matches the normalized path.
 
-    A capture must consist of whole segments of the original path, so that it has no `..` segment. Before a capture
-    there must be no dot, and beside it no other capture, because together they could form `..`.
+    A capture must consist of whole segments of the original path, so that it has no `..` segment. A capture must not
+    follow a dot or adjoin another capture, because together they could form `..`.
     """
     path = re.split(r"\?|\$is_args\b", replacement, maxsplit=1)[0]
     wholes = whole_captures(pattern)
@@ -72,9 +72,9 @@ def rewrite_problem(pattern: str, replacement: str) -> str:
 
 
 def whole_captures(pattern: str) -> frozenset[str]:
-    """Return the numbers of groups that match only whole segments.
+    """Return the numbers of the groups in `pattern` that match only whole path segments.
 
-    Each follows a slash and ends before a slash or at the end, or matches everything.
+    Such a group follows a slash, and ends before a slash or at the end of the path.
     """
     if re.search(r"\(\?(?!:)", pattern) or "|" in re.sub(r"\([^()]*\)|\[[^\]]*\]", "", pattern):
         return frozenset()
@@ -90,7 +90,7 @@ def whole_captures(pattern: str) -> frozenset[str]:
 
 
 def _groups(pattern: str) -> list[tuple[int, int]]:
-    """Return start and end of each capturing group, by group number."""
+    """Return (start, end) positions in the pattern of each capturing group, in order of group numbers."""
     found: list[tuple[int, int]] = []
     opened: list[int] = []
     inside = skip = False

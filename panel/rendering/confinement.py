@@ -82,7 +82,7 @@ def _language(part: variables.Part, captures: Mapping[str, Language], line_break
 
 
 def of_rewrite(item: Rewrite) -> Verdict:
-    """Return the verdict on the path that a rewrite builds; a redirect builds none."""
+    """Return the verdict on the path that a rewrite builds; CONFINED for a redirect, which builds no path."""
     if redirects(item):
         return Verdict.CONFINED
     return verdict(item.replacement.partition("?")[0], pattern=item.pattern)
@@ -103,14 +103,14 @@ def of_last_item(item: str) -> str:
 
 
 def steps_up(path: str) -> bool:
-    """Return whether the text itself has a `..` segment, whatever its variables contain."""
+    """Return whether the path has a `..` segment in its fixed text; the values of variables are not considered."""
     return ".." in path.partition("?")[0].split("/")
 
 
 def of_item(location: Location, number: int) -> Verdict:
-    """Return the verdict on one item of a location's try_files.
+    """Return the verdict on the item `number` of a location's try_files.
 
-    Captures are the location's own only if no later rewrite changes them.
+    Captures in the item are those of the location's regular expression, unless a rewrite of the location replaces them.
     """
     path = try_path(location, number)
     if path.startswith("="):
@@ -125,7 +125,9 @@ def try_path(location: Location, number: int) -> str:
 
 
 def is_loose(location: Location) -> bool:
-    """Return whether the alias covers more than the folder below a `/`: `location /x` also matches `/x../y`."""
+    """Return whether the location has an alias for a prefix without a final /, such as `/x`. This prefix also matches
+    `/x../y`, which can lead outside the alias's folder.
+    """
     return bool(location.alias) and location.match in ("", "^~") and not location.pattern.endswith("/")
 
 

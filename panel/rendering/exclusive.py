@@ -35,7 +35,7 @@ class Expression:
 
 @dataclass(frozen=True)
 class Condition:
-    """Condition under which a location handles a request.
+    """Condition under which a location handles a request: the path matches `own`, and no expression of `but_not`.
 
     `alone`: a rewrite rule must express the condition by its pattern alone, because RewriteCond would see another path
     than the pattern.
@@ -53,12 +53,16 @@ class Condition:
         return f"^{lookaheads}{_from_start(self.own)}"
 
     def as_whole(self) -> str:
-        """Return the condition as one regular expression for the whole path, with the captures of `own`."""
+        """Return the condition as one regular expression for the whole path, with the captures of the location's own
+        expression.
+        """
         lookaheads = "".join(f"(?!{_found(item)})" for item in self.but_not)
         return f"^{lookaheads}(?={_found(self.own)})(?s:.*)$"
 
     def as_pattern(self) -> str:
-        """Return the condition as one regular expression that matches where `own` does, with the captures of `own`."""
+        """Return the condition as one regular expression that matches the same text as `own`, with the captures of
+        `own`.
+        """
         return f"^{''.join(f'(?!{_anywhere(item)})' for item in self.but_not)}{_anywhere(self.own)}"
 
     def to_the_end(self) -> str:
@@ -67,8 +71,8 @@ class Condition:
         return found if self.own.is_anchored and found.endswith("$") and not self.own.nocase else f"{found}(?s:.*)$"
 
     def below_root(self) -> str:
-        """Return the condition as one regular expression with a required leading /, for a section that also sees raw
-        targets.
+        """Return the condition as one regular expression that requires a leading /, for a section that also sees other
+        request targets.
 
         A target such as `http://other/x` would otherwise become part of a proxied URL.
         """
@@ -110,9 +114,10 @@ def _condition(place: Place, locations: Locations) -> Condition:
 
 
 def _longer(place: Place, locations: Locations) -> list[str]:
-    """Return the longer prefixes that begin with the prefix of `place`, without this common beginning.
+    """Return the ends of all prefixes that are longer than the prefix of `place` and begin with it: for `/a` and `/a/b`
+    the end `/b`.
 
-    A prefix that begins with another prefix of the result is left out.
+    An end that begins with another end of the result is left out.
     """
     rests = [
         item.pattern[len(place.pattern) :]
@@ -127,9 +132,7 @@ def _longer(place: Place, locations: Locations) -> list[str]:
 
 
 def _region(place: Place, locations: Locations) -> Expression:
-    """Return a regular expression for paths whose longest prefix is the given ^~ prefix, which skips regular
-    expressions.
-    """
+    """Return a regular expression for the paths of a `^~` prefix: those for which no longer prefix matches."""
     longer = _longer(place, locations)
     tail = f"(?!{'|'.join(quote(item) for item in longer)})" if longer else ""
     return Expression(f"^{quote(place.pattern)}{tail}")
@@ -167,7 +170,7 @@ def _from_start(expression: Expression) -> str:
 
 
 def _anywhere(expression: Expression) -> str:
-    """Return a regular expression that matches from the start of the path to the end of the first match of
+    """Return a regular expression that matches from the start of the path to the end of the first match of the given
     `expression`.
     """
     text = expression.text[1:]
@@ -175,7 +178,7 @@ def _anywhere(expression: Expression) -> str:
 
 
 def _found(expression: Expression) -> str:
-    """Return a regular expression that matches from the current position to the end of the next match of
+    """Return a regular expression that matches from the current position in the path to the end of the next match of
     `expression`.
     """
     return f"(?s:.*?)(?:{expression.inline()})"
@@ -191,7 +194,7 @@ def _outside_groups(text: str) -> str:
 
 
 def groups(text: str) -> list[tuple[int, int, str]]:
-    """Return the capturing groups of a regular expression in order: start, end of the opening, and name or ""."""
+    """Return (start, end of the opening, name or "") of each capturing group in a regular expression, in order."""
     found: list[tuple[int, int, str]] = []
     position, inside = 0, False
     while position < len(text):
@@ -210,7 +213,7 @@ def groups(text: str) -> list[tuple[int, int, str]]:
 
 
 def uncaptured(text: str) -> str:
-    """Return the regular expression without captures, to be embedded in another."""
+    """Return the regular expression with its groups made non-capturing, so that another expression can contain it."""
     for start, end, _ in reversed(groups(text)):
         text = f"{text[:start]}(?:{text[end:]}"
     return text

@@ -24,7 +24,9 @@ StepName = Literal[
 
 @dataclass(frozen=True)
 class Request:
-    """Request of a client. `path` may include a query. `address`: the server's address, "" if it does not matter."""
+    """Request of a client. `path` may include a query. `address`: the server's address to which the client connects, ""
+    if the explanation is for any address.
+    """
 
     scheme: Literal["http", "https"]
     host: str
@@ -60,7 +62,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class _Host:
-    """Server block that listens on the chosen socket."""
+    """Server block of a site, with its listen for the address and port of the explained request."""
 
     spec: SiteSpec
     number: int

@@ -18,8 +18,8 @@ def check(headers: tuple[Header, ...], at: str) -> None:
 
 
 def merged(block: tuple[Header, ...], own: tuple[Header, ...]) -> tuple[tuple[Header, int | None], ...]:
-    """Return the server block's headers that `own` does not replace, then `own`; each with its index in
-    `own`, or None.
+    """Return (header, index in `own`) pairs: first the server block's headers whose names are not in `own`, with the
+    index None, then all headers of `own`.
     """
     replaced = {header.name.lower() for header in own}
     kept = [(header, None) for header in block if header.name.lower() not in replaced]

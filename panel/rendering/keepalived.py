@@ -1,4 +1,5 @@
-"""Render virtual addresses as keepalived's configuration (keepalived.conf(5)): one file for all of a host.
+"""Render virtual addresses as keepalived's configuration (keepalived.conf(5)): one file per host with all its
+addresses.
 
 VRRP version 3 (RFC 5798) over unicast, because clouds and many switches drop multicast.
 """
@@ -48,7 +49,7 @@ class AddressSpec:
         return next(peer for peer in self.peers if peer.host == host)
 
     def as_json(self) -> dict[str, object]:
-        """Return the value as JSON; `address_spec` reads it back."""
+        """Return the virtual address as a dict of JSON values, which `address_spec` parses."""
         peers = [{"host": peer.host, "address": peer.address} for peer in self.peers]
         return {
             "name": self.name,

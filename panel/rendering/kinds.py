@@ -41,7 +41,9 @@ def path(value: str, where: Where) -> str:
 
 
 def folder_around(value: str, where: Where) -> str:
-    """Check a path that is only the condition of a block, such as Apache's <IfFile>; no files are served."""
+    """Check a path on which a block depends, such as that of Apache's <IfFile>. The web server serves no files from
+    this path.
+    """
     web_server = where.web_server
     return confined.path_problem(value, (*web_server.site_roots, web_server.log_dir))
 
@@ -61,7 +63,9 @@ def password_path(value: str, where: Where) -> str:
 
 
 def ca_path(value: str, where: Where) -> str:
-    """Check the path of CA certificates. They are public, so the system's own are allowed."""
+    """Check the path of CA certificates. The folders of the system's certificates are allowed too, because they are
+    public.
+    """
     web_server = where.web_server
     if confined.path_problem(value, confined.AUTHORITIES):
         where.note("path", value)

@@ -43,7 +43,7 @@ _NEXT = {("/", DOT): ".", (".", DOT): ".."}
 
 
 def segment(state: str, found: str) -> str | None:
-    """Return the state of a path after one more letter; None if it has a `..` segment or does not begin with /."""
+    """Return the state of a path after its next letter; None if it has a `..` segment or does not begin with /."""
     if found == SLASH:
         return None if state == ".." else "/"
     if state == "":
@@ -78,9 +78,10 @@ ADDRESS = Language(frozenset({""}), _address, lambda state: state == OTHER)
 
 
 def stays(parts: Iterable[Language]) -> bool:
-    """Return whether every possible text is empty, or a path that begins with / and has no `..` segment.
+    """Return whether every text made of the `parts`, in order, is empty or a path that begins with / and has no `..`
+    segment.
 
-    `parts` are the sets of possible texts of each part, in order.
+    Each part is the set of its possible texts.
     """
     states = {""}
     for part in parts:
@@ -92,7 +93,7 @@ def stays(parts: Iterable[Language]) -> bool:
 
 
 def _after(states: set[str], part: Language) -> set[str] | None:
-    """Return the states of the path after `part`; None if the path may contain a `..` segment."""
+    """Return the possible states of a path after one more `part`; None if the path may contain a `..` segment."""
     left = [(state, inner) for state in states for inner in part.starts]
     seen = set(left)
     found: set[str] = set()

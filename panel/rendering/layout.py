@@ -57,7 +57,7 @@ def disabled_path(path: str, web_server: WebServerSpec) -> str:
 
 
 def auxiliary_files(spec: SiteSpec) -> list[RenderedFile]:
-    """Return the files that the site's configuration names, apart from certificates with keys."""
+    """Return the password files and the CA and revocation list files to which the site's configuration refers."""
     return [*password_files(spec), *client_certificate_files(spec)]
 
 

@@ -71,7 +71,9 @@ def regex_source(name: str) -> str:
 
 
 def _beats(name: str, host: str) -> tuple[int, int] | None:
-    """Return the rank of `name` for `host`, smaller is better; None without a match, and for regular expressions."""
+    """Return the rank of a server name among those that match `host`; the smallest is best. None if the name does not
+    match, and for regular expressions.
+    """
     name = name.lower()
     form = kind(name)
     if form == "exact" and name == host:

@@ -30,8 +30,9 @@ def _first(files: tuple[str, ...]) -> str:
 class Outcome:
     """Outcome of a request in a location or server block.
 
-    `files` are tried in order; `otherwise` describes the result if none exists. `status` is set if certain. `leads` are
-    locations that may respond in the end: of an index file, a fallback or an error page.
+    `files` are tried in order; `otherwise` describes the result if none exists. `status` is None if it depends on a
+    file or an upstream. `leads` are the internal redirects to locations that may respond in the end: those of index
+    files, fallbacks and error pages.
     """
 
     kind: Literal["files", "php", "proxy", "return", "deny", "error"]
@@ -57,7 +58,7 @@ class Outcome:
 
 
 def of_block(block: ServerBlock, found: Locations, path: str) -> Outcome:
-    """Return the outcome in the server block if none of its locations matches."""
+    """Return the outcome of a request for a path that no location of the server block matches."""
     plain = _files(block.root.rstrip("/") + path, path, block.index)
     return _with_leads(plain, _indexes(found, path, block.index), None)
 
@@ -142,7 +143,7 @@ def _indexes(found: Locations, path: str, names: tuple[str, ...]) -> list[Lead]:
 
 
 def _with_leads(outcome: Outcome, leads: list[Lead], place: Place | None) -> Outcome:
-    """Return the outcome with those of the internal redirects `leads` that a location other than `place` handles."""
+    """Return the outcome, with the internal redirects in `leads` that lead to a location other than `place`."""
     others = [lead for lead in leads if lead.location != (place.pointer if place else "")]
     notes = [f"the web server requests {lead.path} internally: {lead.label} handles it" for lead in others]
     return replace(outcome, notes=(*outcome.notes, *notes), leads=(*outcome.leads, *others))

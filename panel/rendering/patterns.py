@@ -31,7 +31,7 @@ class Unknown(Exception):
 
 @dataclass
 class Automaton:
-    """Nondeterministic automaton of a regular expression: by state, the edges (requirement, next state).
+    """Nondeterministic automaton of a regular expression. `edges` maps each state to (requirement, next state) pairs.
 
     A requirement is a set of allowed letters, or a position: "begin", "end" or "last". An edge with "" requires
     nothing.
@@ -207,9 +207,9 @@ def _to_its_end(pattern: str) -> str:
 
 
 def _part_of_a_path(line_breaks: bool) -> Language:
-    """Return the automaton for any part of any path without a `..` segment.
+    """Return the automaton for every text that can be a part of a path without a `..` segment.
 
-    Only the first and last segments may be incomplete.
+    The first and last segments of the text may be incomplete.
     """
 
     def step(state: object, found: str) -> tuple[object, ...]:
@@ -273,7 +273,7 @@ def _asserted(asks: str, place: str) -> str | None:
 
 
 def _leading(graph: _Graph, after: int) -> set[_Search]:
-    """Return the states from which a valid path can still end."""
+    """Return the search states from which a valid path can still reach the automaton's state `after`."""
     back: dict[_Search, list[_Search]] = {}
     for state, moves in graph.items():
         for _, following in moves:

@@ -106,7 +106,9 @@ def _typed(library: ctypes.CDLL) -> ctypes.CDLL:
 
 @cache
 def _context(match_limit: int) -> int:
-    """Return a PCRE2 match context with the limits; read-only, so all threads share it."""
+    """Return a PCRE2 match context with the limits of steps, depth and memory. All threads share it, because it is
+    read-only.
+    """
     library = _library()
     context: int = library.pcre2_match_context_create_8(None)
     library.pcre2_set_match_limit_8(context, match_limit)
@@ -160,7 +162,8 @@ class Pattern:
         return [(row[2:].split(b"\0", 1)[0].decode("ascii"), row[0] << 8 | row[1]) for row in rows]
 
     def groups(self, text: str, match_limit: int = MATCH_LIMIT) -> list[str | None] | None:
-        """Return the match and its groups by number, None for each unused group; None if there is no match.
+        """Return the match as a list: the matched text, then each group, None for an unused group. Return None without
+        a match.
 
         Raises TooSlow beyond the limits.
         """

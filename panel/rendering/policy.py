@@ -21,7 +21,7 @@ UNKNOWN = (
 
 @dataclass(frozen=True)
 class Named:
-    """File or folder of the host ("path"), or other server ("target"), that raw directives name."""
+    """File or folder of the host (`what` is "path"), or another server ("target"), named by raw directives."""
 
     what: str
     value: str
@@ -56,8 +56,9 @@ Judge = Callable[[tuple[str, ...], Where], str]
 class Rule:
     """Rule for one allowed directive.
 
-    `contexts` are letters of `Policy.context`. `slots` name kinds: `kind?` is optional, `kind*` and `kind+` repeat; a
-    single `@judge` checks all arguments. `is_block`: the directive must have a body.
+    `contexts`: letters of the allowed surrounding blocks, as returned by `Policy.context`. `slots`: names of kinds, one
+    for each argument; `kind?` is optional, `kind*` and `kind+` repeat; a single `@judge` checks all arguments.
+    `is_block`: the directive must have a body.
     """
 
     contexts: str
@@ -69,9 +70,9 @@ class Rule:
 class Policy:
     """Allow-list of an engine's raw directives.
 
-    `refused` maps names in lower case (a trailing * means any suffix) to the reason. `context` gives the letter of the
-    surrounding block, or "" if unknown. The bodies of `own` blocks contain lines of another grammar instead of
-    directives; `own` maps such a block to the kind that checks each line.
+    `refused` maps directive names in lower case (a trailing * means any suffix) to reasons. `context` returns a letter
+    for the block around a directive, or "" if unknown. `own` maps blocks whose body contains other lines than
+    directives, such as rewrite rules, to the kind that checks each line.
     """
 
     read: Callable[[str], tuple[Read, ...]]
@@ -101,7 +102,7 @@ class Policy:
         return self._arguments(item.args, rule, where)
 
     def reason(self, name: str) -> str:
-        """Return why the directive is always refused; "" if no row of `refused` names it."""
+        """Return the reason why sites must not contain the directive `name`; "" if no row of `refused` names it."""
         if name in self.allowed:
             return ""
         if name in self.refused:
@@ -128,7 +129,9 @@ def key(item: Read) -> str:
 
 
 def _fitted(slots: tuple[str, ...], count: int) -> Iterator[str]:
-    """Yield the kinds for `count` arguments. If this number does not fit the slots, more or fewer kinds are yielded."""
+    """Yield the kind of each of `count` arguments. If the slots do not allow this number, more or fewer kinds are
+    yielded.
+    """
     needed = sum(slot[-1] not in "?*" for slot in slots)
     spare = count - needed
     for slot in slots:
@@ -144,7 +147,7 @@ def _fitted(slots: tuple[str, ...], count: int) -> Iterator[str]:
 
 
 def table(text: str) -> dict[str, Rule]:
-    """Parse rows `names contexts kinds…` into rules by name.
+    """Parse an allow-list of lines `names contexts kinds…`; return the rules by directive name.
 
     Names are separated by commas, `a_{b,c}_d` stands for two names, and a name that ends in `{}` is a block. Lines that
     begin with # are headings.
@@ -163,7 +166,7 @@ def table(text: str) -> dict[str, Rule]:
 
 
 def reasons(rows: Mapping[str, str]) -> dict[str, str]:
-    """Invert rows reason -> names into name -> reason."""
+    """Convert a dict of reason -> directive names, separated by spaces, to a dict of name in lower case -> reason."""
     return {name.lower(): reason for reason, names in rows.items() for name in _expanded(",".join(names.split()))}
 
 

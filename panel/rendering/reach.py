@@ -18,7 +18,9 @@ _FILES = ("static", "php")
 
 
 def by_index(block: ServerBlock, found: Locations) -> dict[Place | None, frozenset[Place | None]]:
-    """Map each location to the other locations that handle its folders' index files. None: the server block itself."""
+    """Map each location to the other locations that handle the index files of its folders. None stands for the server
+    block itself.
+    """
     reached: dict[Place | None, set[Place | None]] = {}
     for folder in _folders(found):
         place = _answering(found, folder)
@@ -30,7 +32,7 @@ def by_index(block: ServerBlock, found: Locations) -> dict[Place | None, frozens
 
 
 def of_index(found: Locations, place: Place | None, name: str) -> frozenset[Place | None]:
-    """Return the locations that handle the index file `name` of the folders of `place`."""
+    """Return the locations that can handle the index file `name` in a folder that the location `place` handles."""
     folders = [folder for folder in _folders(found) if _answering(found, folder) == place]
     return frozenset(_answering(found, folder + name) for folder in folders)
 
@@ -50,14 +52,18 @@ def by_fallback(place: Place, found: Locations) -> Place | None:
 
 
 def _folders(found: Locations) -> Iterator[str]:
-    """Yield sample folders: one per prefix and exact path, the root, and one that no location names."""
+    """Yield sample folders: the root, a folder for each location's prefix, path or expression, and one outside of all
+    these.
+    """
     paths = {place.pattern for place in (*found.exact, *found.prefixes)} | {"/", "/paddock-any/"}
     paths |= {path for place in found.regexes for path in _named_by(place.pattern)}
     yield from sorted({path[: path.rindex("/") + 1] for path in paths} | {path.rstrip("/") + "/" for path in paths})
 
 
 def _named_by(pattern: str) -> Iterator[str]:
-    """Yield sample folders for a regular expression: the words in it, alone and joined as in the expression."""
+    """Yield sample folders for a regular expression: its words, as single folders and joined to the paths in the
+    expression.
+    """
     plain = re.sub(r"\\[A-Za-z]", " ", pattern)  # \d and similar are not words
     yield from (f"/{word}/" for word in re.findall(r"\w+", plain))
     yield from (f"{path}/" for path in re.findall(r"(?:/\w+)+", plain))

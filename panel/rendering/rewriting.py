@@ -22,7 +22,7 @@ _SCHEMES = ("http://", "https://", "$scheme")
 
 
 def check(item: Rewrite, at: str) -> None:
-    """Raise NotExpressible for a rewrite that nginx, Apache or OpenLiteSpeed would read differently, or not at all."""
+    """Raise NotExpressible for a rewrite that nginx, Apache or OpenLiteSpeed would reject or read differently."""
     checks.pcre(item.pattern, f"{at}/pattern")
     if not item.pattern or " " in item.pattern:
         raise NotExpressible(f"{at}/pattern", "enter a regular expression without spaces, for example ^/old/(.*)$")
@@ -53,9 +53,10 @@ def ends(item: Rewrite) -> bool:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """Result of a list of rewrites on a path.
+    """Result of applying a list of rewrites to a path.
 
-    `status`: the result redirects to `path`. `steps` describe the applied rewrites.
+    `status`: status of a redirect to `path`, else 0. `stays`: a rewrite with `break` keeps the location. `steps`
+    describe the applied rewrites.
     """
 
     path: str
@@ -67,7 +68,9 @@ class Rewritten:
 
 
 def apply(items: tuple[Rewrite, ...], path: str, query: str, known: dict[str, str]) -> Rewritten:
-    """Apply rewrites to a path. `known`: the request's variables by name, without `uri` and `args`."""
+    """Apply rewrites to a path. `known` are the request's variables by name, except `uri` and `args`, which the
+    rewrites change.
+    """
     steps: list[str] = []
     changed = False
     for item in items:
@@ -87,7 +90,7 @@ def apply(items: tuple[Rewrite, ...], path: str, query: str, known: dict[str, st
 
 
 def _replaced(item: Rewrite, values: dict[str, str], captures: frozenset[str]) -> tuple[str, str]:
-    """Return the new path and the new query of a rewrite; the query is "?" if the old query is to be dropped."""
+    """Return the new path of a rewrite, and the query of its replacement: "?" drops the original query."""
     parts = variables.parse(item.replacement, "/", captures=captures)
     text = "".join(part if isinstance(part, str) else values.get(part.name, "") for part in parts)
     path, mark, own = text.partition("?")
@@ -96,7 +99,9 @@ def _replaced(item: Rewrite, values: dict[str, str], captures: frozenset[str]) -
 
 @dataclass(frozen=True)
 class Moved:
-    """Result of all rewrites of a request. `status`: a redirect to `path`, or 500 for a rewrite loop."""
+    """Result of all rewrites of a request: the final path and its location. `status`: status of a redirect to `path`,
+    500 for a rewrite loop, else 0.
+    """
 
     path: str
     query: str

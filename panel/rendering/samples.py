@@ -39,7 +39,9 @@ def of_pattern(pattern: str) -> list[str]:
 
 
 class _Reader:
-    """Reader of one regular expression from left to right; each method returns texts that its part may match."""
+    """Reader of one regular expression from left to right. Each method reads a part and returns texts that the part may
+    match.
+    """
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
@@ -189,7 +191,7 @@ def _is_plain(path: str) -> bool:
 
 
 def reaching(place: Place, found: Locations) -> str:
-    """Return a path that the location `place` handles; "" if none of the candidates reaches it."""
+    """Return a sample path that the location `place` handles; "" if other locations handle all candidates."""
     for path in candidates(place, found):
         try:
             chosen = choose(found, path)

@@ -41,7 +41,7 @@ class Problem:
 
 
 def check(text: str, web_server: WebServerSpec, place: str = "") -> list[Problem]:
-    """Return all errors of a snippet for the given web server; an empty list if it can be used.
+    """Return all errors in a snippet of raw directives for the given web server; an empty list if sites may contain it.
 
     `place`: "server" or "location", the intended context; "" for either.
     """
@@ -63,9 +63,9 @@ def check(text: str, web_server: WebServerSpec, place: str = "") -> list[Problem
 
 @lru_cache(maxsize=4096)
 def named(text: str, engine: str) -> tuple[Named, ...]:
-    """Return the paths on the host and other servers that a snippet names, in order, each once.
+    """Return the paths on the host and the other servers that a snippet of raw directives names, in order, each once.
 
-    Empty if the snippet cannot be parsed, which `check` reports.
+    The result is empty if the snippet cannot be parsed; `check` reports the error.
     """
     policy, found = POLICIES[engine], list[Named]()
     everywhere = WebServerSpec(cast(Any, engine), "conf_d", "/", "")
@@ -94,7 +94,9 @@ def _problems(items: Iterable[Read], policy: Policy, where: Where) -> Iterator[P
 
 
 def require(text: str, web_server: WebServerSpec, at: str, place: str) -> str:
-    """Return the snippet; raise NotExpressible at `at` if `check` finds an error."""
+    """Return the snippet of raw directives; raise NotExpressible, with the JSON pointer `at`, if `check` finds an
+    error.
+    """
     if problems := check(text, web_server, place):
         raise NotExpressible(at, "; ".join(str(problem) for problem in problems))
     return text.strip("\n")

@@ -1,7 +1,7 @@
 """SiteSpec: a site frozen for rendering, as immutable data without the ORM; the only input of all engine modules.
 
-Values are meanings, not syntax: nothing is quoted for any server. JSON form: `to_json` / `from_json` (lossless; stored
-with every Revision).
+Values are not quoted for the syntax of any server. JSON form: `to_json` / `from_json` (lossless; stored with every
+Revision).
 """
 
 from __future__ import annotations
@@ -340,7 +340,9 @@ def from_json(kind: type[T], data: dict[str, object]) -> T:
 
 @functools.cache
 def _decoders(kind: Any) -> dict[str, _Decode | None]:
-    """Return the decoder of each field, None for values used unchanged. Cached, because it costs more than decoding."""
+    """Return a decoder for each field of a spec class; None for a field whose JSON value is used unchanged. Cached,
+    because building decoders takes longer than decoding.
+    """
     return {name: _decoder(hint) for name, hint in typing.get_type_hints(kind).items()}
 
 

@@ -74,8 +74,8 @@ def upstream_of(spec: SiteSpec, server: StreamServer, at: str) -> Upstream:
 
 
 def address_problem(server: StreamServer, upstream: Upstream) -> str:
-    """Return the problem with the addresses of a stream server's upstream; "" without a problem. Unlike a proxy
-    location, a stream server has no usual port.
+    """Return an error message if an address of a stream server's upstream is not usable; "" otherwise. A stream server
+    has no default port, so each address needs a port.
     """
     for item in upstream.servers:
         place = target_of(item.address)
@@ -88,7 +88,7 @@ def address_problem(server: StreamServer, upstream: Upstream) -> str:
 
 
 def used_only_by_udp(spec: SiteSpec, upstream: Upstream) -> bool:
-    """Return whether only UDP stream servers use an upstream. A TCP connection then does not show that it works."""
+    """Return whether only UDP stream servers use an upstream. A TCP connection is then no test of the upstream."""
     protocols = {server.protocol for server in spec.stream_servers if server.upstream == upstream.name}
     locations = (location for block in spec.blocks for location in block.locations)
     return protocols == {"udp"} and not any(location.upstream == upstream.name for location in locations)

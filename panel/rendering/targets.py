@@ -68,10 +68,9 @@ def target_of(text: str) -> Target:
 
 
 def _clean(path: str) -> str:
-    """Normalize the path of a socket.
+    """Normalize the path of a socket, except for `..`, whose meaning depends on links.
 
-    `..` is kept, because its meaning depends on links. So a path with `..` matches no service that is listed for a
-    team.
+    A path with `..` matches no service that is listed for a team.
     """
     if not path:
         return ""

@@ -68,5 +68,7 @@ def _environment(engine: str, line: Callable[[Directive], str]) -> Environment:
 
 
 def print_tree(engine: str, line: Callable[[Directive], str], template: str, **context: Any) -> str:
-    """Render `templates/servers/<engine>/<template>`; `line` quotes one directive's name and arguments."""
+    """Render the template `templates/servers/<engine>/<template>`. `line` converts a directive's name and arguments to
+    quoted text.
+    """
     return _environment(engine, line).get_template(template).render(**context)

@@ -92,9 +92,9 @@ def _add(parts: list[Part], part: Part) -> None:
 
 
 def names(value: str, captures: frozenset[str] = frozenset()) -> set[str]:
-    """Return the names of the variables in a value; none if the value cannot be parsed.
+    """Return the names of the variables in a value; an empty set if the value cannot be parsed.
 
-    Rendering raises the error for such a value.
+    Rendering such a value raises the error.
     """
     try:
         return {part.name for part in parse(value, "", captures=captures) if isinstance(part, Variable)}

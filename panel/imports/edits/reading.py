@@ -46,8 +46,8 @@ class Parts:
 
 
 def with_edit(definition: SiteData, deployed: Parts, edited: Parts) -> SiteData:
-    """Return the definition with the difference between the deployed and the edited files applied. Raises
-    ApplicationError if these have different numbers of server blocks.
+    """Return the site's definition with the changes from `deployed` to `edited`, the fields read from the files before
+    and after the edit. Raises ApplicationError if the edit adds or removes server blocks.
     """
     before, after = _renamed(deployed, definition), _renamed(edited, definition)
     changed = definition.copy()
@@ -90,8 +90,8 @@ def directives(engine: str, text: str) -> list[str]:
 
 
 def parts_of(web_server: WebServerSpec, files: Mapping[str, str], path: str) -> Parts:
-    """Read the fields of a site's definition from the file `path` with the importer. `files` maps paths to texts: of
-    this file, and of all files that it may include.
+    """Read the fields of a site's definition from the file `path` with the importer. `files` maps paths to texts, for
+    this file and for all files that it may include.
     """
 
     def find(pattern: str) -> list[SourceFile]:
@@ -109,8 +109,8 @@ def parts_of(web_server: WebServerSpec, files: Mapping[str, str], path: str) -> 
 
 
 def _renamed(read: Parts, definition: SiteData) -> Parts:
-    """Return a copy in which upstreams and pools have the names of the definition, matched by order: names in files may
-    be longer.
+    """Return a copy of the fields in which upstreams and PHP pools are named as in the definition. They are matched by
+    order, because their names in files may be longer.
     """
     found = copy.deepcopy(read)
     for kind, reference in (("upstreams", "upstream"), ("php_pools", "php_pool")):
@@ -148,7 +148,9 @@ def _likeness(block: Any, other: Any) -> tuple[int, int, int]:
 
 
 def _merged(own: Any, old: Any, new: Any, name: str) -> Any:
-    """Return `own` with the change from `old` to `new` applied; a missing key means the model's default."""
+    """Return the value `own` of the definition, with the edit from `old` to `new` applied. A key missing in `new` is
+    removed, so that the model's default applies.
+    """
     if old == new:
         return own
     if name == "snippets":
@@ -182,15 +184,17 @@ def _merged_rows(own: list[Any], old: list[Any], new: list[Any], name: str) -> l
 
 
 def _merged_snippets(own: Mapping[str, str], old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
-    """Return `own` raw directives, by engine, with the change from `old` to `new` applied; empty texts are omitted."""
+    """Return a definition's raw directives `own`, texts by engine, with the edit from `old` to `new` applied; empty
+    texts are omitted.
+    """
     engines = {**own, **old, **new}
     texts = {engine: _merged_lines(*(value.get(engine, "") for value in (own, old, new))) for engine in engines}
     return {engine: text for engine, text in texts.items() if text}
 
 
 def _merged_lines(own: str, old: str, new: str) -> str:
-    """Return the lines of `own` with the change from `old` to `new` applied: lines that the change removes are removed,
-    and lines that the change adds are appended.
+    """Return the text `own` without the lines that the edit from `old` to `new` removes, and with the lines that the
+    edit adds at the end.
     """
     lines, added = own.split("\n") if own else [], []
     before, after = old.split("\n") if old else [], new.split("\n") if new else []

@@ -35,8 +35,8 @@ class _Edit:
     edited: dict[str, str]
 
     def read(self) -> tuple[Parts, Parts]:
-        """Read the deployed and the edited files with the importer. Raises ApplicationError if the edit cannot be
-        parsed.
+        """Return the site's fields in the deployed and in the edited files, both read with the importer. Raises
+        ApplicationError if the edit cannot be parsed.
         """
         spec, path = web_server_specs.web_server_spec(self.found.revision.web_server), self.found.path
         tree(spec.engine, self.edited[path])
@@ -74,7 +74,9 @@ def edit_adopt(*, actor: User, drift: Drift) -> Site:
 
 
 def _unpin(edit: _Edit) -> None:
-    """Delete the pin of the file, if an earlier edit was kept as text, so that deployments write the file again."""
+    """Delete the PinnedFile of the edited file, which exists if an earlier edit was adopted as text. Deployments then
+    write the file again.
+    """
     revision = edit.found.revision
     PinnedFile.objects.filter(site=edit.found.site, web_server=revision.web_server, path=edit.found.path).delete()
 
@@ -87,8 +89,8 @@ def _edit(found: Adoptable, drift: Drift) -> _Edit:
 
 
 def _tried(actor: User, edit: _Edit, definition: SiteData) -> SiteSpec:
-    """Return the frozen site that a definition gives. Raises ApplicationError if the files rendered from this site
-    differ from the edited files.
+    """Return the frozen site for a definition, without saving the definition. Raises ApplicationError if the files
+    rendered from this site differ from the edited files.
     """
     site, web_server = edit.found.site, edit.found.revision.web_server
     with transaction.atomic():

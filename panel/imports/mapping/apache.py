@@ -43,7 +43,9 @@ class Conditions:
         return bare in self.modules or bare in ALWAYS_THERE
 
     def left_out(self, nodes: Sequence[Node]) -> Iterator[Node]:
-        """Yield the sections whose condition is false, at any depth inside of sections whose condition is true."""
+        """Yield the `<IfModule>` and `<IfDefine>` sections whose condition is false, also those inside of sections
+        whose condition is true.
+        """
         for node in nodes:
             if node.low in CONDITIONS and node.body is not None:
                 if self.holds(node):
@@ -56,7 +58,9 @@ class Conditions:
         return replace(node, body=tuple(self.flat(node.body or ()))) if node.name == HTACCESS else node
 
     def flat(self, nodes: Sequence[Node]) -> Iterator[Node]:
-        """Yield the directives that apply, including those inside of sections whose condition is true."""
+        """Yield the directives outside of `<IfModule>` and `<IfDefine>`, and those inside of sections whose condition
+        is true.
+        """
         for node in nodes:
             if node.low in CONDITIONS and node.body is not None:
                 if self.holds(node):
@@ -105,8 +109,8 @@ def _names(body: Sequence[Node]) -> set[str]:
 
 
 def _groups(hosts: Sequence[Node], bodies: dict[int, tuple[Node, ...]]) -> list[list[Node]]:
-    """Group virtual hosts that form one site: those in files of one folder with a common name, because Debian uses one
-    file for HTTP and one for HTTPS.
+    """Group virtual hosts that form one site: those in files of one folder with a common name. Debian uses separate
+    files for HTTP and HTTPS.
     """
     groups: list[tuple[str, set[str], list[Node]]] = []
     for node in hosts:

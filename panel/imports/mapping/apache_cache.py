@@ -44,8 +44,8 @@ MISFIT = "sites support only fixed caching times, not the rules of these directi
 
 
 def taken(made: Host, node: Node) -> str | None:
-    """Map one directive of `WORDS`; return "" if mapped, "!note" if changed, or the reason to keep it raw. The first
-    call for a virtual host maps all of them.
+    """Map one caching directive of a virtual host; return "" if mapped, "!note" if changed, or the reason to keep the
+    directive raw. The first call for a virtual host maps all of its caching directives.
     """
     if made.caching is None:
         made.caching = _whole(made)
@@ -56,7 +56,9 @@ def taken(made: Host, node: Node) -> str | None:
 
 
 def _whole(made: Host) -> str:
-    """Set the caching of all locations of a virtual host; return "", or the reason if the model cannot express it."""
+    """Set the response caching of all locations of a virtual host. Return "", or the reason if the model cannot express
+    the caching directives.
+    """
     said = {node.low: node for node in made.own if node.low in WORDS}
     enabled = [node for node in made.own if node.low == "cacheenable"]
     seconds = _seconds(said)
@@ -95,5 +97,7 @@ def _is_on(said: dict[str, Node], name: str, *, default: bool) -> bool:
 
 
 def _is_within(row: LocationData, path: str) -> bool:
-    """Return whether all paths of the location begin with `path`; true for an expression only if `path` is /."""
+    """Return whether all paths of the location begin with `path`. For a location with a regular expression, only `path`
+    / is accepted.
+    """
     return path == "/" or (row["match"] in ("", "=", "^~") and str(row["pattern"]).startswith(path))

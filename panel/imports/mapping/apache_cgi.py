@@ -49,8 +49,8 @@ def without(node: Node) -> tuple[Node | None, list[tuple[Node, str]]]:
 
 
 def _options(node: Node) -> Node | None:
-    """Return an Options directive without ExecCGI; None for other directives, or if nothing remains. A list of plain
-    words that becomes empty turns into `Options None`.
+    """Return an Options directive without ExecCGI; None for other directives, or if nothing remains. A list without +
+    that becomes empty turns into `Options None`.
     """
     if node.low != "options":
         return None

@@ -46,7 +46,7 @@ def _worded(seconds: int) -> str:
 
 
 def taken(made: Host, node: Node) -> str | None:
-    """Return the reason to keep a directive of mod_expires raw, if the directive is not inside of a section."""
+    """Return the reason to keep a directive of mod_expires raw. Called for directives outside of sections."""
     return BY_TYPE if node.low == "expiresbytype" else OF_ALL
 
 
@@ -56,8 +56,8 @@ def says(node: Node) -> bool:
 
 
 def section(made: Host, node: Node) -> Node | None:
-    """Map the expiry time of a section to its location; return the section without the mapped lines, None if nothing
-    remains.
+    """Map the expiry time in a `<Directory>` or `<Location>` to the matching location of the site. Return the section
+    without the mapped lines, None if it becomes empty.
     """
     said = [item for item in node.body or () if item.low in WORDS]
     row = _row(made, node) if said else None
@@ -74,7 +74,9 @@ def section(made: Host, node: Node) -> Node | None:
 
 
 def _row(made: Host, node: Node) -> LocationData | None:
-    """Return the location of an alias that a section covers exactly; None if there is none."""
+    """Return the aliased location with exactly the paths of a `<Directory>` or `<Location>`; None without such a
+    location.
+    """
     if len(node.args) != 1:
         return None
     for row in made.block["locations"]:

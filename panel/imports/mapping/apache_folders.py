@@ -47,8 +47,8 @@ def is_served(made: Host, node: Node) -> bool:
 
 
 def directory(made: Host, node: Node) -> str | None:
-    """Map a `<Directory>` section if it equals what the panel writes or the model can express it; otherwise return a
-    reason to keep it raw or drop it (results as in apache_handlers).
+    """Map a `<Directory>` section if it equals the panel's own section or the model can express its settings; otherwise
+    return a reason to keep or drop it. Return values are those of apache_handlers.
     """
     overrides = [item for item in node.body or () if item.low == "allowoverride" and item.value.lower() != "none"]
     if overrides and (unknown := apache_htaccess.unread(made, made.path(node.value))):
@@ -78,8 +78,8 @@ def _is_plain(item: Node) -> bool:
 
 
 def _ruled(made: Host, rules: list[Node]) -> bool:
-    """Map rewrite rules in the section of the document root, for example those that send requests for missing files to
-    an application; return False if the model cannot express them.
+    """Map rewrite rules in the `<Directory>` of the document root; return False if the model cannot express the rules.
+    A common example sends requests for missing files to an application.
     """
     if not apache_rewrites.is_on(rules):
         return True

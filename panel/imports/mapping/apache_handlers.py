@@ -25,7 +25,8 @@ TO_HTTPS = re.compile(r"https://%\{(?:SERVER_NAME|HTTP_HOST)\}(?:%\{REQUEST_URI\
 
 
 def alias(made: Host, node: Node) -> str | None:
-    """Map an `Alias` to a location; return the reason if no location can express it.
+    """Map an `Alias` to a location; return "", a note about an added redirect, or the reason if no location can express
+    the alias.
 
     An alias that ends in a slash is a path prefix. An alias without a final slash matches whole segments, so a second
     location redirects the path without the slash to the path with the slash.
@@ -45,8 +46,8 @@ def alias(made: Host, node: Node) -> str | None:
 
 
 def _aliased(node: Node) -> tuple[str, str]:
-    """Return the path prefix and folder of an Alias, each with a final slash; ("", "") for other forms
-    and for files.
+    """Return the path prefix and the folder of an Alias, each with a final slash; ("", "") if the Alias names a file or
+    has a slash at the end of only one of the two.
     """
     if len(node.args) != 2 or node.value == "/":
         return "", ""
@@ -78,8 +79,8 @@ def redirect(made: Host, node: Node) -> str | None:
 
 
 def _moved(made: Host, code: int | None, args: list[str], *, is_expression: bool) -> str:
-    """Map a redirect of single paths to a rewrite of the server block. It runs before any location, as in Apache, where
-    only mod_proxy comes first (its hook is APR_HOOK_FIRST).
+    """Map a redirect of single paths to a rewrite of the server block. Such a rewrite runs before the location is
+    chosen. Apache's redirects run before all handlers except mod_proxy (hook APR_HOOK_FIRST).
     """
     flag = {301: "permanent", 302: "redirect"}.get(code or 0)
     if flag is None or len(args) != 2 or re.search(r"[%?\\]|\$\D", args[1]):

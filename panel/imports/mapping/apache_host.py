@@ -43,10 +43,11 @@ def host(
     first: set[str],
     closed: Sequence[str] = (),
 ) -> None:
-    """Map an Apache virtual host to a server block and add it to the draft.
+    """Map an Apache virtual host to a server block, and add the block to the draft.
 
-    `own` are the directives inside, `around` those outside of virtual hosts; `first` records addresses already seen,
-    because the first virtual host of an address is its default. `closed`: unreadable files and folders.
+    `own` are the directives inside of the virtual host, `around` those outside of virtual hosts. `first`: addresses of
+    earlier virtual hosts, because the first virtual host of an address is its default. `closed`: unreadable files and
+    folders.
     """
     made = Host(draft, node, own, prefix, around)
     made.closed = closed
@@ -219,8 +220,8 @@ def _custom_log(made: Host, node: Node) -> str | None:
 
 
 def _format(made: Host, args: Sequence[str]) -> str | None:
-    """Return the model's log format that writes the same lines, by the text of a format or the name of a LogFormat;
-    None if there is none, "" for combined.
+    """Return the name of the model's log format with the same text as a CustomLog; "" for combined, None without an
+    equivalent. `args` has the text of a format, or the name that a LogFormat defines.
     """
     if len(args) != 1:
         return None

@@ -84,7 +84,7 @@ def _mapped(made: Host, node: Node, rules: Sequence[Node]) -> bool:
 
 
 def _answers_beside(row: LocationData) -> bool:
-    """Return whether a location is for /: it would take precedence over the server block's try_files."""
+    """Return whether the location has the pattern /, so that it takes precedence over try_files of the server block."""
     return row["pattern"] == "/" and row["match"] in ("", "^~")
 
 

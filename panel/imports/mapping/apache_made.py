@@ -40,8 +40,8 @@ class Host:
         return posixpath.normpath(posixpath.join(self.prefix, value))
 
     def add(self, row: LocationData) -> str:
-        """Add a location to the block and return ""; return the reason if another directive already handles
-        its paths.
+        """Add a location to the server block and return "". If another directive already handles the location's paths,
+        return an error message.
         """
         values: LocationData = {"match": "", "handler": "static", **row}
         keys = [(known["match"], known["pattern"]) for known in self.block["locations"]]

@@ -35,8 +35,8 @@ def proxy_pass(made: Host, node: Node) -> str | None:
 
 
 def passed(made: Host, path: str, url: str, words: tuple[str, ...], inside: Sequence[Node] = ()) -> str | None:
-    """Map a ProxyPass of `path` to `url` with the parameters `words`. `inside`: other directives of the
-    same section.
+    """Map a ProxyPass of `path` to `url`. `words` are its parameters, such as `timeout=5`; `inside` are other
+    directives of its section.
     """
     if url == "!" and any(_led(item) == f"{path.rstrip('/')}/" for item in made.own if item.low == "alias"):
         return ""  # that folder's location handles its requests itself
@@ -91,7 +91,7 @@ def _is_on(nodes: Iterable[Node], name: str, *, default: bool) -> bool:
 
 
 def _places(path: str, uri: str) -> list[tuple[str, str]]:
-    """Return (pattern, replacement in the path) for each location that a ProxyPass of `path` needs."""
+    """Return (pattern, path prefix for the upstream) of each location that a ProxyPass of `path` needs."""
     if path.endswith("/"):
         return [(path, uri)]
     return [(path, uri or "/"), (f"{path}/", f"{uri.rstrip('/')}/")]
@@ -125,7 +125,7 @@ def _parameters(words: tuple[str, ...]) -> tuple[LocationData, ServerData, list[
 
 
 def location(made: Host, node: Node) -> str | None:
-    """Map `<Location /a>` with only ProxyPass like a ProxyPass of that path."""
+    """Map a `<Location /a>` that only proxies: its ProxyPass is mapped as `ProxyPass /a` outside of a section."""
     body = node.body or ()
     passes = [item for item in body if item.low == "proxypass"]
     granted = all(item.args in (("all", "granted"), ("allow,deny",), ("deny,allow",), ("from", "all"))
@@ -146,8 +146,8 @@ def location(made: Host, node: Node) -> str | None:
 
 
 def websockets(made: Host) -> tuple[set[int], set[str]]:
-    """Find rewrite rules that pass WebSockets to the server that receives all requests anyway; return the ids of their
-    nodes, and the servers' addresses.
+    """Find the rewrite rules that pass WebSockets to a server to which ProxyPass sends all requests too. Return the
+    `id()` of each node of these rules, and the servers' addresses.
     """
     nodes: set[int] = set()
     servers: set[str] = set()
@@ -164,7 +164,9 @@ def websockets(made: Host) -> tuple[set[int], set[str]]:
 
 
 def _upgrades(made: Host, rule: Node, conditions: list[Node]) -> str:
-    """Return the server to which a rewrite rule passes WebSockets, if ProxyPass sends all requests there; else ""."""
+    """Return the address of the server to which a rewrite rule passes WebSockets; "" for other rules, or if ProxyPass
+    does not send all requests to this server.
+    """
     if len(rule.args) != 3 or rule.args[0] not in (*apache_rewrites.ANYTHING, "/?(.*)", "^/?(.*)", "/(.*)"):
         return ""
     match = TARGET.match(rule.args[1].replace("/$1", "/").replace("$1", "/").replace("%{REQUEST_URI}", "/"))
@@ -188,7 +190,7 @@ def _everything_to(node: Node, address: str) -> bool:
 
 
 def off_only(made: Host, node: Node) -> str | None:
-    """Map a directive whose value is the default, off; keep other values raw."""
+    """Map a directive with the value off, which is the default; keep the directive raw for other values."""
     return "" if node.value.lower() == "off" else None
 
 
@@ -204,10 +206,12 @@ def _sets_scheme(made: Host, node: Node) -> bool:
 
 
 def preserve_host(made: Host, node: Node) -> str | None:
-    """Accept ProxyPreserveHost, from which `passed` derives the Host header of the locations."""
+    """Accept ProxyPreserveHost, because the function `passed` sets the Host header of the locations accordingly."""
     return ""
 
 
 def add_headers(made: Host, node: Node) -> str | None:
-    """Accept ProxyAddHeaders of a virtual host that proxies: `passed` derives the headers of the locations from it."""
+    """Accept ProxyAddHeaders of a virtual host that proxies, because `passed` sets the headers of the locations
+    accordingly.
+    """
     return "" if any(item.low in ("proxypass", "location") for item in made.own) else None

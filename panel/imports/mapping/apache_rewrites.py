@@ -64,8 +64,8 @@ class _Rule:
 def found(own: Sequence[Node], *, hands_back: bool = False, folder: str = "") -> Found:
     """Map the rewrite rules among the directives `own` of a virtual host or .htaccess file.
 
-    `hands_back`: a changed path is looked up again, as with Apache's [PT]. `folder`: the folder of a .htaccess file, to
-    which the paths in its rules are relative; "" for a virtual host.
+    `hands_back`: the server chooses the location again for a rewritten path, as with Apache's [PT]. `folder`: the
+    folder of a .htaccess file, to which the paths in its rules are relative; "" for a virtual host.
     """
     bases = [node.value for node in own if node.low == "rewritebase"]
     base = f"{bases[-1].rstrip('/')}/" if bases and folder else folder
@@ -146,8 +146,8 @@ def _front(rule: _Rule, folder: str, base: str, hands_back: bool) -> list[str]:
 
 
 def _is_of(rule: _Rule, controller: str) -> bool:
-    r"""Return whether a rule only excepts the program's own path, such as `RewriteRule ^index\.php$ - [L]`, which is
-    superfluous with try_files.
+    r"""Return whether a rule only exempts the path of the program `controller` from rewriting, such as `RewriteRule
+    ^index\.php$ - [L]`. With try_files no such rule is needed.
     """
     bare = re.escape(controller.lstrip("/"))
     return rule.target == "-" and rule.flags <= {"L", "END"} and not rule.conditions and rule.pattern in (
@@ -158,8 +158,8 @@ def _is_of(rule: _Rule, controller: str) -> bool:
 def _rewrite(rule: _Rule, hands_back: bool, folder: str, base: str) -> RewriteData | None:
     """Map one RewriteRule without conditions; None if the model has no equivalent.
 
-    Unless Apache looks the new path up again (`hands_back`, or the flag PT), it takes this path as a file. The model
-    cannot express that.
+    With `hands_back` or the flag PT, Apache chooses the section again for the new path. Otherwise, Apache uses the new
+    path as a file path, for which the model has no equivalent.
     """
     flags, target = rule.flags, rule.target
     pattern = _whole(rule.pattern, folder)
@@ -183,8 +183,8 @@ def _rewrite(rule: _Rule, hands_back: bool, folder: str, base: str) -> RewriteDa
 
 
 def _whole(pattern: str, folder: str) -> str:
-    """Return a rule's pattern as an expression for the whole path; "" if there is none. Patterns in a .htaccess file
-    match the path after its folder.
+    """Return a rule's pattern as a regular expression for the whole path; "" if the pattern cannot be converted.
+    Patterns in a .htaccess file match the path after its folder.
     """
     if not folder:
         return pattern if pattern.startswith(("^/", "/")) else ""

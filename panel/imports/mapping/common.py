@@ -43,8 +43,8 @@ class Draft:
         self.items.append(Item(node.file, node.line, shown(node), outcome, note, where))
 
     def snippet(self, owner: BlockData | LocationData, node: Node, where: str, why: str = "") -> None:
-        """Keep a directive unchanged in the raw directives of a server block or location, unless sites must not contain
-        it.
+        """Add a directive unchanged to the raw directives of a server block or location; refuse a directive that sites
+        must not contain.
         """
         node = _absolute(node, self.web_server)
         try:
@@ -76,8 +76,8 @@ class Draft:
         return made
 
     def named(self, rows: list[_Named], wanted: str, row: _Named) -> str:
-        """Return the name of an equal row in `rows`; if there is none, add `row` as `wanted` or under the next free
-        name.
+        """Return the name of the upstream or pool in `rows` that equals `row`. Without one, add `row` to `rows` under
+        the name `wanted`, or the next free name.
         """
         for known in rows:
             if {key: value for key, value in known.items() if key != "name"} == row:

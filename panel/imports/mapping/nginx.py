@@ -82,8 +82,8 @@ def _name(blocks: Sequence[BlockData], node: Node) -> str:
 
 
 def _defaults(servers: Sequence[Node], sites: Sequence[FoundSite]) -> None:
-    """Set the default server of each socket explicitly: nginx would use the first one, and the order of files may
-    change.
+    """Mark the default server of each socket explicitly. Otherwise nginx would use the first server in file order, and
+    the panel's files may have another order.
     """
     found: dict[tuple[str, int], tuple[bool, Node]] = {}
     for node in servers:
@@ -102,7 +102,9 @@ def _defaults(servers: Sequence[Node], sites: Sequence[FoundSite]) -> None:
 
 
 def _upstream_parts(http: Sequence[Node], upstreams: dict[str, Node], sites: Sequence[FoundSite]) -> None:
-    """Add an upstream's lines to the parts of the sites that use it, unless other directives refer to it."""
+    """Add the lines of each upstream to the parts of the sites that use the upstream, unless directives outside of
+    sites, or raw directives, refer to it.
+    """
     places = {(part.file, part.first): site for site in sites for part in site.parts}
     for name, block in upstreams.items():
         users: dict[str, FoundSite] = {}
@@ -120,6 +122,8 @@ def _upstream_parts(http: Sequence[Node], upstreams: dict[str, Node], sites: Seq
 
 
 def _raw(definition: SiteData) -> list[Any]:
-    """Return all raw directives of a site's definition."""
+    """Return the raw directives of all server blocks and locations in a site's definition, each as a dict of texts by
+    engine.
+    """
     owners = [owner for block in definition["blocks"] for owner in (block, *block["locations"])]
     return [owner["snippets"] for owner in owners if "snippets" in owner]

@@ -41,7 +41,9 @@ def cached(place: Location, kind: str) -> frozenset[str]:
 
 
 def _mapped(place: Location, kind: str) -> tuple[LocationData, dict[str, str]]:
-    """Return the fields of the location, and notes about differences by directive; both empty without an equivalent."""
+    """Return the location's fields for its caching, and notes about differences, by directive without the prefix. Both
+    are empty if the model has no equivalent.
+    """
     times = _times(place.chain.effective(f"{kind}_cache_valid"))
     skipped = _skipped(place, kind)
     key = _key(place, kind)
@@ -65,7 +67,9 @@ def _mapped(place: Location, kind: str) -> tuple[LocationData, dict[str, str]]:
 
 
 def _times(nodes: list[Node]) -> list[CacheTimeData]:
-    """Return the cache times with their statuses; [] if one uses `any`, or no time is set."""
+    """Return the cache times with their statuses; [] without directives, or for the status `any` or another unsupported
+    value.
+    """
     found: list[CacheTimeData] = []
     for node in nodes:
         *codes, time = node.args
@@ -99,7 +103,7 @@ def _skipped(place: Location, kind: str) -> tuple[list[str], bool, bool] | None:
 
 
 def _key(place: Location, kind: str) -> str | None:
-    """Return the cache key of a location; "" if it equals the panel's default, None for an unsupported one."""
+    """Return the cache key of a location; "" for the panel's default, None for an unsupported key."""
     nodes = place.chain.effective(f"{kind}_cache_key")
     key = nodes[-1].value if nodes else ""
     if kind != "proxy":  # the panel's key always begins with the method

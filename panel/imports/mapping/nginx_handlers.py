@@ -194,8 +194,8 @@ def fastcgi(place: Location) -> frozenset[str] | None:
 
 
 def _single(place: Location, target: str) -> str | None:
-    """Return the address that a fastcgi_pass target stands for. The address of an upstream is the address of its only
-    server; None if it has several servers, or a server with parameters.
+    """Return the address of a fastcgi_pass target. If the target is an upstream, return the address of its only server;
+    None if the upstream has several servers, or a server with parameters.
     """
     block = place.upstreams.get(target.lower())
     if block is None:
@@ -246,8 +246,8 @@ def _param(place: Location, node: Node) -> None:
 
 
 def _tried(place: Location) -> set[str]:
-    """Map directives of a PHP location that the panel always writes, such as try_files against missing scripts; return
-    their names.
+    """Map try_files and `set` of a PHP location if they equal the panel's own directives, such as a test for missing
+    scripts. Return the names of mapped directives.
     """
     taken: set[str] = set()
     tries = [item for item in place.own if item.name == "try_files"]

@@ -62,7 +62,7 @@ class Location:
         return str(self.row["match"]) in ("~", "~*")
 
     def known(self, texts: Sequence[str]) -> bool:
-        """Return whether the model supports every variable in the texts."""
+        """Return whether the model supports every variable that `texts` contain."""
         captures = variables.captures_of(self.row["pattern"]) if self.is_regex else frozenset()
         return not any(fits(lambda value: variables.parse(value, "/", captures=captures), text) for text in texts)
 
@@ -136,8 +136,8 @@ def _fill(place: Location) -> None:
 
 
 def _returns(place: Location) -> bool:
-    """Map a fixed response (return) of a location. Return False, so that the location stays raw, if it has rewrite
-    rules too, or if the panel would change the response, for example its media type.
+    """Map the fixed response (`return`) of a location. Return False to keep the location raw: if it also has rewrite
+    rules, or if the panel would change the response, for example its media type.
     """
     if any(node.name in REWRITES for node in place.own):
         return False
@@ -218,8 +218,8 @@ def _autoindex(place: Location, node: Node) -> str:
 
 
 def _header(place: Location, node: Node) -> str:
-    """Map an add_header of a location. It stays raw if outer levels have headers: the model would send both, nginx does
-    not.
+    """Map an add_header of a location. Return a reason to keep the directive raw if an outer level has headers: a site
+    would send the headers of both levels, but nginx sends only the location's.
     """
     others = [item for level in place.chain.levels[1:] for item in level if item.name == "add_header"]
     if others:
@@ -266,7 +266,9 @@ def _body_size(place: Location, node: Node) -> str:
 
 
 def _gzip(place: Location, node: Node) -> str:
-    """Map gzip of a location. It stays raw without gzip_vary, because the panel always adds Vary."""
+    """Map gzip of a location. Return a reason to keep `gzip on` raw without gzip_vary, because the panel always adds
+    Vary.
+    """
     if node.value == "on" and place.chain.one("gzip_vary") != "on":
         return "sites do not support this without gzip_vary"
     place.row["gzip"] = node.value

@@ -102,7 +102,7 @@ LISTEN: dict[str, _Flag] = {"ssl": "tls", "http2": "http2", "default_server": "d
 
 
 def listen_of(node: Node) -> tuple[ListenData | None, list[str]]:
-    """Return (the parsed `listen`, None if sites do not support its address; its unsupported parameters)."""
+    """Return (parsed `listen`, or None for an address that sites do not support; its unsupported parameters)."""
     match = ADDRESS.match(node.value)
     if match is None or not (match["v6"] or match["v4"] or match["port"]):
         return None, []
@@ -137,7 +137,7 @@ def _listens(made: Server) -> None:
 
 
 def _add_listen(listens: list[ListenData], found: ListenData, *, is_quic: bool) -> None:
-    """Add a listen, or merge it with one of the same socket, such as nginx's second `listen` for QUIC."""
+    """Add a listen, or merge it with the listen of its socket: nginx needs a second `listen` for QUIC."""
     same = [item for item in listens if (item["address"], item["port"]) == (found["address"], found["port"])]
     target = same[0] if same else found
     if not same:
@@ -184,7 +184,7 @@ def _known(values: Sequence[str]) -> bool:
 
 
 def _try_files(made: Server, node: Node) -> str:
-    """Map try_files of a server: nginx applies it to paths without a location, the panel in location /."""
+    """Map try_files of a server: nginx applies it to paths without a location; a site does so in location /."""
     if why := fits(shapes.validate_try_files, list(node.args)):
         return why
     if not _known(node.args):
@@ -228,7 +228,7 @@ def _header(made: Server, node: Node) -> str:
 
 
 def _format(made: Server, args: Sequence[str]) -> str | None:
-    """Return the model's log format that writes the same lines; "" for combined; None if there is none."""
+    """Return the model's log format with the text of an access_log; "" for combined, None without an equivalent."""
     if args in ((), ("combined",)):
         return ""
     said = [item.args[1:] for item in made.http if item.name == "log_format" and item.args[:1] == tuple(args)]
@@ -311,7 +311,7 @@ def _rewrite(made: Server, node: Node) -> str:
 
 
 def _brotli(made: Server, node: Node) -> str:
-    """Map Brotli if the server has the module: the panel compresses the same media types with gzip and Brotli."""
+    """Map Brotli if the web server has ngx_brotli; sites compress the same media types with gzip and Brotli."""
     if not Dialect.of(made.draft.web_server).brotli:
         return "this web server does not seem to have the module ngx_brotli"
     ours, theirs = (
@@ -331,7 +331,7 @@ def _brotli_types(made: Server, node: Node) -> str:
 
 
 def _header_buffers(made: Server, node: Node) -> str:
-    """Map large_client_header_buffers to the largest header size, if it sets four buffers, as the panel always does."""
+    """Map large_client_header_buffers to the largest header size; the panel always writes four buffers."""
     match = re.fullmatch(r"(\d{1,4})[kK]", node.args[1]) if len(node.args) == 2 else None
     if match is None or node.args[0] != "4" or not 1 <= int(match[1]) <= 1024:
         return "sites support only four buffers with a size in whole kilobytes"

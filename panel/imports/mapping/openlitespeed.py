@@ -67,8 +67,8 @@ def _parts(node: Node, listeners: Sequence[Node], loaded: Loaded, web_server: We
 
 
 def _own_listener(node: Node) -> dict[str, Any] | None:
-    """Return a listener in the server's own files as data, so that the panel can map sites to this listener. None if
-    the listener's name or address is not supported.
+    """Return a listener in the server's own files as a dict with the fields of OwnListener, so that sites can use the
+    listener. None if the listener's name or address is not supported.
     """
     found = _socket(node)
     if found is None or set("\n{}") & set(node.value) or not node.value:

@@ -123,7 +123,9 @@ def _unquoted(text: str) -> str:
 
 
 def _access(row: LocationData, node: Node, values: dict[str, str]) -> str:
-    """Map access control that allows some addresses and denies all others, or the reverse: order does not matter."""
+    """Map access control that allows some addresses and denies all others, or the reverse. In these two cases the order
+    of rules does not matter.
+    """
     said = {item.name: [word.strip() for word in re.split(r"[,\s]+", item.value) if word] for item in node.body or ()}
     allowed, denied = said.get("allow", []), said.get("deny", [])
     everybody = {"*", "ALL", "all"}

@@ -69,7 +69,9 @@ class Host:
             self.block["names"].append(normal)
 
     def settled(self, node: Node) -> Node:
-        """Return a directive with variables resolved, because they have other values outside of the virtual host."""
+        """Return a directive with $VH_NAME and $VH_ROOT replaced by their values, because these variables have other
+        values in the site's own virtual host.
+        """
         names = {"VH_NAME": self.node.value, "VH_ROOT": self.root}
         args = tuple(_variables(value, names) for value in node.args)
         inside = [item for item in node.body or () if item.name != "autoloadhtaccess"]  # not allowed in a site
@@ -98,8 +100,8 @@ def fill(made: Host) -> None:
 
 
 def _take(made: Host, item: Node, take: Callable[[Host, Node], str | None] | None) -> None:
-    """Map a directive with the function `take` and record its result: "" mapped, "!note" changed, "-note" refused,
-    other text the reason to keep it raw; None: raw without a reason.
+    """Map a directive with the function `take`, and record the outcome that the function returns: "" if mapped, "!note"
+    if changed, "-note" if refused, other text or None to keep the directive raw, with or without a reason.
     """
     why = take(made, item) if take else None
     if why == "":
@@ -113,8 +115,8 @@ def _take(made: Host, item: Node, take: Callable[[Host, Node], str | None] | Non
 
 
 def _usual(value: str, words: str) -> Callable[[Host, Node], str]:
-    """Return a function that maps a directive which the panel always writes with `value`. For another value, the
-    function returns a note with `words`.
+    """Return a function that maps a directive which the panel always writes with `value`. If the imported value
+    differs, that function returns a note, which ends with `words`.
     """
     return lambda made, node: "" if node.value == value else f"!Paddock writes {value}: {words}"
 

@@ -48,7 +48,9 @@ def _block(made: Host, node: Node) -> str | None:
 
 
 def _rules(body: tuple[Node, ...]) -> list[Node]:
-    """Return the rewrite rules of a `rewrite` block: those of its `rules`, and those directly in it."""
+    """Return the rewrite rules of a `rewrite` block: the lines of its value `rules`, and rules written as its own
+    directives.
+    """
     text = "\n".join(
         item.value if item.name == "rules" else f"{item.name} {item.value}"
         for item in body

@@ -69,8 +69,8 @@ def _first_match(rules: tuple[AccessRule, ...], at: str, number: int) -> Require
 
 
 def _group(name: str, *parts: Requirement) -> Requirement:
-    """Return a group of Require directives without parts that have no effect; an inner group of the same kind is
-    dissolved.
+    """Return a group of Require directives, such as RequireAny, without directives that cannot change its result.
+    Nested groups of the same kind are merged into one.
     """
     deciding = name == "RequireAny"  # the result of the group as soon as one part grants access
     flat: list[Requirement] = []

@@ -25,7 +25,7 @@ PATH_RULES = (
 
 
 def of_host(web_server: WebServerSpec, source: ServerBlock) -> list[Node]:
-    """Return the cache directives that appear once per virtual host; none if no location has a cache."""
+    """Return the cache directives for a whole virtual host; an empty list if no location has response caching."""
     if not any(map(caching.caches, source.locations)):
         return []
     root = plain(checks.path(web_server.cache_dir, "/cache_dir"), "/cache_dir")

@@ -1,6 +1,7 @@
-"""Characters that Apache's rewrite flag B encodes, by the place of the text that a rule inserts.
+"""Characters that Apache's rewrite flag B encodes in text that a rule inserts, by the use of the text.
 
-nginx encodes in one of these places only, so the lists differ. The flag BCTLS adds spaces and control characters.
+nginx encodes such text only in the query of a rewrite, so the lists differ. The flag BCTLS adds spaces and control
+characters.
 """
 
 # Captures in the query of a rewrite: what nginx encodes there, except for " and non-ASCII bytes, which the flag cannot

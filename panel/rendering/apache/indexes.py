@@ -22,9 +22,11 @@ METHODS = ("%{REQUEST_METHOD}", "^(?:GET|HEAD|POST)$")  # other methods get no i
 
 
 def asking(block: ServerBlock, found: Locations, at: str) -> tuple[Locations, dict[Place, tuple[str, ...]]]:
-    """Return the locations, and a dict of the locations whose index files need rewrite rules, with these index files.
+    """Return the locations of a server block, and a dict: location -> index files of its folders that need rewrite
+    rules.
 
-    If unmatched paths need rules, a location for unmatched paths is added to both.
+    If the index files of paths without a location need rules, both results contain an additional location for such
+    paths.
     """
     wanted: dict[Place, tuple[str, ...]] = {}
     for owner, others in reach.by_index(block, found).items():
@@ -56,7 +58,9 @@ def _files(block: ServerBlock, place: Place | None) -> tuple[str, str]:
 
 
 def rules(place: Place, names: Sequence[str], condition: Condition, root: str, words: Interpolator) -> list[Directive]:
-    """Return rewrite rules for index files, for the virtual host; none for a location with access control."""
+    """Return rewrite rules of the virtual host for the index files of a location's folders; [] for a location with
+    access control, whose section has the rules.
+    """
     if handlers.asks_access(place.location) or not (root or place.location.alias or place.location.root):
         return []
     found: list[Directive] = []
@@ -72,9 +76,8 @@ def rules(place: Place, names: Sequence[str], condition: Condition, root: str, w
 
 
 def of_section(place: Place, names: Sequence[str], *, encodes: bool) -> list[Directive]:
-    """Return rewrite rules for index files, for the location's section, where they run after access control.
-
-    mod_dir is disabled there.
+    """Return directives for the section of a location: they disable mod_dir, and if the location has access control,
+    rewrite rules look for its index files after access control.
     """
     lines = [directive("DirectoryIndex", "disabled")]
     if not handlers.asks_access(place.location):
@@ -88,7 +91,7 @@ def of_section(place: Place, names: Sequence[str], *, encodes: bool) -> list[Dir
 
 
 def _asked(place: Place, number: int, name: str) -> tuple[str, str]:
-    """Return a rewrite condition that holds for folders only and captures the path of the index file."""
+    """Return a rewrite condition that captures the path of an index file, and fails for requests of files."""
     name = checks.file_name(name, f"{place.pointer}/index/{number}")
     expression = rewrite_regex(f"(?s)^(.*/{exclusive.quote(name)})$", f"{place.pointer}/index/{number}")
     return "%{REQUEST_URI}" + target(name), expression

@@ -244,7 +244,9 @@ def _proxy_pass(args: Args, where: Where) -> str:
 
 
 def _pass(value: str, where: Where) -> str:
-    """Check a URL that ProxyPassReverse compares with a response; no connection is opened."""
+    """Check the URL in a ProxyPassReverse. Apache only compares this URL with response headers and opens no connection
+    to it.
+    """
     return string_problem(value)
 
 

@@ -31,11 +31,12 @@ _LITERAL = re.compile(r"\^((?:[A-Za-z0-9_/-]|\\[.-])*)(.?)")
 
 @dataclass(frozen=True)
 class Split:
-    """Division of a server block's rewrites into plain ones (one rule each suffices) and general ones.
+    """Division of a server block's rewrites into plain ones, for which one mod_rewrite rule each suffices, and general
+    ones.
 
     `places` are the locations with plain rewrites. `general` maps each location with general rewrites to the reason.
-    `of_block` is the reason why the server block's own rewrites are general, else "". With such a reason, no rewrites
-    are plain, and `places` and `general` are empty.
+    `of_block` is the reason why the server block's own rewrites are general, else "". With such a reason, all rewrites
+    are general, and `places` and `general` are empty.
     """
 
     places: tuple[Place, ...]
@@ -73,7 +74,9 @@ def of_server(source: ServerBlock, at: str, limits: list[Directive], dialect: Di
 
 
 def of_places(places: Sequence[Place], chosen: Mapping[Place, Condition], dialect: Dialect) -> list[Directive]:
-    """Return rewrite rules for locations' rewrites; each has a condition unless its pattern implies the location."""
+    """Return rewrite rules for the locations' rewrites. A condition restricts each rule to its location, unless the
+    pattern of the rewrite already matches only paths of the location.
+    """
     found: list[Directive] = []
     for place in places:
         pattern = rewrite_regex(chosen[place].as_one(), f"{place.pointer}/pattern")
@@ -125,9 +128,10 @@ class _Judge:
         return ""
 
     def targets(self, item: Rewrite) -> list[Place | None] | None:
-        """Return the locations that may handle the new path of a rewrite: [] for a redirect, None if they are unknown.
+        """Return the locations that may handle the new path of a rewrite: [] for a redirect, None if Paddock cannot
+        tell.
 
-        In the list, None stands for the server block itself.
+        An element None of the list stands for the server block itself.
         """
         if rewriting.redirects(item):
             return []
@@ -135,7 +139,9 @@ class _Judge:
         return self._beginning_with(fixed) if variable else self._handling(fixed)
 
     def _why_not_from(self, item: Rewrite) -> str:
-        """Return the reason if a location of the original path has an upstream or a folder of its own; "" otherwise."""
+        """Return an error message if the original path of a rewrite can belong to a location with an upstream or
+        another folder; "" otherwise.
+        """
         start = _start(item.pattern)
         places = [place for place in self._beginning_with(start) if place is not None]
         if _stays_in_segment(item.pattern):
@@ -162,8 +168,8 @@ class _Judge:
         return next((f"the new path can belong to a location with {need}" for need in needs if need), "")
 
     def _other_files(self, place: Place) -> str:
-        """Return the setting that maps a location's paths elsewhere than to the server block's folder; ""
-        if none does.
+        """Return the reason why a location does not serve files of the server block's folder: an upstream, or another
+        folder; "" if it does.
         """
         location = place.location
         if location.handler == "proxy":
@@ -171,9 +177,8 @@ class _Judge:
         return "another folder" if location.alias or location.root not in ("", self.source.root) else ""
 
     def _needs(self, place: Place, item: Rewrite) -> str:
-        """Return the feature of `place` for which a rewrite to its paths needs more than one rule.
-
-        Return "" if one rule suffices.
+        """Return the setting of the location `place` because of which a rewrite to its paths needs more than one rule;
+        "" if one rule suffices.
         """
         location = place.location
         if location.handler == "return":
@@ -203,10 +208,11 @@ class _Judge:
 
 
 def _only_looks(place: Place, item: Rewrite) -> bool:
-    """Return whether try_files of the location only sends 404 for missing files, as Apache does without it.
+    """Return whether the try_files of a location has the same effect as Apache without try_files: 404 for missing
+    files.
 
-    `$uri =404` also sends 404 for folders. So with only these items, the new path must be one constant path of a PHP
-    script.
+    `$uri =404` also sends 404 for folders. So `$uri =404` has the same effect only if the new path is a constant path
+    of a PHP script.
     """
     *files, last = place.location.try_files
     if last != "=404":
@@ -245,7 +251,9 @@ def _start(pattern: str) -> str:
 
 
 def _stays_in_segment(pattern: str) -> bool:
-    """Return whether paths that the regular expression matches have no slash after their literal start."""
+    """Return whether every path that the regular expression matches has no slash after the literal text at the start of
+    the expression.
+    """
     literal = _LITERAL.match(pattern)
     return literal is not None and bool(_start(pattern)) and bool(_ONE_SEGMENT.fullmatch(pattern, literal.end(1)))
 

@@ -32,9 +32,10 @@ ANEW = f"N={rewriting.ROUNDS}"
 class Dialect:
     """Differences between the rewrite rules of Apache and those of OpenLiteSpeed.
 
-    `proxied`: path to which a proxying location sends a path changed by `break`, or None. `foreign`: tests that detect
-    internal requests for an index file or an error page, which are not rewritten. `anew`: the flag that restarts the
-    rules. `encoding`: the rewrite flags that encode captures in a query.
+    `proxied(place)`: URL of a location's upstream, which receives paths changed with the flag `break`; None if the
+    location does not proxy. `foreign`: conditions that detect the server's internal requests for index files and error
+    pages, which are not rewritten. `anew`: the flag that restarts the rules. `encoding`: the rewrite flags that encode
+    captures in a query.
     """
 
     server_name: str
@@ -66,7 +67,9 @@ def rules(
 
 
 def unless_foreign(lines: list[Directive], dialect: Dialect) -> list[Directive]:
-    """Return the rewrite rules, preceded by a rule that skips them for internal requests that the dialect detects."""
+    """Return the rewrite rules, preceded by a rule that skips them for the server's internal requests, such as those
+    for error pages.
+    """
     if not dialect.foreign or not lines:
         return lines
     first, *rest = _skip(dialect.foreign, len(_counted(lines)))
@@ -85,7 +88,7 @@ def _skip(tests: Sequence[tuple[str, str]], count: int) -> list[Directive]:
 
 
 def _block_list(source: ServerBlock, at: str, dialect: Dialect, flags: list[str]) -> list[list[Directive]]:
-    """Return the rewrite rules for each rewrite of the server block. `flags`: flags of each rule."""
+    """Return, for each rewrite of the server block, its rewrite rules. `flags`: flags of every rule."""
     found: list[list[Directive]] = []
     for number, item in enumerate(source.rewrites):
         rest = len(source.rewrites) - number - 1
@@ -95,9 +98,10 @@ def _block_list(source: ServerBlock, at: str, dialect: Dialect, flags: list[str]
 
 
 def one_rule(item: Rewrite, at: str, flags: list[str], dialect: Dialect, url: str = "") -> list[Directive]:
-    """Return one rewrite rule for one rewrite; the path stays unchanged if the result leaves the folder.
+    """Return the rewrite rule for a rewrite, with a condition if needed: a result outside of the site's folder leaves
+    the path unchanged.
 
-    `url`: the upstream that receives the result.
+    `url`: URL of the upstream that receives the result; "" without an upstream.
     """
     rewriting.check(item, at)
     pattern = item.pattern
@@ -126,9 +130,9 @@ def one_rule(item: Rewrite, at: str, flags: list[str], dialect: Dialect, url: st
 
 
 def _inside(chosen: Mapping[Place, Condition], dialect: Dialect) -> list[Directive]:
-    """Return rewrite rules that record the request's location and run its rewrites.
+    """Return rewrite rules that find the location of the request and apply the rewrites of this location.
 
-    After `last`, or a change without a flag, the rules restart.
+    After a rewrite with the flag `last`, or without a flag, the rules restart.
     """
     places = [place for place in chosen if place.location.rewrites]
     notes = [directive("RewriteRule", "^", "-", f"[E={AT}:-]")]
@@ -157,8 +161,8 @@ def _group(place: Place, dialect: Dialect) -> list[Directive]:
 
 
 def _skipping(line: Directive, rest: int) -> Directive:
-    """Return a rewrite rule in which the placeholder S=REST is replaced by S=`rest` (skip `rest` rules), or removed for
-    0.
+    """Return a rewrite rule with its flag S=REST, a placeholder, replaced: the rule skips the next `rest` rules. For 0
+    the flag is removed.
     """
     words = [word.replace("S=REST", f"S={rest}") if rest else word.replace(",S=REST", "") for word in line.args]
     return directive(line.name, *words)
@@ -178,7 +182,9 @@ def _of_place(place: Place, number: int, item: Rewrite, dialect: Dialect) -> lis
 
 
 def ends() -> list[Directive]:
-    """Return the rewrite rule that ends the processing of a rewritten path."""
+    """Return the last rewrite rules: for a path that rewrites have changed, they record the path, so that a section can
+    request it internally.
+    """
     return [
         directive("RewriteCond", f"%{{ENV:{MOVED}}}", "=1"),
         directive("RewriteRule", "^(?s:.*)$", NOWHERE, f"[E={TO}:$0,L]"),
@@ -186,10 +192,10 @@ def ends() -> list[Directive]:
 
 
 def is_asked_anew(place: Place, fallback: Place | None, root: str) -> bool:
-    """Return whether the fallback of `place` needs a new internal request.
+    """Return whether httpd must make a new internal request for the fallback of try_files in the location `place`.
 
-    httpd applies ProxyPass and Alias to the original path. `root` is the server block's folder: a fallback that no
-    location handles is a file in that folder.
+    Without a new request, httpd applies ProxyPass and Alias to the original path. `root` is the server block's folder:
+    a fallback that no location handles is a file in that folder.
     """
     own, other = place.location, fallback.location if fallback else Location("", "/", "static")
     if other.handler == "proxy":
@@ -199,10 +205,10 @@ def is_asked_anew(place: Place, fallback: Place | None, root: str) -> bool:
 
 
 def requests_anew(result: str, flags: str) -> tuple[str, str]:
-    """Return result and flags of a rewrite rule, changed so that the rule records its path for the section of
-    `asked_anew`.
+    """Change the result and flags of a rewrite rule so that the rule only records its new path; return both. The
+    section of `asked_anew` then requests the recorded path internally.
 
-    If a flag cannot contain the path, both are returned unchanged.
+    Both are unchanged if the path has letters that a flag cannot contain.
     """
     path, mark, query = result.partition("?")
     if not re.fullmatch(r"[A-Za-z0-9/._-]+", path):
@@ -211,7 +217,8 @@ def requests_anew(result: str, flags: str) -> tuple[str, str]:
 
 
 def asked_anew(*, encodes: bool) -> Node:
-    """Return the section that redirects internally to the path recorded by a rule; `%` and `?` in the path are literal.
+    """Return an `<If>` section that redirects internally to the path that a rewrite rule has recorded. `%` and `?` in
+    this path are literal.
 
     `encodes`: the server supports the rewrite flag BCTLS. This flag encodes spaces, which a proxied path must not
     contain.
@@ -232,6 +239,8 @@ def asked_anew(*, encodes: bool) -> Node:
 
 
 def asks_for_last(*, encodes: bool) -> Directive:
-    """Return a rewrite rule for a section: redirect internally to the text that the last condition captured."""
+    """Return a rewrite rule, for a section, that redirects internally to the text captured by the condition before the
+    rule.
+    """
     flags = f"B={encoding.REDIRECTS}"
     return directive("RewriteRule", "^", "%1", f"[{flags},BCTLS,BNP]" if encodes else f"[{flags}]")

@@ -133,7 +133,7 @@ def rules(one: Rewritten, *, falls_back_later: bool = False) -> list[Directive]:
 def rule(
     condition: Condition, tests: list[tuple[str, str]], result: str, flags: str, at: str, comment: str = ""
 ) -> list[Directive]:
-    """Return one rewrite rule with its conditions: the location's pattern, its exclusions, and further file tests."""
+    """Return one rewrite rule for the paths of the `condition`, with conditions for excluded paths and the `tests`."""
     found: list[Directive] = []
     if condition.alone and any("$0" in subject for subject, _ in tests):
         condition = Condition(exclusive.Expression(condition.to_the_end()), ())
@@ -154,7 +154,7 @@ def rule(
 
 
 def _answer(one: Rewritten, tests: list[tuple[str, str]], place: Place) -> list[Directive]:
-    """Return the rewrite rule with the fixed response of `place`, which is the location itself or its fallback."""
+    """Return the rewrite rule that sends the fixed response of `place`: the location itself, or its fallback."""
     source, at = place.location, place.pointer
     if source.return_code in handlers.REDIRECTS:
         url = one.words.in_target(source.return_value, f"{at}/return_value")
@@ -192,7 +192,7 @@ def _try_files(one: Rewritten) -> list[Directive]:
 def _found_files(
     one: Rewritten, files: Sequence[str], names: Interpolator
 ) -> tuple[list[Directive], list[tuple[str, str]]]:
-    """Return rewrite rules that serve the first existing item of try_files, and the conditions that no item exists."""
+    """Return rewrite rules that serve the first existing item of try_files, and conditions that hold if none exists."""
     source, at = one.place.location, one.place.pointer
     found: list[Directive] = []
     missing: list[tuple[str, str]] = []
@@ -208,7 +208,7 @@ def _found_files(
 
 
 def _end_of_try_files(one: Rewritten, missing: list[tuple[str, str]], fallback: Place | None) -> tuple[str, str]:
-    """Return result and flags of the rewrite rule for the last item of try_files. May append a test to `missing`."""
+    """Return result and flags of the rule for the last item of try_files; may append a condition to `missing`."""
     last = one.place.location.try_files[-1]
     if last.startswith("="):
         return "-", f"[R={int(last[1:])},L]"
@@ -261,7 +261,7 @@ def rest_of(place: Place) -> str:
 
 
 def of_requests_only(rules: Sequence[Directive]) -> list[Directive]:
-    """Return the rewrite rules restricted to the main request.
+    """Return the rewrite rules with `[PT]` changed so that they do not run for subrequests.
 
     mod_dir looks for a folder's index files with subrequests; a folder without index files must not count as a missing
     path.
@@ -275,16 +275,16 @@ def of_requests_only(rules: Sequence[Directive]) -> list[Directive]:
 
 
 def _reached(fallback: Place, last: str) -> Place:
-    """Return the location with `$uri` in its response replaced by the fallback's path."""
+    """Return the fallback location with `$uri` in its fixed response replaced by the fallback's path."""
     path = without_args(last).partition("?")[0]
     said = re.sub(r"\$(?:uri\b|\{uri\})", lambda _: path, fallback.location.return_value)
     return replace(fallback, location=replace(fallback.location, return_value=said))
 
 
 def _answers_at_once(fallback: Place, *, alone: bool) -> bool:
-    """Return whether one rewrite rule can send the response of the fallback.
+    """Return whether one rewrite rule can send the fixed response of a try_files fallback.
 
-    `alone`: the rules of the virtual host run once, so rules of the fallback's own would not run.
+    `alone`: the rules of the virtual host run only once, so the rules of the fallback location would not run.
     """
     code = fallback.location.return_code or 0
     if code in handlers.REDIRECTS:
@@ -307,9 +307,9 @@ def _no_folders(one: Rewritten) -> list[Directive]:
 
 
 def is_checked_first(source: Location) -> bool:
-    """Return whether rules inside the location's section can run its try_files after access control, as in nginx.
+    """Return whether rules in the location's section, which run after access control, can apply its try_files.
 
-    Rules inside a section have neither the location's captures nor the rest of an aliased path.
+    Rules in a section have neither the location's captures nor the rest of an aliased path.
     """
     texts = " ".join(source.try_files)
     captures = any(f"${name}" in texts or f"${{{name}}}" in texts for name in handlers.captures(source))
@@ -354,7 +354,7 @@ def split_fallback(last: str, words: Interpolator, field: str) -> tuple[str, str
 
 
 def with_rest(place: Place, condition: Condition) -> Condition:
-    """Return the condition with a first group that captures the rest of the path after an `alias` prefix."""
+    """Return the condition; for a prefix with an `alias`, its first group captures the path after the prefix."""
     if not (place.location.alias and place.is_prefix):
         return condition
     own = exclusive.Expression(f"{condition.own.text}({rest_of(place)})$")

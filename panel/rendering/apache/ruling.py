@@ -112,5 +112,7 @@ def rewrite_cond(args: tuple[str, ...], where: Where) -> str:
 
 
 def _simple(text: str) -> str:
-    """Return the text of a file test without the slash before a variable that already is an absolute path."""
+    """Return the path in a file test; from `/%{…}` the slash is removed, because the variable already is an absolute
+    path.
+    """
     return text.removeprefix("/") if text.startswith("/%{") else text

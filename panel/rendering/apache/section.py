@@ -37,10 +37,10 @@ class Scope:
 
 @dataclass(frozen=True)
 class Inside:
-    """Rules inside a location's section.
+    """Rewrite rules for a location's section.
 
-    `is_target`: after the rewrite rules, another location's try_files can lead to this location. `fallbacks`: rules for
-    the try_files of this location. `folders`: rules for the index files of its folders.
+    `is_target`: another location's try_files can lead to this location after the rules of the virtual host.
+    `fallbacks`: rules for the try_files of this location. `folders`: rules for the index files of its folders.
     """
 
     is_target: bool
@@ -209,9 +209,10 @@ def _return(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
 
 
 def _return_inside(source: Location) -> list[Node]:
-    """Return the settings inside a `return` location to which another location's try_files leads.
+    """Return the directives in the section of a location with a fixed response, if another location's try_files leads
+    to it.
 
-    A redirect needs no settings here, because the other location's rewrite rule sends the redirect.
+    A redirect needs no directives, because the other location's rewrite rule sends the redirect.
     """
     if source.return_code in handlers.REDIRECTS:
         return []
@@ -293,7 +294,9 @@ def _expires_of_answer(source: Location, at: str) -> list[Node]:
 
 
 def _headers(source: Location, at: str, everywhere: tuple[Header, ...], words: Interpolator) -> list[Node]:
-    """Return the location's own headers; each first removes a header of the same name set by the virtual host."""
+    """Return directives for the location's own response headers. A header of the virtual host with the same name is
+    removed first if only one of both has `always`.
+    """
     check_headers(source.headers, f"{at}/headers")
     inherited = {header.name.lower(): header for header in everywhere}
     lines: list[Node] = []

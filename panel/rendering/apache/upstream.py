@@ -68,9 +68,9 @@ def _url(server: UpstreamServer, scheme: str, at: str) -> str:
 
 
 def _parameters(spec: SiteSpec, upstream: Upstream) -> list[str]:
-    """Return the parameters of an upstream's servers.
+    """Return the parameters that all servers of an upstream get in Apache's configuration, such as timeouts.
 
-    Apache keeps timeouts per server, not per location, so the longest of the site's locations applies.
+    Apache has timeouts per server, not per location, so the longest timeout of the site's locations applies.
     """
     users = [item for block_ in spec.blocks for item in block_.locations if item.handler == "proxy"]
     users = [item for item in users if item.upstream == upstream.name]
@@ -98,7 +98,9 @@ def target_of(spec: SiteSpec, source: Location, at: str) -> tuple[str, list[str]
 
 
 def host_of(spec: SiteSpec, source: Location, at: str) -> str:
-    """Return the Host header that httpd sends by itself to a plain server; "" for a balancer or a socket."""
+    """Return the Host header that httpd sends by default to an upstream with one plain server; "" for a balancer or a
+    socket.
+    """
     _number, upstream = handlers.upstream_of(spec, source, at)
     address = upstream.servers[0].address
     if not is_simple(upstream) or address.startswith("unix:"):

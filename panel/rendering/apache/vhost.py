@@ -135,7 +135,8 @@ def _files(source: ServerBlock, at: str) -> list[Node]:
 
 
 def _default_type() -> Directive:
-    """Return the directive that replaces nginx's default_type, so that browsers do not guess the type of unknown files.
+    """Return the directive that sets Content-Type for files of unknown type, as nginx's default_type does, so that
+    browsers do not guess.
 
     Apache no longer supports DefaultType (https://httpd.apache.org/docs/2.4/mod/core.html#defaulttype). Status 304 is
     excluded, because its responses have no type.
@@ -166,7 +167,8 @@ def _tls(tls: TlsFiles, at: str) -> list[Node]:
 
 
 def _client_certificates(source: ClientCertificates | None, at: str) -> list[Node]:
-    """Return directives that check clients' certificates, and a rewrite rule that sends 400 without one, as nginx does.
+    """Return directives that check clients' certificates. If a certificate is required, a rewrite rule sends 400
+    without a valid one, as nginx does.
 
     With `SSLVerifyClient require`, Apache would end the handshake instead. SSLVerifyDepth also counts the certificate
     authority, so it is one more than the depth of `source`.

@@ -18,9 +18,9 @@ from panel.rendering.tree import Directive, Node, directive
 
 @dataclass(frozen=True)
 class _Block:
-    """Server block with its locations.
+    """Server block with its locations, while they are rendered.
 
-    `folders`: locations whose index files need rules. `encodes`: the server supports the rewrite flag BCTLS.
+    `folders`: locations whose index files need rewrite rules. `encodes`: the server supports the rewrite flag BCTLS.
     """
 
     source: ServerBlock
@@ -84,7 +84,9 @@ def _of_place(one: _Block, place: Place) -> _Lines:
 
 
 def _with_rules_of_block(one: _Block, rules: list[Directive]) -> list[Directive]:
-    """Return the server block's rewrite rules (rewrites, redirects and limits), followed by the locations' rules."""
+    """Return the server block's own rewrite rules (rewrites, redirects and limits), followed by `rules`, those of its
+    locations.
+    """
     aside = [*rewriting.beside_alias(one.chosen), *cache.path_rules(one.source)]
     if rewrites.are_used(one.source):
         return [*_moved(one), *aside, *rules]
@@ -93,7 +95,7 @@ def _with_rules_of_block(one: _Block, rules: list[Directive]) -> list[Directive]
 
 
 def _with_first_rules(one: _Block, rules: list[Directive]) -> list[Directive]:
-    """Return the rewrite rules, preceded by those for challenges, line breaks, and maintenance."""
+    """Return `rules`, preceded by the rewrite rules for ACME challenges, line breaks in paths, and maintenance."""
     spec, source = one.scope.spec, one.source
     rules = [*_maintenance_rules(spec), *rules]
     first = rewriting.challenges_first(spec) if rules else []

@@ -43,9 +43,8 @@ def differs(what: str, nearest: str, when: Callable[[Context], bool] = lambda co
 def protocols(
     reasons: Mapping[str, str], when: Callable[[Context], bool] = lambda context: True
 ) -> tuple[Verdict, ...]:
-    """Return verdicts on the upstream protocols for which the engine refuses a site.
-
-    `reasons` maps protocols to reasons.
+    """Return a verdict for each upstream protocol in `reasons`, which maps protocols to the reason why the engine
+    refuses a site that uses the protocol.
     """
 
     def uses(name: str) -> Callable[[Context], bool]:
@@ -58,7 +57,7 @@ def protocols(
 
 
 def no_streams(*reasons: str) -> tuple[Verdict, ...]:
-    """Return verdicts on stream servers for web servers that cannot have them because of these reasons."""
+    """Return a verdict for each of the `reasons` (see streams.missing) why a web server cannot have stream servers."""
     nearest = "Paddock does not deploy the site until you change this setting"
 
     def has(reason: str) -> Callable[[Context], bool]:

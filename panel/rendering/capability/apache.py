@@ -19,7 +19,7 @@ from panel.rendering.spec import Location
 
 
 def _passes_answers(context: Context) -> bool:
-    """Return whether the server block passes responses of applications through, with their own headers."""
+    """Return whether the server block has locations for PHP or upstreams, whose responses have headers of their own."""
     owners = context.block.locations if context.block else ()
     return any(location.handler in ("php", "proxy") for location in owners)
 
@@ -58,9 +58,9 @@ def _refuses_an_index(context: Context) -> bool:
 
 
 def _skips_access(context: Context) -> bool:
-    """Return whether try_files skips the location's access control.
+    """Return whether requests that try_files handles bypass the location's access control.
 
-    A missing path is the exception, because its 404 follows access control.
+    Only `$uri $uri/ =404` is safe in every location, because Apache itself sends this 404 after access control.
     """
     source = context.owner
     natural = source.try_files in (("$uri", "$uri/", "=404"), ("$uri/", "$uri", "=404"))

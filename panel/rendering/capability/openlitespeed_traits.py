@@ -92,7 +92,7 @@ def proxies(locations: Iterable[Location]) -> bool:
 
 
 def ends_in_status(owner: Location | ServerBlock, inside: ServerBlock | None) -> bool:
-    """Return whether a rewrite rule of the virtual host sends the status of try_files, and no context does."""
+    """Return whether try_files ends in a status that a rewrite rule of the virtual host sends, and not a context."""
     if not owner.try_files or not owner.try_files[-1].startswith("="):
         return False
     source = owner if isinstance(owner, Location) else Location("", "/", "static", try_files=owner.try_files)

@@ -192,10 +192,9 @@ def _names(value: str) -> list[str]:
 
 
 def to_own_name(block: ServerBlock, value: str) -> tuple[str, str, str] | None:
-    """Return how a redirect follows the visitor's Host header; None if it does not.
+    """Return details of a redirect to the host in the visitor's Host header; None for other redirects.
 
-    The result is the variable, one of the block's own names ("" if it has none), and the redirect rewritten to that
-    name.
+    The details are (variable with the host, one of the block's own names or "", target of the redirect with this name).
     """
     match = re.match(r"(?:https?:|\$scheme:)?//\$\{?(http_host|host)\b\}?", value)
     if match is None or not _answers_any(block):
@@ -267,7 +266,7 @@ def decoded(value: str) -> bool:
 
 
 def encoded(value: str) -> str:
-    """Return the value with `$request_uri` for `$uri` and a query after it: the path and query as the
+    """Return the value with `$request_uri` in place of `$uri` and a following query variable: the path and query as the
     visitor sent them.
     """
     return re.sub(

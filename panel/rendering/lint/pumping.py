@@ -77,7 +77,7 @@ def _bodies(kind: Any, value: Any) -> list[list[tuple[Any, Any]]]:
 
 
 def _samples(items: list[tuple[Any, Any]]) -> list[str]:
-    """Return texts that match the parts in sequence; at least one, perhaps empty."""
+    """Return texts that match a sequence of parts of a regular expression: at least one text, which may be ""."""
     found = [""]
     for kind, value in items:
         found = [text + more for text in found for more in _of_part(kind, value)][:_SAMPLES]

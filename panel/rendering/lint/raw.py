@@ -92,7 +92,9 @@ def _removable(code: str, where: str, engine: str, text: str, item: Read, what: 
 
 
 def _names_at_start(location: Location, where: str, engine: str) -> Iterator[Finding]:
-    """Find upstreams with a fixed name; nginx resolves a name with a variable for each request."""
+    """Find upstreams with a fixed host name, which nginx resolves when it starts. Names with variables are resolved for
+    each request.
+    """
     for item in _all(_read(location.snippet, engine)):
         target = item.args[0] if item.args else ""
         if item.name in _PASSES and "$" not in target and is_name(target):
@@ -229,7 +231,9 @@ def _if(location: Location, where: str, engine: str) -> Iterator[Finding]:
 
 
 def _fallback(item: Read) -> str:
-    """Return the fallback of `if (!-e $request_filename) { rewrite . /index.php last; }`; "" for any other `if`."""
+    """Return the path of the script in `if (!-e $request_filename) { rewrite . /index.php last; }`; "" for any other
+    `if`.
+    """
     test = " ".join(item.args).strip("()").split()
     if test not in (["!-e", "$request_filename"], ["!-f", "$request_filename"]) or len(item.body or ()) != 1:
         return ""

@@ -39,7 +39,7 @@ def cached(scope: Scope, place: Place) -> list[Node]:
 
 
 def _zone(scope: Scope, kind: str) -> str:
-    """Return the name of the site's zone for a kind of backend, and declare the zone once in the site's file."""
+    """Return the name of the site's cache zone for a kind of backend; the first call adds the zone to the file."""
     name = scope.name(kind)
     if name not in scope.caches:
         folder = no_variables(caching.folder(scope.spec.name, scope.web_server, kind), "/cache_dir")

@@ -33,7 +33,9 @@ def folders(scope: Scope, source: ServerBlock, at: str) -> list[Node]:
 
 
 def before_rewrite(scope: Scope, item: Rewrite, at: str) -> list[Node]:
-    """Return a check of the path that the rewrite builds; none if the path cannot leave the folder."""
+    """Return directives that check the path built by a rewrite; an empty list if the path cannot leave the site's
+    folder.
+    """
     if confinement.of_rewrite(item) is not Verdict.MAY_CLIMB:
         return []
     name, known = _variable(scope, "rewrite", at), variables.captures_of(item.pattern)
@@ -66,7 +68,7 @@ def try_files(scope: Scope, items: tuple[str, ...], at: str, place: Place) -> li
 
 
 def of_alias(location: Location) -> list[Node]:
-    """Restrict an alias without a final slash to the path itself and paths below it."""
+    """Return a directive that restricts an alias for a prefix without a final slash to this path and paths below it."""
     if not confinement.is_loose(location):
         return []
     return [_refused("$uri", "!~", f"^{exclusive.quote(location.pattern)}(?:/|$)", 404)]
@@ -82,9 +84,9 @@ def _variable(scope: Scope, kind: str, at: str) -> str:
 
 
 def _stepping_up(scope: Scope, name: str) -> Directive:
-    """Return a check that sends 403 if the variable `name` contains a `..` segment.
+    """Return an `if` that sends 403 if the variable `name` contains a `..` segment.
 
-    It uses a map, because a failing regular expression in `if` would clear the location's captures.
+    The `if` tests a map, because a failing regular expression in `if` would clear the location's captures.
     """
     body = [directive("volatile"), directive("default", 0), directive(f"~{confinement.CLIMBS}", 1)]
     scope.maps.append(block("map", f"${name}", f"${name}_up", body=body))

@@ -29,7 +29,7 @@ def _location(args: Args, where: Where) -> str:
 
 
 def _try_files(args: Args, _where: Where) -> str:
-    """Check try_files: an item may begin with the original path; everything else must be constant."""
+    """Check try_files of raw directives: an item may begin with `$uri`; everything else must be constant."""
     if len(args) < 2:
         return "needs at least a file and a fallback, for example: $uri =404"
     for value in args:
@@ -119,7 +119,7 @@ def _limit_req(args: Args, where: Where) -> str:
 
 
 def _zone(value: str, _where: Where) -> str:
-    """Check a zone name; the panel's own zones belong to one site each."""
+    """Check the name of a shared memory zone. The names of the panel's own zones are refused."""
     if value == "off":
         return ""
     if value.lower().startswith("paddock_") or not re.fullmatch(r"[A-Za-z_][\w.:-]*", value):

@@ -82,7 +82,9 @@ def _tells_cache(source: Location) -> bool:
 
 
 def rewrites(scope: Scope, items: tuple[Rewrite, ...], at: str, *, checked: tuple[Rewrite, ...]) -> list[Node]:
-    """Return rewrite directives. `checked`: rewrites whose result may name a file, which may need a check."""
+    """Return rewrite directives. For those in `checked`, whose result may name a file, checks of the result are added
+    if needed.
+    """
     lines: list[Node] = []
     for number, item in enumerate(items):
         rewriting.check(item, f"{at}/{number}")
@@ -253,7 +255,9 @@ def _http(scope: Scope, place: Place) -> list[Node]:
 
 
 def _request_headers(scope: Scope, source: Location, at: str) -> dict[str, str]:
-    """Return name -> value of all headers for an HTTP upstream."""
+    """Return the request headers for an HTTP upstream, as name -> value: Paddock's usual headers, and those of the
+    location.
+    """
     headers = {**FORWARDED_HEADERS, "Connection": ""}  # empty: keeps the upstream connection alive
     if source.websocket:
         scope.websocket = True

@@ -68,7 +68,7 @@ class Dollars:
         return bounded(value, field)
 
     def complex(self, value: str, field: str, captures: frozenset[str] = frozenset()) -> str:
-        """Return a SiteSpec value with variables in nginx's notation."""
+        """Return a SiteSpec value that may contain variables as a value in nginx's notation."""
         parts = variables.parse(value, field, captures=captures)
         spelled = []
         for number, part in enumerate(parts):

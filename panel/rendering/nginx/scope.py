@@ -58,7 +58,7 @@ class Scope:
         return variable(self.spec.name, name)
 
     def name(self, name: str) -> str:
-        """Return the full name of a zone or log format of the site; `variable` returns those of variables."""
+        """Return the full name of a zone or log format of the site; for the names of variables see `variable`."""
         return f"{prefix(self.spec.name)}_{name}"
 
     def zone(self, kind: str, at: str) -> str:

@@ -175,7 +175,7 @@ def _names(source: ServerBlock, at: str) -> list[Node]:
 
 
 def _counted(scope: Scope) -> list[Node]:
-    """Return the directive with which gallop counts all server blocks of a site together; nginx has none."""
+    """Return the directive with which gallop counts the requests of all server blocks of a site; [] for nginx."""
     return [directive("status_zone", scope.spec.name)] if scope.web_server.engine == "native" else []
 
 
@@ -260,7 +260,9 @@ def _error_page(scope: Scope, page: ErrorPage, at: str) -> Node:
 
 
 def block_headers(scope: Scope, source: ServerBlock, at: str) -> tuple[Header, ...]:
-    """Return the server block's headers and those of its TLS settings, with unquoted values of the SiteSpec."""
+    """Return the server block's response headers, and the headers that result from its TLS settings (HSTS, Alt-Svc).
+    Their values are not quoted yet.
+    """
     check_headers(source.headers, f"{at}/headers")
     headers = list(source.headers)
     secure = [listen for listen in source.listens if listen.tls]

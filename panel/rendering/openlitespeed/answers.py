@@ -25,7 +25,9 @@ def is_file(source: Location) -> bool:
 
 
 def is_rule(source: Location) -> bool:
-    """Return whether a rewrite rule sends the response: a status alone, or a redirect."""
+    """Return whether the location has a fixed response that a rewrite rule can send: a status without text, or a
+    redirect.
+    """
     return source.handler == "return" and ((source.return_code or 0) >= 300 or not source.return_value)
 
 

@@ -51,7 +51,9 @@ def _pool(spec: SiteSpec, pool: PhpPool, at: str) -> Node:
 
 
 def _upstream(spec: SiteSpec, source: ServerBlock, upstream: Upstream, tls: bool, at: str) -> list[Node]:
-    """Return one application for a single server, else one per server and a load balancer over them."""
+    """Return the external applications of an upstream: one for each server and, if it has several servers, a load
+    balancer.
+    """
     name = app_name(spec, upstream.name, tls)
     users = [item for item in source.locations if item.upstream == upstream.name and item.upstream_tls == tls]
     timeout = max([item.read_timeout_s for item in users if item.read_timeout_s is not None], default=60)

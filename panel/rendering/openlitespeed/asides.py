@@ -31,16 +31,19 @@ def path(name: str) -> str:
 
 
 def lengthened(place: Place, inside: ServerBlock, pattern: str) -> str:
-    """Return the pattern of a context, padded to the length of the paths that the context's rules lead to.
+    """Return the pattern of a location's context, padded with a comment if rules of the context lead to separate
+    contexts.
 
-    OpenLiteSpeed checks access first only if the pattern is at least as long as the new path.
+    OpenLiteSpeed checks access before it changes the path only if the pattern is at least as long as the new path.
     """
     missing = LONGEST - len(pattern) if rules_inside(place, inside) else 0
     return f"{pattern}(?#{'-' * missing})" if missing > 0 else pattern
 
 
 def context(name: str, headers: Sequence[str], rules: Sequence[Directive] = ()) -> Node:
-    """Return the context with the path of `name`. Without rules the context sends 404, because it has no files."""
+    """Return the separate context `name`, which only rewrite rules can reach. Without `rules` it sends 404, because it
+    has no files.
+    """
     body: list[Node] = [directive("location", "$VH_ROOT/paddock-none"), directive("allowBrowse", 1)]
     if headers:
         body.append(Lines("extraHeaders", tuple(headers)))
@@ -53,8 +56,8 @@ def context(name: str, headers: Sequence[str], rules: Sequence[Directive] = ()) 
 def has_own(source: Location, inside: ServerBlock) -> bool:
     """Return whether a location of files has separate contexts for its error responses.
 
-    The location needs them if access control must come before the errors, or if the errors must not have the location's
-    past expiry time.
+    The location needs such contexts if access control must come before the errors, or if the errors must not have the
+    location's past expiry time.
     """
     if source.handler != "static" or not can_have_own(source):
         return False
@@ -62,9 +65,10 @@ def has_own(source: Location, inside: ServerBlock) -> bool:
 
 
 def statuses(source: Location, inside: ServerBlock) -> tuple[int, ...]:
-    """Return the statuses that separate contexts send for a location: that of try_files, 404, and 403 for folders.
+    """Return the statuses that separate contexts send for a location: 404, 403 for folders, and the status of
+    try_files.
 
-    Contexts send them if access control must come first, or if the response has headers of the site.
+    Contexts send a status if access control must come first, or if the response has headers of the site.
     """
     if not can_have_own(source) or not refusals.can_be_marked(inside):
         return ()
@@ -79,7 +83,9 @@ def statuses(source: Location, inside: ServerBlock) -> tuple[int, ...]:
 
 
 def can_have_own(source: Location) -> bool:
-    """Return whether the location has files or scripts in folders that rewrite rules know."""
+    """Return whether rewrite rules can find the location's files, so that separate contexts can send its error
+    responses.
+    """
     return source.handler in ("static", "php") and not (source.alias and source.match in ("~", "~*"))
 
 
@@ -93,9 +99,10 @@ def status_context(status: int, number: int) -> str:
 
 
 def rules_inside(place: Place, inside: ServerBlock) -> list[Directive]:
-    """Return rewrite rules that lead from the context of a location with access control to contexts of this module.
+    """Return rewrite rules for the context of a location with access control; they lead to the separate contexts that
+    send redirects and errors.
 
-    Access control comes first: OpenLiteSpeed then chooses the context of the new path.
+    Access control comes first, because OpenLiteSpeed checks access before it chooses the context of the new path.
     """
     if not handlers.asks_access(place.location):
         return []
@@ -109,7 +116,7 @@ def rules_inside(place: Place, inside: ServerBlock) -> list[Directive]:
 
 
 def status(place: Place, inside: ServerBlock, code: int) -> tuple[str, str]:
-    """Return target and flags of the rewrite rule of the virtual host that answers with the status `code`."""
+    """Return target and flags of the virtual host's rewrite rule that sends the status `code` for a location."""
     if code not in statuses(place.location, inside):
         return "-", f"[R={code},L]"
     if handlers.asks_access(place.location):
@@ -127,12 +134,14 @@ def is_past(source: Location) -> bool:
 
 
 def refuses_trace(inside: ServerBlock) -> bool:
-    """Return whether a context refuses TRACE, because the response has headers of the server block."""
+    """Return whether a context refuses TRACE, so that the response has the headers of the server block."""
     return bool(inside.headers or inside.hsts_max_age_s is not None) and refusals.can_have_contexts(inside)
 
 
 def sends_headers(source: Location | None, inside: ServerBlock) -> bool:
-    """Return whether redirects of the location to folders need headers, and contexts can send them."""
+    """Return whether redirects to the location's folders need headers, and contexts can send such redirects. `source`
+    is None for paths without a location.
+    """
     everywhere = inside.headers or inside.hsts_max_age_s is not None
     own = source is not None and (source.headers or is_past(source))
     return bool(everywhere or own) and refusals.can_be_marked(inside)

@@ -16,7 +16,7 @@ ASIDE = "PADDOCK_ASIDE"
 
 
 def module(spec: SiteSpec, found: Locations) -> list[Node]:
-    """Return the cache module of the virtual host, active only where a rewrite rule enables it; empty
+    """Return the block of the virtual host for the cache module, which caches only what a rewrite rule selects; []
     without caching.
     """
     if not any(caching.caches(place.location) for place in found.places):
@@ -39,7 +39,7 @@ def module(spec: SiteSpec, found: Locations) -> list[Node]:
 
 
 def cached(place: Place, condition: Condition) -> list[Directive]:
-    """Return rewrite rules that set the variable Cache-Control for cacheable requests; the next rules run anyway."""
+    """Return rewrite rules that set the variable Cache-Control for cacheable requests. Rules after them still run."""
     source = place.location
     if not caching.caches(source):
         return []

@@ -26,10 +26,10 @@ from panel.rendering.tree import Directive, Lines, Node, Raw, block, directive
 
 
 def prefixes_suffice(found: Locations) -> bool:
-    """Return whether prefix contexts choose a location as nginx does.
+    """Return whether prefix contexts choose the same location as nginx for every path.
 
-    They match whole path segments, treat `/x/` as `/x`, and pass their settings to nested contexts, and from `/` to
-    regular-expression contexts.
+    Prefix contexts match whole path segments, and treat `/x/` as `/x`. They pass their settings to nested contexts; the
+    context `/` passes them to regular-expression contexts too.
     """
     if found.exact or not all(place.pattern.endswith("/") for place in found.prefixes):
         return False
@@ -57,11 +57,13 @@ def _says_more(source: Location) -> bool:
 
 
 def by_prefix(place: Place) -> bool:
-    """Return whether a prefix context can express the location, if prefixes suffice.
+    """Return whether a prefix context can express the location, provided that prefix contexts suffice
+    (prefixes_suffice).
 
-    OpenLiteSpeed drops a prefix context whose folder is missing until the next reload (HttpVHost::configContext) and
-    serves the document root without access control. It checks no folders of regular-expression and proxy contexts. The
-    document root always exists, and a context that adds nothing to its parents is not missed.
+    If the folder of a prefix context is missing, OpenLiteSpeed drops the context until the next reload
+    (HttpVHost::configContext), and serves the document root without access control. It checks no folders of
+    regular-expression and proxy contexts. So a prefix context must use the document root, which always exists, be a
+    proxy, or add no settings.
     """
     source = place.location
     if not place.is_prefix or source.handler == "return":
@@ -74,7 +76,9 @@ def by_prefix(place: Place) -> bool:
 
 
 def suffixes_suffice(found: Locations) -> bool:
-    """Return whether PHP locations need no context. The reason is that no prefix context would change their scripts."""
+    """Return whether PHP locations need no context, because no prefix context would change the handling of their
+    scripts.
+    """
     return all(
         place.location.handler == "return" or (_is_bare(place) and not _says_more(place.location))
         for place in found.prefixes
@@ -92,7 +96,9 @@ def context(
     plain_prefix: bool,
     plain_scripts: bool,
 ) -> list[Node]:
-    """Return the location's context; [] if it needs none. `plain_…`: see prefixes_suffice and suffixes_suffice."""
+    """Return the location's context; [] if none is needed. `plain_prefix`: result of prefixes_suffice; `plain_scripts`:
+    result of suffixes_suffice.
+    """
     source, at = place.location, place.pointer
     handlers.check(source, at)
     inside = spec.blocks[int(at.split("/")[2])]
@@ -147,7 +153,7 @@ def _check_asked(source: Location, inside: ServerBlock, at: str) -> None:
 
 
 def _plain_php(source: Location) -> Location:
-    """Return the location without any setting besides running PHP."""
+    """Return the location with only its PHP handler, without all other settings."""
     return Location(
         source.match, source.pattern, "php", php_pool=source.php_pool, split_path_info=source.split_path_info
     )
@@ -240,7 +246,7 @@ def _deny(spec: SiteSpec, place: Place, is_prefix: bool) -> list[Node]:
 
 
 def _fixed(spec: SiteSpec, place: Place, is_prefix: bool) -> list[Node]:
-    """Return the body of a fixed response from a file; empty for a response that a rewrite rule sends."""
+    """Return the body of a context that sends a fixed response from a file; empty if a rewrite rule sends it."""
     # otherwise handled by a rule of the virtual host
     return answers.body(place) if answers.is_file(place.location) else []
 
@@ -283,7 +289,9 @@ def _expires(source: Location, at: str) -> list[Node]:
 def header_lines(
     spec: SiteSpec, source: Location, at: str, everywhere: tuple[Header, ...], *, times: bool = True
 ) -> tuple[str, ...]:
-    """Return the server block's and the location's header lines, which replace those of the context's parents."""
+    """Return lines for the headers of the server block and the location. A context with such lines inherits no headers.
+    `times`: also the headers of a past expiry time.
+    """
     check_headers(source.headers, f"{at}/headers")
     check_headers(source.request_headers, f"{at}/request_headers")
     lines: list[str] = []

@@ -28,7 +28,7 @@ _NAMES = {"uri", "args", "query_string", "is_args"}  # variables that a context'
 
 
 def is_here(source: Location, inside: ServerBlock) -> bool:
-    """Return whether a rewrite rule of the location's own context can replace the path by the fallback."""
+    """Return whether the location's own context can have the rewrite rule for the fallback of try_files."""
     if source.handler not in ("static", "php") or not source.try_files or not handlers.asks_access(source):
         return False
     *files, last = source.try_files
@@ -46,7 +46,7 @@ def _path(last: str) -> str:
 
 
 def _is_chosen_again(inside: ServerBlock, path: str) -> bool:
-    """Return whether a context handles the path, and not a rewrite rule of the virtual host."""
+    """Return whether a context handles the path of a fallback, and not a rewrite rule of the virtual host."""
     try:
         place = choose(locations_of(inside, ""), path).place
     except NotExpressible:
@@ -57,9 +57,10 @@ def _is_chosen_again(inside: ServerBlock, path: str) -> bool:
 
 
 def marked(source: ServerBlock, place: Place, lines: Sequence[Directive]) -> list[Directive]:
-    """Return the rewrite rules of try_files, changed so that the last one only marks the request.
+    """Return the rewrite rules of a location's try_files for the virtual host; the last rule only marks the request, by
+    setting a variable, if a rule of the context replaces the path.
 
-    The rule for a status leads to the context that sends the status.
+    If try_files ends in a status, the last rule leads to the context that sends the status.
     """
     if not lines:
         return []
@@ -83,7 +84,9 @@ def _copies_path(place: Place) -> bool:
 
 
 def rules(spec: SiteSpec, place: Place) -> list[Directive]:
-    """Return the context's rewrite rules that replace the path of a marked request by the fallback."""
+    """Return rewrite rules of a location's context: they replace the path by the fallback for requests that a rule of
+    the virtual host marked.
+    """
     number = int(place.pointer.split("/")[2])
     if not is_here(place.location, spec.blocks[number]):
         return []
@@ -101,7 +104,8 @@ def rules(spec: SiteSpec, place: Place) -> list[Directive]:
 
 
 def _refused(inside: ServerBlock, place: Place) -> list[Directive]:
-    """Return the context's rewrite rule that refuses methods if the fallback is a file, with headers of its location.
+    """Return a context's rewrite rule that refuses methods other than GET and HEAD, if the fallback of try_files is a
+    file; the response has the headers of the file's location.
 
     If the location of the file must check access first, or sends headers, the rule only marks the request.
     """

@@ -33,7 +33,9 @@ _AS_IT_CAME = rf"^\S+ /*((?:/(?!\.\.?(?:/|[ ?]))(?:{_PLAIN}|{_ENCODED})+)+)[ ?]"
 
 
 def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
-    """Return rewrite rules that redirect folders; they come last, for paths that no earlier rule handled."""
+    """Return rewrite rules that redirect requests for folders to the path with a final /. They come last, for paths
+    that no earlier rule handled.
+    """
     start = origin(block)
     if not start or refer_back(chosen):
         return []
@@ -53,9 +55,10 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
 
 
 def refused(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
-    """Return rewrite rules that refuse methods other than GET, HEAD and POST for folders.
+    """Return rewrite rules that refuse methods other than GET, HEAD and POST for folders without a final / in the path.
 
-    These are the folders for which a rule of the context `/` would come too late.
+    The rules are for folders whose redirect does not come from the location's own context. A rule of the context `/`
+    would come too late for these folders.
     """
     if not refusals.are_marked(block) or refer_back(chosen) or not origin(block):
         return []
@@ -70,9 +73,9 @@ def refused(block: ServerBlock, found: Locations, chosen: dict[Place, Condition]
 
 
 def _aside(block: ServerBlock, found: Locations, place: Place | None) -> str | None:
-    """Return the path of the separate context that redirects to the location's folders.
+    """Return the path of the separate context that redirects requests for the location's folders.
 
-    None means that the rule of the virtual host redirects, and "" that the location's own context does.
+    None: a rewrite rule of the virtual host redirects. "": the location's own context redirects.
     """
     if place is not None and asides.rules_inside(place, block):
         return ""
@@ -93,7 +96,7 @@ def _redirect(url: str, pattern: str, aside: str | None) -> list[Directive]:
 
 
 def missing(block: ServerBlock, chosen: dict[Place, Condition], root: str) -> list[Directive]:
-    """Return rewrite rules for requests of missing files in locations with a past expiry time.
+    """Return rewrite rules that send 404 for missing files in locations with a past expiry time.
 
     Without these rules, OpenLiteSpeed would send the 404 with the location's expiry time.
     """
@@ -114,7 +117,7 @@ def missing(block: ServerBlock, chosen: dict[Place, Condition], root: str) -> li
 
 
 def forbidden(block: ServerBlock, chosen: dict[Place, Condition], root: str) -> list[Directive]:
-    """Return rewrite rules that answer folders without an index file with 403; OpenLiteSpeed would answer with 404."""
+    """Return rewrite rules that send 403 for folders without an index file; OpenLiteSpeed would send 404."""
     if refer_back(chosen):
         return []
     lines: list[Directive] = []
@@ -138,7 +141,7 @@ def forbidden(block: ServerBlock, chosen: dict[Place, Condition], root: str) -> 
 
 @dataclass(frozen=True)
 class _Indexed:
-    """Index files of a location's folders. `apart`: the location, if a context of its own answers without them."""
+    """Index files of a location's folders. `apart`: the location, if a separate context sends its 403 responses."""
 
     apart: Place | None
     has_headers: bool
@@ -146,7 +149,9 @@ class _Indexed:
 
 
 def _indexed(block: ServerBlock, place: Place | None) -> _Indexed | None:
-    """Return None if rules cannot answer for the location's folders, or if a folder without an index file is listed."""
+    """Return the index files of the location's folders. None if rules must not send 403 for folders without an index
+    file, for example because OpenLiteSpeed lists such folders.
+    """
     source = place.location if place else Location("", "/", "static")
     lists = source.autoindex if source.autoindex is not None else block.autoindex
     if lists or not asides.shows_folders(source) or not (block.root or source.root or source.alias):
@@ -160,7 +165,7 @@ def _indexed(block: ServerBlock, place: Place | None) -> _Indexed | None:
 def contexts(
     block: ServerBlock, found: Locations, headers: Callable[[Place | None, bool], tuple[str, ...]]
 ) -> Iterator[Node]:
-    """Yield the separate contexts that send redirects, refusals and 404 for locations.
+    """Yield the separate contexts that send redirects, refusals and errors for locations.
 
     `headers(place, True)` returns the header lines of a location with its expiry times, `headers(place, False)`
     without. The place None stands for paths without a location.

@@ -96,10 +96,11 @@ def _kept_as(name: str) -> str:
 
 
 def in_own_words(rules: list[Directive], source: ServerBlock) -> list[Directive]:
-    """Return the rewrite rules with `$scheme` and `$host` in OpenLiteSpeed's terms.
+    """Return the rewrite rules with Apache's variables for `$scheme` and `$host` replaced by those that OpenLiteSpeed
+    has.
 
-    OpenLiteSpeed has no REQUEST_SCHEME, one unknown variable invalidates all rules, and its SERVER_NAME keeps a final
-    dot of the host.
+    OpenLiteSpeed has no REQUEST_SCHEME, and a single unknown variable invalidates all rules. Its SERVER_NAME keeps a
+    final dot of the host.
     """
     said = {"REQUEST_SCHEME": _scheme(source) or f"%{{ENV:{SCHEME}}}", "SERVER_NAME": f"%{{ENV:{HOST}}}"}
 
@@ -110,7 +111,9 @@ def in_own_words(rules: list[Directive], source: ServerBlock) -> list[Directive]
 
 
 def origin(source: ServerBlock) -> str:
-    """Return scheme, host and port of the server block's own URLs for a rule; "" if the block has several ports."""
+    """Return scheme, host and port of the server block's URLs, for the target of a rewrite rule; "" if it has several
+    ports.
+    """
     if (port := _port(source)) is None:
         return ""
     scheme = _scheme(source) or f"%{{ENV:{SCHEME}}}"
@@ -137,7 +140,9 @@ def _port(source: ServerBlock) -> str | None:
 
 
 def rules_for(spec: SiteSpec, number: int, rules: Sequence[Directive]) -> list[Directive]:
-    """Return rewrite rules that record the variables used by headers of server block `number` and by `rules`."""
+    """Return rewrite rules that record, in environment variables, the values that `rules` and the headers of server
+    block `number` use.
+    """
     source = spec.blocks[number]
     names = _said(source)
     found: list[Directive] = []
@@ -169,7 +174,9 @@ def says_raw_uri(source: ServerBlock) -> bool:
 
 
 def _said(source: ServerBlock) -> set[str]:
-    """Return the variables in the server block's headers and fixed responses, for which rules record values."""
+    """Return the names of the variables in the server block's headers and fixed responses, including those needed for
+    redirects to a path.
+    """
     every = [*source.headers, *(header for place in source.locations for header in place.headers)]
     headers = [variables.names(header.value) for header in every]
     fixed = [variables.names(place.return_value, handlers.captures(place)) for place in source.locations]

@@ -25,7 +25,9 @@ _OF_FILES = directive("RewriteCond", "%{REQUEST_METHOD}", "^(?:GET|HEAD)$")
 
 
 def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
-    """Return rewrite rules that replace a folder's path by that of its index file; they come before other rules."""
+    """Return rewrite rules that replace the path of a folder by the path of its index file; they come before other
+    rules.
+    """
     if paths.refer_back(found.regexes):
         return []
     lines: list[Directive] = []
@@ -38,7 +40,9 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
 
 
 def keeps_path(block: ServerBlock, place: Place | None) -> bool:
-    """Return whether folders of the location show their index files with the location's own settings."""
+    """Return whether requests for folders of a location keep their path, so that the location's own settings apply to
+    index files. The place None stands for paths without a location.
+    """
     tries = place.location.try_files if place else block.try_files
     if tries and "$uri/" not in tries:
         return True

@@ -33,9 +33,10 @@ class Listener:
         return f"paddock_{where}_{self.port}"
 
     def add(self, host: tuple[str, ServerBlock, Listen, str]) -> None:
-        """Add a server block.
+        """Add the virtual host of a server block to the listener.
 
-        A block that listens on both address families is added once, as default if either listen is.
+        A block that listens on both address families is added once, as the default if one of its listens is the
+        default.
         """
         known = next((n for n, other in enumerate(self.hosts) if other[0] == host[0]), None)
         if known is None:
@@ -55,7 +56,8 @@ def web_server_nodes(specs: Sequence[SiteSpec], web_server: WebServerSpec) -> li
 
 
 def own_clash(own: Sequence[OwnListener], address: str, port: int, secure: bool) -> str:
-    """Return why a site cannot use the server's own listener on a socket; "" if it can, or without such a listener.
+    """Return an error message if a site cannot use the listener that the server's own files have on a socket; "" if it
+    can, or without such a listener.
 
     `secure`: the site uses TLS on this socket.
     """
@@ -79,7 +81,9 @@ def _clash(own: OwnListener, secure: bool, both_families: bool) -> str:
 
 
 def _joined(listener: Listener, own: dict[tuple[str, int], OwnListener]) -> Node | None:
-    """Return the server's own listener on the socket of `listener`, repeated with the sites' maps; None without one."""
+    """Return the listener that the server's own files have on the socket of `listener`, repeated with the maps of the
+    sites; None if these files have no listener there.
+    """
     both = own.get(("::", listener.port))
     found = (both if not listener.address else None) or own.get((listener.address, listener.port))
     if found is None:

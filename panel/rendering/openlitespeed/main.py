@@ -10,8 +10,8 @@ from panel.rendering.tree import Node, block, directive, print_tree
 def main(web_server: WebServerSpec, *, user: str, workers: int, pid_file: str, temp_dir: str) -> list[RenderedFile]:
     """Render the main file.
 
-    OpenLiteSpeed takes the pid file from the environment variable OLS_PID_FILE, so `pid_file` has no effect. Two
-    servers on one machine would write the same status files, so `temp_dir` gives each its own folder.
+    OpenLiteSpeed takes the pid file from the environment variable OLS_PID_FILE, so `pid_file` has no effect. Two web
+    servers on one host would write the same status files, so `temp_dir` gives each its own folder.
     """
     root = web_server.config_root
     nodes: list[Node] = [

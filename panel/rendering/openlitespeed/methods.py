@@ -28,11 +28,11 @@ _NO_DOTS = r"(?!(?s:.*)/\.\.?$)"  # the target is no file of this name, and the 
 
 @dataclass(frozen=True)
 class _Files:
-    """Lookup of files that several locations share, so that one rewrite rule serves them.
+    """Key for grouping locations whose files one rewrite rule can find.
 
-    `name`: the file in a rule's notation. `indexes`: index files for POST to a folder. `must_be` is set if missing
-    paths get 404: "folder" for `$uri $uri/ =404`, "file" for `$uri =404`, after which folders get 404 too. `own`: a
-    location whose own contexts refuse methods.
+    `name`: the requested file in a rule's notation. `indexes`: index files for POST to a folder. `must_be` is set if
+    missing paths get 404: "folder" for `$uri $uri/ =404`, "file" for `$uri =404`, with which folders get 404 too.
+    `alone`: a location with an alias, which shares no rule.
     """
 
     name: str
@@ -64,9 +64,10 @@ def _refused_trace(block: ServerBlock) -> list[Directive]:
 
 
 def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
-    """Return rewrite rules that refuse methods for files, for paths that no earlier rule handled or redirected.
+    """Return rewrite rules that refuse methods for files. They are for paths that no earlier rule handled or
+    redirected.
 
-    One rule serves all locations with the same lookup of files.
+    Locations whose files are found in the same way share one rule.
     """
     if refer_back(found.regexes):
         return []
@@ -103,11 +104,11 @@ def _answer(block: ServerBlock, own: Place | None) -> tuple[str, str]:
 def before_fallback(
     block: ServerBlock, place: Place, condition: Condition, root: str, fallback: Place | None
 ) -> list[Directive]:
-    """Return a rewrite rule that refuses methods if the fallback of try_files is a file.
+    """Return rewrite rules that refuse methods if a request falls back to a file by the try_files of its location.
 
     Rules run only once, so the rules for the fallback's own location would not apply. If contexts send the refusal, the
-    rule only marks the request, and the next rule leads it to the context of the fallback. A missing file is 404 for
-    POST.
+    rule only marks the request, and the next rule leads to the context of the fallback. POST for a missing file gets
+    404.
     """
     if fallback is None or not (_refuses(place.location) and _refuses(fallback.location)) or place.location.alias:
         return []
@@ -154,7 +155,9 @@ def is_captured(place: Place) -> bool:
 
 
 def name_of(place: Place | None, root: str) -> str:
-    """Return the requested file in the notation of rewrite rules. `place` is None for paths without a location."""
+    """Return the path of the requested file in the notation of rewrite rules. The place None stands for paths without a
+    location.
+    """
     if place is not None and place.location.alias.endswith("/") and is_all(place):
         return f"{target(place.location.alias.rstrip('/'))}$0"  # patterns of such a location capture nothing
     if place is not None and place.location.alias:
@@ -164,10 +167,10 @@ def name_of(place: Place | None, root: str) -> str:
 
 @dataclass(frozen=True)
 class Lookup:
-    """Locations of files with the same rule for finding the requested file.
+    """Locations whose files rewrite rules find in the same way.
 
-    `name` is the requested file in a rule's notation, `pattern` the pattern of the locations' paths. `places` contains
-    None for paths without a location.
+    `name`: the requested file in a rule's notation. `pattern`: regular expression for the paths of all these locations.
+    `places` contains None for paths without a location.
     """
 
     name: str
@@ -181,9 +184,10 @@ def by_file(
     root: str,
     apart: Callable[[Place | None], object] = lambda place: None,
 ) -> list[Lookup]:
-    """Return the lookups of files in the server block's locations.
+    """Group the server block's locations by the way in which rewrite rules find the requested file; return one Lookup
+    per group.
 
-    Locations for which `apart` returns different values are kept apart.
+    Locations for which `apart` returns different values are in different groups.
     """
     groups: dict[tuple[str, Place | None, object], list[Place | None]] = {}
     for place in chosen:
@@ -235,7 +239,9 @@ def _indexes(block: ServerBlock, found: Locations, place: Place | None) -> tuple
 
 
 def these(chosen: dict[Place, Condition], group: list[Place | None]) -> str:
-    """Return the pattern of the given locations' paths: $0 is the whole path, $1 the rest after an aliased prefix."""
+    """Return a regular expression for the paths of the locations in `group`: $0 is the whole path, $1 the path after an
+    aliased prefix.
+    """
     places = [place for place in group if place is not None]
     if len(places) == 1 and places[0].location.alias:
         return rewriting.with_rest(places[0], chosen[places[0]]).as_pattern()
@@ -243,7 +249,7 @@ def these(chosen: dict[Place, Condition], group: list[Place | None]) -> str:
 
 
 def outside(block: ServerBlock, chosen: dict[Place, Condition], places: list[Place | None]) -> str:
-    """Return the pattern of the paths that no location except `places` handles.
+    """Return a regular expression for the paths that no location except `places` handles.
 
     Paths of locations that only redirect or send an error may match too, because earlier rewrite rules handle them.
     """
@@ -256,7 +262,7 @@ def _is_answered(block: ServerBlock, source: Location) -> bool:
 
 
 def _bare(condition: Condition) -> Condition:
-    """Return the condition without captures, to be combined with others."""
+    """Return the condition without capturing groups, so that a regular expression can combine several conditions."""
     return replace(condition, own=replace(condition.own, text=exclusive.uncaptured(condition.own.text)))
 
 

@@ -29,7 +29,7 @@ def refer_back(places: Iterable[Place]) -> bool:
 
 
 def resolved(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directive]:
-    """Return rewrite rules that replace the path by the resolved one, which all later rules see.
+    """Return rewrite rules that replace the path by the path as nginx resolves it, for all later rules.
 
     Paths of upstreams and scripts are not replaced, because nginx passes on the path as the client sent it. Paths of
     locations that refuse requests are not replaced either: OpenLiteSpeed would send the new path as Location.
@@ -57,7 +57,7 @@ def resolved(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directi
 
 
 def is_all(place: Place) -> bool:
-    """Return whether the location is that of the prefix /, which handles every path without another location."""
+    """Return whether the location has the prefix /, and so handles every path that no other location handles."""
     return place.is_prefix and place.pattern == "/"
 
 
@@ -73,9 +73,10 @@ def letters(block: ServerBlock) -> str:
 
 
 def _of_files(block: ServerBlock) -> list[Directive]:
-    """Return a rewrite condition for GET and HEAD; [] if rules only mark refused requests.
+    """Return a rewrite condition for GET and HEAD; an empty list if contexts refuse other methods
+    (refusals.are_marked).
 
-    For other methods a rule refuses the request, and OpenLiteSpeed would add the new path as the header Location.
+    If a rule refuses other methods, OpenLiteSpeed would send a replaced path as the header Location.
     """
     if refusals.are_marked(block):
         return []
@@ -83,7 +84,9 @@ def _of_files(block: ServerBlock) -> list[Directive]:
 
 
 def _kept(chosen: dict[Place, Condition]) -> list[Directive]:
-    """Return a rewrite condition on the new path: it belongs to no application and to no refusing location."""
+    """Return a rewrite condition on the new path: it must not belong to an upstream, to scripts, or to a location that
+    refuses requests.
+    """
     texts = [
         uncaptured(condition.as_pattern()).removeprefix("^")
         for place, condition in chosen.items()
@@ -95,7 +98,9 @@ def _kept(chosen: dict[Place, Condition]) -> list[Directive]:
 
 
 def led_up(source: ServerBlock) -> list[Directive]:
-    """Return a rule against `..` in X-LiteSpeed-Location, which applications send and the server follows unchecked."""
+    """Return a rewrite rule that rejects paths with a `..` segment. Applications can send such a path in the header
+    X-LiteSpeed-Location, which OpenLiteSpeed follows without a check.
+    """
     if not any(location.handler in ("php", "proxy") for location in source.locations):
         return []
     return [directive("RewriteRule", r"(?:^|/)\.\.(?:/|$)", "-", "[F,L]")]

@@ -24,7 +24,9 @@ from panel.rendering.tree import Directive, directive
 
 
 def runs_anyway(block: ServerBlock, source: Location) -> bool:
-    """Return whether scripts run in a location of files, because no rewrite rule can distinguish them from PHP's."""
+    """Return whether OpenLiteSpeed runs scripts in a location of plain files, because no rewrite rule can set their
+    type.
+    """
     if source.handler != "static":
         return False
     changes = [*block.rewrites, *(rule for place in block.locations for rule in place.rewrites)]
@@ -33,9 +35,9 @@ def runs_anyway(block: ServerBlock, source: Location) -> bool:
 
 
 def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
-    """Return rewrite rules that set the type of requested scripts.
+    """Return rewrite rules that set the MIME type of scripts outside of PHP locations, so that they are sent as files.
 
-    They come last, because a fallback may still run a script.
+    The rules come last, because a fallback of try_files may still run a script.
     """
     if not scripts.all_suffixes(block) or not scripts.can_be_sent(block):
         return []
@@ -60,9 +62,10 @@ def _pages(block: ServerBlock) -> list[Directive]:
 
 
 def fallback(block: ServerBlock, place: Place, found: Locations, lines: Sequence[Directive]) -> list[Directive]:
-    """Return the rewrite rules of try_files.
+    """Return the rewrite rules of a location's try_files.
 
-    If the fallback is a script that a location of plain files handles, the last rule also sets its MIME type as a file.
+    If the fallback is a script that a location of plain files handles, the last rule also sets its MIME type, so that
+    it is sent as a file.
     """
     last = place.location.try_files[-1].partition("?")[0] if place.location.try_files else ""
     path = last.removesuffix("$is_args$args")

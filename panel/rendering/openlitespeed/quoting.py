@@ -19,7 +19,8 @@ _VARIABLE = re.compile(r"\$(SERVER_ROOT|VH_NAME|VH_ROOT|VH_DOMAIN|DOC_ROOT)", re
 def value(text: str, field: str, *, among_lines: bool = False) -> str:
     """Return `text` if a line can contain it exactly; raise NotExpressible otherwise.
 
-    `among_lines`: the line is one of several that are not joined.
+    `among_lines`: the line is part of a multi-line value, in which OpenLiteSpeed does not join lines at a final
+    backslash.
     """
     if text != text.strip(" \t") or not text:
         raise NotExpressible(field, "OpenLiteSpeed drops leading and trailing spaces and empty values; remove them")

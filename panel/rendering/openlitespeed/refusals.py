@@ -25,12 +25,14 @@ REFUSED = (directive("RewriteRule", "^", "-", _REFUSED),)
 
 
 def with_status(code: int) -> tuple[Directive, ...]:
-    """Return the rewrite rule of a context that answers every request with the status `code`."""
+    """Return the rewrite rule with which a context sends the status `code` for every request."""
     return (directive("RewriteRule", "^", "-", f"[R={code},L]"),)
 
 
 def says_itself(snippet: str, name: str) -> bool:
-    """Return whether raw directives contain the block `name`; unreadable directives are rejected later."""
+    """Return whether raw directives contain the block `name`; False if they cannot be parsed, which another check
+    reports.
+    """
     try:
         return name in {item.name for item in read(snippet)}
     except Unreadable:
@@ -38,7 +40,9 @@ def says_itself(snippet: str, name: str) -> bool:
 
 
 def are_marked(source: ServerBlock) -> bool:
-    """Return whether contexts must refuse marked requests, because responses for files have headers."""
+    """Return whether rules of contexts refuse methods for files, so that the responses have headers. A rule of the
+    virtual host then only marks the request.
+    """
     has_headers = (
         source.headers or source.hsts_max_age_s is not None or any(place.headers for place in source.locations)
     )
@@ -46,7 +50,9 @@ def are_marked(source: ServerBlock) -> bool:
 
 
 def can_be_marked(source: ServerBlock) -> bool:
-    """Return whether contexts of files can have rewrite rules: no raw directives replace a context or its rules."""
+    """Return whether rules of contexts can refuse methods for files: some paths are files, and no raw directives
+    replace contexts or their rules.
+    """
     covered = any(place.match in ("", "^~") and place.pattern == "/" for place in source.locations)
     if covered and not any(place.handler == "static" for place in source.locations):
         return False
@@ -59,12 +65,16 @@ def can_have_contexts(source: ServerBlock) -> bool:
 
 
 def flags(source: ServerBlock) -> str:
-    """Return the flags of a rewrite rule of the virtual host that refuses requests for files."""
+    """Return the flags of the virtual host's rewrite rule that refuses a method for files, or that marks the request
+    for a rule of its context.
+    """
     return f"[E={MARK}:1,L]" if are_marked(source) else _REFUSED
 
 
 def pages_are_unmarked(source: ServerBlock) -> list[Directive]:
-    """Return a rewrite rule that removes the mark from requests for error pages, which respond to refused requests."""
+    """Return a rewrite rule that removes the mark for refusal from internal requests for error pages, which the refusal
+    itself causes.
+    """
     pages = dict.fromkeys(page.uri.partition("?")[0] for page in source.error_pages if page.uri.startswith("/"))
     if not pages or not can_be_marked(source):
         return []
@@ -73,7 +83,9 @@ def pages_are_unmarked(source: ServerBlock) -> list[Directive]:
 
 
 def rules(source: ServerBlock, own: Sequence[Directive] = ()) -> list[Node]:
-    """Return the rewrite block of a context: rules that refuse marked requests, then the context's `own`."""
+    """Return the rewrite block of a context: a rule that refuses requests marked by the virtual host, if the server
+    block needs it, then the rules `own`.
+    """
     found: list[Directive] = []
     if are_marked(source):
         found += [directive("RewriteCond", f"%{{ENV:{MARK}}}", "=1"), directive("RewriteRule", "^", "-", _REFUSED)]
@@ -89,7 +101,9 @@ def only(found: Sequence[Directive]) -> list[Node]:
 
 
 def with_rules(nodes: Sequence[Node], source: ServerBlock) -> list[Node]:
-    """Return the contexts with the rewrite rules that refuse marked requests in the context `/`."""
+    """Return the contexts, in which the context `/` has the rewrite rules that refuse requests marked by the virtual
+    host.
+    """
     inside, found = rules(source), list(nodes)
     if not inside:
         return found

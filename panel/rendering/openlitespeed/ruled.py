@@ -35,7 +35,9 @@ PLAIN = (200, 201, 204, 206, 301, 302, 303, 304, 307, 308)
 
 
 def answers_here(source: Location, inside: ServerBlock) -> bool:
-    """Return whether a context's rule sends the location's fixed response, because it has headers, a text or expiry."""
+    """Return whether a context's rewrite rule sends the location's fixed response. The reason is that the response has
+    headers, a text or an expiry time.
+    """
     if not answers.is_rule(source):
         return False
     says_more = _says_more(source, inside) or error_text(source) or (names_path(source) and _names_uri(source))
@@ -62,7 +64,9 @@ def error_text(source: Location) -> str:
 
 
 def proxies_here(source: Location, inside: ServerBlock) -> bool:
-    """Return whether a context's rule must and can build the path for the location's upstream."""
+    """Return whether a context's rewrite rule builds the path for the location's upstream, so that its headers and
+    access rules apply.
+    """
     replaced = source.handler == "proxy" and bool(source.proxy_uri) and _base(source) != "/"
     return replaced and (_says_more(source, inside) or bool(source.expires))
 
@@ -77,7 +81,7 @@ def _says_more(source: Location, inside: ServerBlock) -> bool:
 
 
 def body(spec: SiteSpec, place: Place) -> list[Node]:
-    """Return the body of a context with one rule; headers and access control are added as for other contexts."""
+    """Return the body of a context with one rewrite rule. The caller adds headers and access control."""
     nothing = [directive("location", "/"), directive("allowBrowse", 0)]
     inside: list[Node] = [directive("enable", 1)]
     if place.location.handler == "proxy":
@@ -91,7 +95,7 @@ def body(spec: SiteSpec, place: Place) -> list[Node]:
 
 
 def _text(source: Location) -> list[Node]:
-    """Return the text of an error response.
+    """Return the directive with the text of an error response; [] if the location has none.
 
     If `url` begins with a quotation mark, OpenLiteSpeed sends the text after the mark instead of a file
     (HttpSession::sendHttpError in src/http).
@@ -102,7 +106,9 @@ def _text(source: Location) -> list[Node]:
 
 
 def times(source: Location, at: str) -> list[str]:
-    """Return the header lines for `expires` of a fixed response; dates that depend on the current time are left out."""
+    """Return the header lines for `expires` of a fixed response. Expires itself is left out if the date depends on the
+    current time.
+    """
     if not source.expires or source.return_code not in PLAIN:
         return []
     found = expiry.parse(source.expires, f"{at}/expires")
@@ -114,7 +120,7 @@ def times(source: Location, at: str) -> list[str]:
 
 
 def dated(times: tuple[str, str]) -> list[str]:
-    """Return the header lines for the values `times` of Expires and Cache-Control."""
+    """Return header lines for Expires and Cache-Control; `times` is (value of Expires, value of Cache-Control)."""
     return [f"Header set Cache-Control {times[1]}", f"Header set Expires {times[0]}"]
 
 
@@ -143,7 +149,8 @@ def _redirected(spec: SiteSpec, place: Place, condition: Condition, *, of_rule: 
 
 
 def recorded(spec: SiteSpec, place: Place, condition: Condition) -> list[Directive]:
-    """Return rewrite rules of the virtual host that record the target of a redirect for the context's rule.
+    """Return rewrite rules of the virtual host that record the target of a redirect for a rule of the location's
+    context.
 
     nginx decodes `$uri` into the target, line breaks included. These rules decode only a path of plain letters.
     """

@@ -22,8 +22,8 @@ _TYPES = {suffix: name for name, suffixes in MIME_TYPES.items() for suffix in su
 
 
 def suffixes(source: Location) -> tuple[str, ...]:
-    """Return the suffixes at the end of the location's pattern; the usual one for a prefix or a pattern without
-    suffixes.
+    """Return the suffixes of the scripts in a PHP location, from the end of its pattern; the usual suffix for a prefix
+    or a pattern without suffixes.
     """
     if source.match in ("~", "~*"):
         found = _ENDS.search(source.pattern)
@@ -33,12 +33,16 @@ def suffixes(source: Location) -> tuple[str, ...]:
 
 
 def are_known(source: Location) -> bool:
-    """Return whether the suffixes of the location's scripts are known: a regular expression must end in them."""
+    """Return whether the suffixes of a PHP location's scripts are known. They are unknown only for a regular expression
+    that does not end in suffixes.
+    """
     return source.match not in ("~", "~*") or _ENDS.search(source.pattern) is not None
 
 
 def can_be_sent(block: ServerBlock) -> bool:
-    """Return whether rules can send scripts of the server block as files, and never a script that must run."""
+    """Return whether rewrite rules can make OpenLiteSpeed send scripts outside of PHP locations as files, without
+    affecting scripts that must run.
+    """
     snippets = [block.snippet, *(place.snippet for place in block.locations)]
     if any(refusals.says_itself(text, name) for text in snippets for name in ("context", "rewrite", "errorpage")):
         return False
@@ -50,7 +54,7 @@ def can_be_sent(block: ServerBlock) -> bool:
 
 
 def _is_plain_page(block: ServerBlock, page: ErrorPage) -> bool:
-    """Return whether the error page is always a file, and not a script."""
+    """Return whether the error page is a plain file in every case, never a script."""
     path = page.uri.partition("?")[0]
     try:
         place = choose(locations_of(block, ""), path).place
@@ -62,7 +66,9 @@ def _is_plain_page(block: ServerBlock, page: ErrorPage) -> bool:
 
 
 def runs(block: ServerBlock, location: Location | None, path: str) -> bool:
-    """Return whether a program answers the path: its location has no files, or the path is a script that must run."""
+    """Return whether an application handles the path: the location is not for plain files, or OpenLiteSpeed runs the
+    path as a script.
+    """
     if location is not None and location.handler != "static":
         return True
     return re.search(rf"\.(?i:{all_suffixes(block)})$", path) is not None and not can_be_sent(block)

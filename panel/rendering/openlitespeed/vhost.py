@@ -177,7 +177,7 @@ def _realms(found: Locations) -> list[Node]:
 
 
 def _scripts(spec: SiteSpec, found: Locations) -> list[Node]:
-    """Return the handler that runs PHP by suffix in the whole virtual host; contexts cannot change the handler."""
+    """Return the script handler, which runs files with PHP suffixes in the whole virtual host."""
     pools = [handlers.pool_of(spec, place.location, place.pointer)[1] for place in _php(found)]
     if not pools:
         return []
@@ -239,7 +239,7 @@ def _of_place(
     *,
     refuses: bool,
 ) -> list[Directive]:
-    """Return the rewrite rules of one location. `refuses`: also refuse methods that files do not support."""
+    """Return the virtual host's rewrite rules for a location; with `refuses`, also rules that refuse methods."""
     handlers.check(place.location, place.pointer)
     rules = cached(place, condition)
     is_ruled = ruled.is_here(place.location, source)
@@ -266,7 +266,7 @@ def _rewritten(
     server: str,
     number: int,
 ) -> list[Directive]:
-    """Return the rules of the site's rewrites, without internal redirects: contexts see the rewritten path."""
+    """Return rules for the site's rewrites; OpenLiteSpeed itself chooses the context by the rewritten path."""
 
     def proxied(place: Place) -> str | None:
         proxies = place.location.handler == "proxy"
@@ -279,8 +279,8 @@ def _rewritten(
 
 
 def _unsendable(chosen: dict[Place, Condition]) -> list[Directive]:
-    """Return rules against line breaks in rewritten paths, which reach an upstream decoded (HttpReq::encodeReqLine) and
-    would start another request.
+    """Return rewrite rules that reject rewritten paths with line breaks. OpenLiteSpeed sends such a path decoded to an
+    upstream (HttpReq::encodeReqLine), where the line break would start another request.
     """
     found: list[Directive] = []
     for place, condition in chosen.items():
@@ -293,7 +293,7 @@ def _unsendable(chosen: dict[Place, Condition]) -> list[Directive]:
 
 
 def _redirects_of(spec: SiteSpec, other: int, hosts: str) -> list[Directive]:
-    """Return the redirects of the server block `other` for requests to `hosts`, which this virtual host serves too."""
+    """Return the redirects of the server block `other`, for requests whose Host header matches `hosts`."""
     source = spec.blocks[other]
     found = locations_of(source, f"/blocks/{other}")
     lines: list[Directive] = []
@@ -305,13 +305,13 @@ def _redirects_of(spec: SiteSpec, other: int, hosts: str) -> list[Directive]:
 
 
 def _for_hosts(line: Directive, hosts: str) -> list[Directive]:
-    """Return the rewrite rule preceded by a condition on the Host header; other lines unchanged."""
+    """Return the line; a rewrite rule is preceded by a condition that the Host header matches `hosts`."""
     asked = directive("RewriteCond", "%{HTTP_HOST}", hosts, "[NC]")
     return [asked, line] if line.name == "RewriteRule" else [line]
 
 
 def _fixed(fallback: Place | None, source: ServerBlock) -> Place | None:
-    """Return the fixed response that a fallback names. Rules of the virtual host run once, so they send it directly."""
+    """Return the fallback if a rule of the virtual host must send its fixed response; None otherwise."""
     if fallback is None or fallback.location.handler != "return":
         return None
     if ruled.is_here(fallback.location, source) and not ruled.names_path(fallback.location):
@@ -326,7 +326,7 @@ def _to_https(port: int) -> list[Directive]:
 
 
 def _proxied(spec: SiteSpec, place: Place, condition: Condition) -> list[Directive]:
-    """Return the rewrite that replaces a prefix for the upstream; a proxy context would pass the original path."""
+    """Return a rewrite rule that replaces the prefix of the path for the upstream; a proxy context cannot."""
     source, at = place.location, place.pointer
     text = condition.own.text
     own = Expression(f"{text[:-1]}()$" if source.match == "=" else f"{text}(?s:(.*))$")
@@ -335,9 +335,10 @@ def _proxied(spec: SiteSpec, place: Place, condition: Condition) -> list[Directi
 
 
 def _no_scripts(place: Place, condition: Condition) -> list[Directive]:
-    """Return rewrite rules that reject scripts in a location of plain files; scripts run by suffix everywhere else.
+    """Return rewrite rules that reject scripts in a location of plain files. OpenLiteSpeed runs scripts by suffix in
+    the whole virtual host.
 
-    The rule uses the pattern, which sees the decoded path; a condition would see `%70hp`.
+    The rule tests the path by its pattern, which sees the decoded path; a condition would see `%70hp`.
     """
     own = Expression(r"^(?=(?s:.*)\.php(?:/|$))" + condition.own.text.removeprefix("^"))
     return rewriting.rule(replace(condition, own=own), [], "-", "[F,L]", place.pointer)

@@ -31,7 +31,10 @@ def only_redirects(source: ServerBlock) -> bool:
 
 
 def left_out(blocks: Mapping[str, ServerBlock]) -> set[tuple[str, str]]:
-    """Return pairs (virtual host, name) that must not be mapped, because another virtual host serves that name."""
+    """Return (virtual host, name) pairs that listeners must not map, because another virtual host serves the name.
+
+    `blocks` maps the names of virtual hosts to server blocks.
+    """
     names = {host: source.names for host, source in blocks.items()}
     found: set[tuple[str, str]] = set()
     for bare, prefixed, name in _pairs(names):
@@ -41,8 +44,8 @@ def left_out(blocks: Mapping[str, ServerBlock]) -> set[tuple[str, str]]:
 
 
 def taken_over(blocks: tuple[ServerBlock, ...], number: int) -> list[tuple[int, str]]:
-    """Return pairs (number of a block that only redirects, pattern of its hosts) that server block `number`
-    serves too.
+    """Return (block number, pattern of Host headers) pairs of the server blocks that only redirect and whose names
+    server block `number` serves too.
     """
     hosts = {str(n): block for n, block in enumerate(blocks)}
     found: dict[int, list[str]] = {}

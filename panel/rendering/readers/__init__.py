@@ -19,7 +19,9 @@ class Read:
     end: int = 0
 
     def shape(self) -> object:
-        """Return the structure of the tree without its values; no value may change the structure."""
+        """Return the names and argument counts of the directive and those inside it. Quoting is correct if no value
+        changes this structure.
+        """
         inner = None if self.body is None else [child.shape() for child in self.body]
         return (self.name, len(self.args), inner)
 

@@ -88,7 +88,9 @@ def words(line: str, number: int) -> list[str]:
 
 
 def _end(line: str, start: int, quote: str, raw: bool) -> int:
-    """Return the end of a word; without a closing quote httpd uses the rest of the line."""
+    """Return the position after the last character of a word. Without a closing quote, httpd takes the rest of the
+    line.
+    """
     position = start
     while position < len(line) and (line[position] != quote if quote else line[position] not in BLANK):
         following = line[position + 1 : position + 2]

@@ -27,8 +27,8 @@ class _Reader:
         return tuple(self.stack[0][3])
 
     def _logical(self) -> tuple[int, str]:
-        """Return the next logical line with its number; a line that ends in exactly one backslash is joined with the
-        next.
+        """Return (line number, text) of the next logical line. A line that ends in exactly one backslash is joined with
+        the next.
         """
         number, joined = self.position + 1, ""
         while self.position < len(self.lines):
@@ -63,7 +63,7 @@ class _Reader:
             self.stack[-1][3].append(Read(key.lower(), args, number, end=self.position))
 
     def _until(self, tag: str, number: int) -> str:
-        """Return the raw lines up to the line whose first word is the tag."""
+        """Return the raw lines of a multi-line value: those before the line whose first word is `tag`."""
         start = self.position
         while self.position < len(self.lines):
             words = self.lines[self.position].split()
