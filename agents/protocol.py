@@ -178,9 +178,9 @@ class ApplyRequest:
 class StepEvent:
     """One step of a transaction, as the agent reports it.
 
-    `name`: check, lock, journal, stage, test, switch, reload, probe, undo, prove. Events are sent at the start and end
-    of a step, or only at its end, up to a tenth of a second late. The last steps are only in ApplyResult, which
-    contains all.
+    `name`: check, lock, journal, stage, test, switch, reload, probe, undo, prove. Events are sent up to 0.4 seconds
+    late. A step that ends within this time has only the event at its end. The last steps are only in ApplyResult,
+    which contains all.
     """
 
     name: str
@@ -278,7 +278,9 @@ class TestbedRequest:
 
 
 def plain(value: Any) -> Any:
-    """Convert a dataclass to JSON values; pass other values on without the copy that dataclasses.asdict makes."""
+    """Convert a dataclass, also in a list, to JSON values. Other values are returned as they are, not copied as by
+    dataclasses.asdict.
+    """
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     if dataclasses.is_dataclass(value):

@@ -26,8 +26,9 @@ def encode(message: dict[str, Any]) -> bytes:
 
 
 def decode(line: bytes, limit: int = MAX_LINE_BYTES) -> dict[str, Any]:
-    """Return the JSON object on one line; raise ValueError if the line is invalid, too long, too deep, or of another
-    version.
+    """Parse one line as a protocol message; return the JSON object.
+
+    Raises ValueError if the line is invalid, too long, too deeply nested, or of another protocol version.
     """
     if len(line) > limit:
         raise ValueError("a line of %d bytes is over the limit of %d" % (len(line), limit))

@@ -29,7 +29,7 @@ limit_raise()
 
 
 class Messages(Celery):
-    """Celery application. In a worker, it runs tasks in its own process while Redis does not respond."""
+    """Celery application of the panel. While Redis does not respond, a worker executes the tasks that it sends."""
 
     without_queue: WithoutQueue | None = None
 
@@ -55,7 +55,7 @@ app.steps["consumer"].add(LeaveMessages)
 
 @after_setup_logger.connect
 def messages_shorten(logger: logging.Logger, **_: object) -> None:
-    """Filter the handlers that Celery has put in the place of those in the settings."""
+    """Shorten log records about an unavailable database in Celery's own log handlers, too."""
     for handler in logger.handlers:
         handler.addFilter(DatabaseAwayFilter())
 

@@ -1,7 +1,8 @@
-"""Settings from environment variables, read by environs, and settings that need more than a value.
+"""Parse settings from environment variables, and derive settings such as folders and database options from them.
 
-Every variable `X` can also be given as `X_FILE`, the path of a file with the value (Docker and systemd credentials), so
-that secrets need not be in the environment. Errors name the variable and the allowed values.
+Every variable `X` can also be given as `X_FILE`, the path of a file with the value (Docker and systemd credentials),
+so that secrets need not be in the environment. Errors name the variable and the allowed values. The library environs
+reads the variables.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ def words(name: str, default: str = "") -> list[str]:
 
 
 def folder(name: str, default: Path) -> Path:
-    """Return the path of a folder that this system account can write to; create it for this account only if missing.
-    Raises ImproperlyConfigured if that is not possible.
+    """Return the path of a folder to which this system account can write. A missing folder is created, accessible to
+    this account only. Raises ImproperlyConfigured if the folder cannot be created or written to.
     """
     path = Path(read.str(name, "") or default).expanduser().resolve()
     try:
@@ -143,8 +144,8 @@ def _host_and_port(address: str) -> tuple[str, str]:
 
 
 def _postgres_options(hosts: list[tuple[str, str]], at_once: int) -> dict[str, object]:
-    """Return connection options of PostgreSQL.
-    With them, a host that disappears (power, network) is noticed in about ten seconds.
+    """Return options for connections to PostgreSQL, with which the loss of a host (power, network) is noticed in
+    about ten seconds.
     """
     silence = {"connect_timeout": 3, "tcp_user_timeout": 8000}  # seconds, milliseconds
     probes = {"keepalives_idle": 4, "keepalives_interval": 2, "keepalives_count": 2}  # seconds, seconds, probes

@@ -38,8 +38,8 @@ _MOST_FORMS = 4
 
 
 def packed(text: str) -> bytes | None:
-    """Return the 4 or 16 bytes of an IP address in any notation, without brackets and zone (%eth0); None if not an
-    address.
+    """Return the 4 or 16 bytes of an IP address in any notation, without brackets; a zone such as %eth0 is ignored.
+    None if `text` is not an IP address.
     """
     text = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     text = text.split("%", 1)[0]
@@ -88,8 +88,8 @@ def _known() -> Dict[bytes, str]:
 
 
 def why_refused(text: str) -> str:
-    """Return why an address or name is forbidden, as words that follow "it is"; "" if it is allowed or an ordinary
-    name.
+    """Return the reason why an address or name is forbidden, for example "a link-local address, where clouds keep
+    secrets". "" if the address is allowed, or if the name is not that of a metadata service.
     """
     if text.lower().rstrip(".") in _NAMES:
         return "the name of a cloud's metadata service"

@@ -94,8 +94,8 @@ def answer(asked: Dict[str, Any], found_testbed: Optional[List[str]] = None) -> 
 
 
 def _permitted_method(asked: Dict[str, Any], found_testbed: Optional[List[str]]) -> str:
-    """Return the method of the request. Raise Refusal if the method is not in `METHODS`, or if the address is not a
-    listener of this host or of the test bed.
+    """Return the HTTP method of a request. Raise Refusal if `METHODS` does not contain the method, or if the
+    request's address is not a listener of this host or of the test bed.
     """
     place = ("[%s]:%d" if ":" in asked["address"] else "%s:%d") % (asked["address"], asked["port"])
     if found_testbed is None:
@@ -116,7 +116,9 @@ def _response(connection: _Connection, asked: Dict[str, Any], method: str) -> ht
 
 
 class _Body(NamedTuple):
-    """Hash, size and beginning of a decompressed body; reading ends when `size` is above `MAX_BODY`."""
+    """Decompressed body of a response: SHA-256, size in bytes, and beginning. Reading ends when `size` exceeds
+    `MAX_BODY`.
+    """
 
     sha256: str
     size: int

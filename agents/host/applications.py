@@ -41,7 +41,7 @@ def version() -> str:
 
 
 def missing() -> List[str]:
-    """Return, in words, what a test bed with WordPress needs and this host lacks."""
+    """Return the requirements of a test bed with WordPress that this host lacks, for example ["MariaDB"]."""
     found = [] if os.path.isfile(os.path.join(SOURCE, "wp-load.php")) else ["WordPress"]
     if not glob.glob(SOURCE + "/wp-content/themes/*/style.css"):
         found.append("a theme of WordPress")
@@ -139,15 +139,17 @@ def _version(package: str) -> str:
 
 
 def _admin() -> List[str]:
-    """Return dpkg's option for the folder of its database if OPTIONS make apt use another folder; otherwise an empty
-    list.
+    """Return dpkg's option --admindir for the folder that OPTIONS set as apt's package database; [] if they
+    set none.
     """
     prefix = "Dir::State::status="
     return ["--admindir=" + os.path.dirname(text[len(prefix) :]) for text in OPTIONS if text.startswith(prefix)]
 
 
 def _theme(packages: Any) -> List[str]:
-    """Return the first theme that the WordPress package recommends; an empty list if one of its themes is installed."""
+    """Return a list with the first theme that Debian's package wordpress recommends; [] if `packages` lacks
+    wordpress, or if a recommended theme is already installed.
+    """
     if "wordpress" not in packages:
         return []
     shown = commands.run(["apt-cache", *OPTIONS, "depends", "wordpress"]).output

@@ -216,7 +216,7 @@ class _Tool:
             time.sleep(0.02)
 
     def sweep(self) -> None:
-        """Kill the processes that remain in the tool's process group."""
+        """Send SIGKILL to all remaining processes of the tool's process group."""
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: int) -> None:
@@ -279,7 +279,9 @@ def _load(
     emit: Emit,
     cancelled: threading.Event,
 ) -> tuple[float, float]:
-    """Run the load tool, add the phase "load", and return the Unix times of the tool's start and end."""
+    """Run the load tool, append ["load", start, end] to `phases`, and return the Unix times of the tool's start and
+    end.
+    """
     if _counts_whole_seconds(tool.argv):
         # siege adds its -t to a clock in whole seconds (timer.c): started late in a second, a one-second load would
         # last a few milliseconds.
@@ -311,7 +313,7 @@ def _is_full(folder: str) -> bool:
 
 
 def _idle(sampler: Sampler, seconds: float, phases: list[list[Any]], cancelled: threading.Event) -> None:
-    """Sample CPU and memory without load, so that charts show where the load begins and ends."""
+    """Sample CPU and memory for `seconds` without load, so that charts show the values before and after the load."""
     begin = sampler.now()
     while True:
         wait = sampler.tick()

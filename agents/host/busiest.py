@@ -66,7 +66,7 @@ def address_of(line: bytes) -> str:
 
 
 def _is_well(rest: bytes, line: bytes) -> bool:
-    """Return whether the logged status is 2xx or 3xx. `rest` is the part of the line after the request."""
+    """Return whether a log line has a status of 2xx or 3xx. `rest` is the part of the line after the request."""
     status = rest.strip().split(b" ", 1)[0]
     marker = b'"status":'
     if not status.isdigit() and marker in line:
@@ -81,6 +81,6 @@ def may_be_asked(path: str) -> bool:
 
 
 def _is_secret(part: str) -> bool:
-    """Return whether a part of a path is long and mixes letters and digits, like a token."""
+    """Return whether a segment of a path looks like a secret token: long, with letters and digits."""
     digits = sum(letter.isdigit() for letter in part)
     return (len(part) >= 16 and digits >= 3 and "-" not in part.strip("-")[:8]) or len(part) >= 40

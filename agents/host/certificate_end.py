@@ -29,8 +29,8 @@ def end_of(der: bytes) -> Optional[int]:
 
 
 def _element(data: bytes) -> Tuple[int, int, int]:
-    """Return tag, start and end of the contents of the first DER element; raise ValueError if it is longer than the
-    data.
+    """Return (tag, start, end) of the first DER element in `data`; start and end are the bounds of its contents.
+    Raise ValueError if the element is longer than the data.
     """
     length, start = data[1], 2
     if length & 0x80:
@@ -52,7 +52,7 @@ def _contents(data: bytes, wanted: int) -> Tuple[bytes, bytes]:
 
 
 def _after(data: bytes) -> bytes:
-    """Return the data behind the first DER element."""
+    """Return the bytes of `data` that follow the first DER element."""
     return data[_element(data)[2] :]
 
 

@@ -35,8 +35,8 @@ _EXPORT = re.compile(r"^export (APACHE_\w+)=(\S+)", re.MULTILINE)
 
 
 class Files:
-    """Reader of configuration files, each once, up to the limits of one request; `is_complete` is False if a limit was
-    reached.
+    """Reader of configuration files, which reads each file once. `is_complete` becomes False when a limit of one
+    request is reached.
     """
 
     def __init__(self, text: Text, go_on: Callable[[], None]) -> None:
@@ -91,7 +91,9 @@ def named(engine: str, main_config: str, prefix: str, files: Files) -> Iterator[
 
 
 def _nginx(path: str, base: str, files: Files, depth: int) -> Iterator[Named]:
-    """Yield the certificates named in one file and in the files that it includes. Relative names start at `base`."""
+    """Yield (certificate file, configuration file) for an nginx configuration file and all files that it includes.
+    Relative paths start at the folder `base`.
+    """
     for directive, value in _nginx_directives(files.new_text(path)):
         if directive != "include":
             if value and not value.startswith("data:"):
@@ -102,7 +104,7 @@ def _nginx(path: str, base: str, files: Files, depth: int) -> Iterator[Named]:
 
 
 def _nginx_directives(text: str) -> Iterator[Tuple[str, str]]:
-    """Yield the directives of _NGINX_NAMES (includes and certificates), with their value."""
+    """Yield (name, value) of each directive in `text` that includes a file or names a certificate (_NGINX_NAMES)."""
     words: List[str] = []
     for match in _NGINX_WORD.finditer(text):
         group = match.lastgroup
@@ -167,7 +169,9 @@ def _litespeed(main_config: str, prefix: str, files: Files) -> Iterator[Named]:
 
 
 def _litespeed_file(path: str, names: Dict[str, str], files: Files, depth: int) -> Iterator[Named]:
-    """Yield the certificates named in one file, in included files, and in the files of virtual hosts and templates."""
+    """Yield the certificates that one file of OpenLiteSpeed names, and those of its includes, virtual hosts and
+    templates.
+    """
     blocks: List[Tuple[str, str, Dict[str, str]]] = []  # kind, name and settings of the blocks around a line
     base = names["SERVER_ROOT"]
     for line in files.new_text(path).splitlines():
@@ -204,7 +208,7 @@ def _litespeed_host(
 
 
 def _expanded(value: str, names: Dict[str, str]) -> str:
-    """Return `value` with each `$NAME` replaced, in any case, and without surrounding quotes."""
+    """Return `value` without surrounding quotes, and with each variable `$NAME` replaced; case does not matter."""
     for name, real in names.items():
         value = re.sub(re.escape("$" + name), lambda _match, real=real: real, value, flags=re.IGNORECASE)  # type: ignore[misc]
     return value.strip("\"'")

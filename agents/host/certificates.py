@@ -76,7 +76,9 @@ def _text(engine: Any, name: str) -> str:
 
 
 class _Found:
-    """Certificates found for one request: names in configurations, rows of the result, and skipped files."""
+    """Certificates found for one request: the configuration files that name each file (`names`), rows of the result,
+    and skipped files.
+    """
 
     def __init__(self, cancelled: threading.Event) -> None:
         self._until = time.monotonic() + LONGEST_S

@@ -83,7 +83,9 @@ def _is_plain(text: str) -> bool:
 
 
 def _opened(args: dict[str, Any]) -> tuple[int, str]:
-    """Return descriptor and path of the challenge folder, created with its parents below the root if missing."""
+    """Open the folder of ACME challenges; return its descriptor and path. The folder and its parents below the root
+    are created if missing.
+    """
     path = paths.resolve(args.get("folder"), paths.resolve_roots(args.get("roots")))
     missing, above = [], path
     while True:
@@ -106,7 +108,7 @@ def _opened(args: dict[str, Any]) -> tuple[int, str]:
 
 
 def _forget(folder: int) -> None:
-    """Delete files older than FORGOTTEN_AFTER_S, which a killed panel did not remove."""
+    """Delete challenge files older than FORGOTTEN_AFTER_S: a panel that was killed did not delete them."""
     before = time.time() - FORGOTTEN_AFTER_S
     for name in os.listdir(folder):
         try:

@@ -25,9 +25,8 @@ MAX_READ = 64 * 1024 * 1024
 
 
 class Found:
-    """Current state of a path on the host.
-
-    `kind`: absent | file | link | directory | other. `mark` (device, inode, mtime, size) changes with the file.
+    """State of a path on the host before a change. `kind`: absent | file | link | directory | other. `mark` (device,
+    inode, mtime, size) differs after the file was changed.
     """
 
     def __init__(self, path: str, folder: int | None = None) -> None:
@@ -204,7 +203,9 @@ class Plan:
         self._open = ("", -1)
 
     def _require_own(self, path: str) -> None:
-        """Raise Refusal if another account can write to the folder; servers started by root read its files."""
+        """Raise Refusal if another account than root or the agent's can write to a folder, because servers started by
+        root read its files.
+        """
         if path in self._own:
             return
         folder = paths.open_folder(path, os.O_PATH)
@@ -216,7 +217,7 @@ class Plan:
 
 
 def drift(wanted: Wanted, found: Found) -> Refusal:
-    """Return a Refusal for a file that was edited on the host. It names the file and contains none of its content."""
+    """Return the Refusal for a file that was edited on the host. It has the file's name, but none of its content."""
     what = {"absent": "was deleted", "link": "was replaced by a symbolic link"}.get(found.kind, "was changed")
     fact = "%s on the host since the last deployment" % what
     if wanted.expect == "":

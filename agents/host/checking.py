@@ -1,7 +1,7 @@
-"""Send the requests around a change twice, before and after, and judge each response against the earlier one.
+"""Send the same requests before and after a change, and compare each response with the earlier response.
 
-Health pages and other sites are always requested. The busiest addresses and one address of each location are requested
-until the time limit; the round after the change repeats only those of the round before.
+Health pages and other sites are always requested. The busiest URLs and one URL of each location are requested until
+the time limit; after the change, only requests that were sent before it are repeated.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ _ALWAYS = ("health", "other")
 
 
 def before(asked: Request) -> list[dict[str, Any]]:
-    """Send the requests before a change; return [{"probe": check, "seen": observation or None if nothing was served}].
-
-    Checks beyond the time limit are left out.
+    """Send the requests before a change; return [{"probe": check, "seen": observation}]. "seen" is None for a fresh
+    address, which served nothing before. Checks beyond the time limit are left out.
     """
     checks = _unique([*(_of_others(check) for check in asked.guards), *asked.probes])
     always = [check for check in checks if check["kind"] in _ALWAYS]
@@ -37,10 +36,8 @@ def _of_others(guard: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unique(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Drop the earlier of two equal requests.
-
-    Requests for other sites (guards) come first, so the expectations of the transaction's own site replace those of a
-    guard.
+    """Return the checks without repeated requests; of two equal requests, the later is kept. Requests to other sites
+    (guards) come first, so a site of the transaction keeps its own expectations.
     """
     return list({(probe.describe(check), check["kind"] == "takeover"): check for check in checks}.values())
 
@@ -126,8 +123,8 @@ def _row(check: dict[str, Any], seen: dict[str, Any] | None, now: dict[str, Any]
 
 
 def problems(rows: list[dict[str, Any]], *, anyway: bool) -> list[str]:
-    """Return the reasons to roll the change back. `anyway`: the change's own sites may respond worse, other sites may
-    not.
+    """Return the reasons to roll the change back, as sentences. With `anyway`, worse responses of the change's own
+    sites are no reason, but those of other sites are.
     """
     found = []
     for row in rows:
@@ -146,9 +143,8 @@ def sentence(row: dict[str, Any]) -> str:
 
 
 def told(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Select the rows for the result: all health pages, all problems and changes, and the first MOST_TOLD others.
-
-    Rows of other sites, which may belong to another team, are not included.
+    """Select the rows for the result: all health pages, problems and changes, and the first MOST_TOLD of all other
+    rows. Rows of other sites (guards) are not included, because these sites may belong to another team.
     """
     known = [row for row in rows if row["kind"] != "other"]
     kept, left = [], MOST_TOLD
@@ -162,10 +158,8 @@ def told(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def proven(answers: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
-    """Repeat the requests after an undo. Return two lists of sentences: for responses that are worse than before the
-    change, and for other responses.
-
-    Sites that did not respond before the change are skipped.
+    """Repeat the requests after an undo, for sites that responded before the change. Return two lists of sentences:
+    about responses that are worse than before the change, and about all others.
     """
     wrong: list[str] = []
     right: list[str] = []
@@ -189,5 +183,5 @@ def remembered(item: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | N
 
 
 def worst(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows with problems or changes, health pages first."""
+    """Return only the rows with problems or changes, health pages first."""
     return sorted((row for row in rows if row["verdict"] != verdict.RIGHT), key=lambda row: row["kind"] != "health")

@@ -65,7 +65,9 @@ def start(
 
 
 def _with_reported_error(program: str, prepare: Callable[[], None]) -> Callable[[], None]:
-    """Wrap `prepare`: print its error and end the child, because `subprocess` would hide the reason."""
+    """Wrap `prepare`, a function for the child process: print an exception's text and end the child. `subprocess`
+    would only report that the function failed.
+    """
 
     def run() -> None:
         try:
@@ -109,7 +111,9 @@ def run(
 
 
 def _read(descriptor: int, said: bytearray, timeout_s: float) -> bool:
-    """Append output to `said`, keeping the last MAX_OUTPUT bytes; return whether the output ended in time."""
+    """Append a program's output to `said`, keeping the last MAX_OUTPUT bytes; return whether the output ended
+    in time.
+    """
     waiting = select.poll()
     waiting.register(descriptor, select.POLLIN)
     deadline = time.monotonic() + timeout_s

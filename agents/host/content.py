@@ -35,7 +35,9 @@ _UPLOAD = re.compile(r"content-[0-9a-f]{64}")
 
 
 class _Site:
-    """One site's content: the descriptors of the parent folder (`above`) and of the store of releases (`store`)."""
+    """Open content of one site: descriptors of the parent folder (`above`), and of the store that has the releases
+    (`store`).
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -100,11 +102,13 @@ class _Site:
         return "" if tree is None else self._named(tree)
 
     def identified(self, entry: str) -> str:
-        """Return a name for a folder of the store: its release, else "found-" and the Unix time."""
+        """Return a name for a folder in the store: that of its release, or "found-" and the Unix time for unpublished
+        files.
+        """
         return self._named(os.open(entry, safe.FOLDER, dir_fd=self.store)) or "found-%d" % time.time()
 
     def _named(self, tree: int) -> str:
-        """Return the release in an open folder, "" if there is none, and close the folder."""
+        """Return the name of the release that an open folder has, or "" for unpublished files; close the folder."""
         try:
             here = content_tree.identity(tree)
         finally:
@@ -198,7 +202,7 @@ def _unpacked(site: _Site, release: str, args: Dict[str, Any]) -> None:
 
 
 def _forget_upload(source: str) -> None:
-    """Remove the uploaded archive from the SSH account's folder; only a file with an upload's name is removed."""
+    """Remove the uploaded archive from the SSH account's folder, but only if its name is that of an upload."""
     folder, name = os.path.split(source)
     if not _UPLOAD.fullmatch(name):
         return
@@ -250,7 +254,7 @@ def _is_own(tree: int, path: str, own: Dict[str, Any]) -> bool:
 
 
 def _switch(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
-    """Exchange the site's folder with the release's. First complete an interrupted switch to the current release."""
+    """Exchange the site's folder with the folder of a release. A previous, interrupted switch is completed first."""
     release, keep, atomic = _release(args), _keep(args), True
     current = site.current()
     if current != release:
@@ -283,7 +287,9 @@ def _finish(site: _Site, release: str, keep: List[str]) -> None:
 
 
 def _number(name: str) -> int:
-    """Return the number of a release, which grows with each publication; 0 for a folder that was found."""
+    """Return the number in the name of a release, which grows with each publication; 0 for a folder of unpublished
+    files.
+    """
     return int(name[1:]) if _NAME.fullmatch(name) else 0
 
 
@@ -295,7 +301,7 @@ def _before(site: _Site, release: str) -> str:
 
 
 def _carry(site: _Site, source: str, path: str) -> None:
-    """Move `path` from a folder of the store to the site's folder."""
+    """Move `path`, for example user uploads, from a folder of the store to the site's folder."""
     there = os.open(source, safe.FOLDER, dir_fd=site.store)
     here = site.opened()
     assert here is not None
@@ -323,9 +329,8 @@ def _carry_back(site: _Site, former: str, path: str) -> None:
 
 
 def _return(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
-    """Restore the folder that the release replaced.
-
-    The kept paths move before the folders are exchanged, so a call interrupted before that can be repeated.
+    """Undo a switch: restore the folder that the release replaced. The kept paths move before the exchange, so that a
+    call can be repeated if it is interrupted before the exchange.
     """
     release, keep = _release(args), _keep(args)
     if site.current() != release:

@@ -24,10 +24,11 @@ Files = Dict[str, List[int]]  # relative path -> [size, mtime in ns]; of a link,
 
 
 def unpack(archive: IO[bytes], tree: int, owner: Tuple[int, int] | None) -> None:
-    """Unpack files, folders and links of a tar.gz archive into an open, empty folder; with an `owner` they belong to
-    it.
+    """Unpack files, folders and links of a tar.gz archive into an open, empty folder. With `owner`, they belong to
+    this account.
 
-    Raises OSError, and Refusal for other entries, names that lead outside, and above MOST_FILES or MOST_BYTES.
+    Raises OSError. Raises Refusal for entries of other types, for names that lead outside the folder, and above
+    MOST_FILES or MOST_BYTES.
     """
     count = size = 0
     with tarfile.open(fileobj=archive, mode="r:gz") as members:
@@ -79,8 +80,8 @@ def _copy(source: IO[bytes], name: str, folder: int, mode: int, owner: Tuple[int
 
 
 def _parts(name: str, link: str | None = None) -> List[str]:
-    """Return the parts of an archive entry's name. Raise Refusal if the name, or the target `link`, leads outside the
-    tree.
+    """Split an archive entry's name into its path segments. Raise Refusal if the name, or a link's target (`link`),
+    leads outside the tree.
     """
     parts = [part for part in name.split("/") if part not in ("", ".")]
     target = parts[:-1] + link.split("/") if link is not None else parts
@@ -95,7 +96,7 @@ def _parts(name: str, link: str | None = None) -> List[str]:
 
 
 def _made(folder: int, parts: List[str], owner: Tuple[int, int] | None) -> int:
-    """Return a descriptor of a folder below the open one; create missing folders."""
+    """Open a folder below an open folder, and create missing folders; return its descriptor."""
     at = os.dup(folder)
     for part in parts:
         try:
@@ -155,7 +156,7 @@ def digest(tree: int, path: str) -> str:
 
 
 def move(path: str, source: int, target: int) -> None:
-    """Move a file or folder from one open tree to the same path in another tree, and replace what has that path.
+    """Move a file or folder from one open tree to the same path in another tree, where it replaces an existing entry.
 
     A missing file is ignored. Raises OSError if the containing folder in the other tree cannot be created.
     """

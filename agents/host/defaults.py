@@ -44,9 +44,9 @@ def _own(read: Callable[[str], list[str]], text: str) -> list[str]:
 
 
 def _is_read_first(path: str) -> bool:
-    """Return whether Apache reads the file before the panel's non-default sites (rendering.apache).
-
-    Apache reads the files of a folder in order of their names, and the main file includes the folders last.
+    """Return whether Apache reads a virtual host's file before the panel's sites that are not default sites
+    (rendering.apache). Apache reads the files of a folder in order of their names, and the main file includes the
+    folders last.
     """
     return os.path.basename(os.path.dirname(path)) not in _FOLDERS or os.path.basename(path) < "50-"
 

@@ -50,7 +50,7 @@ def _directive(path: str, name: str) -> str:
 
 
 def _label(main_config: str) -> str:
-    """Return a label for an instance other than the distribution's: the name of its configuration folder."""
+    """Return the label of an instance that is not the distribution's: the name of its configuration folder."""
     folder = os.path.basename(os.path.dirname(main_config))
     return re.sub(r"[^a-z0-9]+", "-", folder.lower()).strip("-")[:50] or "other"
 
@@ -69,11 +69,9 @@ def _mains(program: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _is_ours(pid: int, *places: str) -> bool:
-    """Return whether a running private instance belongs to this account, and nobody else can change its program and
-    configuration.
-
-    A process of another account can claim anything about itself, and that account can change its folders and links at
-    any time. Servers of a test bed are excluded, because they are temporary.
+    """Return whether a running private instance belongs to this account, and nobody else can change its program or
+    configuration. A process of another account could claim anything about itself, and its owner can change its files
+    at any time. Servers of a test bed are excluded, because they are temporary.
     """
     if any("/" + TESTBED_PREFIX in place for place in places):
         return False
@@ -155,7 +153,9 @@ def _nginx() -> list[dict[str, Any]]:
 
 
 def _loaded(config: str) -> set[str]:
-    """Return the modules that nginx's main file loads, itself or through includes such as Debian's modules-enabled."""
+    """Return the names of the modules that nginx's main file loads, directly or by includes such as Debian's
+    modules-enabled.
+    """
     texts = [processes.read(config).decode("utf-8", "replace")]
     for pattern in re.findall(r"^[ \t]*include[ \t]+([^\s;\"]*modules[^\s;\"]*)[ \t]*;", texts[0], re.MULTILINE):
         names = sorted(glob.glob(os.path.join(os.path.dirname(config), pattern)))
@@ -244,10 +244,8 @@ def _apache_paths(binary: str, root: str, config: str, built: dict[str, str]) ->
 
 
 def lsphp(found: list[dict[str, Any]]) -> str:
-    """Return the path of the newest PHP with LSAPI; "" if there is none.
-
-    It is below the folder of one of the servers in `found`, as in OpenLiteSpeed's packages (lsphp83/bin/lsphp), else in
-    PATH.
+    """Return the path of the newest PHP with LSAPI; "" if there is none. The search is below the server roots in
+    `found`, as in OpenLiteSpeed's packages (lsphp83/bin/lsphp), then in PATH.
     """
     roots = [item["paths"]["prefix"] for item in found if item["engine"] == "openlitespeed"]
     paths = [path for root in roots for path in glob.glob(glob.escape(root) + "/lsphp*/bin/lsphp")]

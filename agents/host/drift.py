@@ -43,7 +43,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 
 
 def _settle() -> None:
-    """Finish or undo an interrupted transaction, because half a change is not an edit by a person."""
+    """Finish or undo an interrupted transaction: its half-written files would look like edits by a person."""
     if not os.path.lexists(state.folder() + "/open"):
         return
 

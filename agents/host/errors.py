@@ -51,14 +51,18 @@ class NoSpace(OSError):
 
 
 def named(error: OSError, path: str, needed: int) -> OSError:
-    """Return NoSpace with path and size if the error is a full disk or quota; any other error unchanged."""
+    """Return a NoSpace with `path` and the needed bytes in place of an OSError for a full disk or quota; other errors
+    unchanged.
+    """
     if error.errno in NO_SPACE and not isinstance(error, NoSpace):
         return NoSpace(error.errno, path, needed)
     return error
 
 
 def no_space(error: OSError, place: str) -> Exception:
-    """Return a Refusal that names the place if the error is a full disk or quota; any other error unchanged."""
+    """Return a Refusal with the place of the full disk in place of an OSError for a full disk or quota; other errors
+    unchanged.
+    """
     if error.errno not in NO_SPACE:
         return error
     return Refusal("failed", "the disk with %s is full; free some space, then run again" % place)

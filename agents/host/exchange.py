@@ -12,10 +12,11 @@ _UNSUPPORTED = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP})
 
 
 def exchange(one: str, one_folder: int, two: str, two_folder: int) -> bool:
-    """Exchange two existing entries, each named within an open folder; return whether one step was enough.
+    """Exchange the names of two entries, files or folders, each in an open folder; return whether this was one atomic
+    step.
 
-    On a file system without such an exchange, three renames take its place: for a moment, `two` has no entry. Raises
-    OSError if the kernel refuses the exchange or a rename.
+    File systems without an atomic exchange need three renames; for a moment, the name `two` then does not exist.
+    Raises OSError if the kernel refuses the exchange or a rename.
     """
     number = _renameat2(one, one_folder, two, two_folder)
     if not number:

@@ -35,7 +35,7 @@ def _record(kind: int, content: bytes) -> bytes:
 
 
 def _answer(stream: socket.socket) -> bytes:
-    """Return the FastCGI standard output of the response, headers included."""
+    """Return the content of the response's FCGI_STDOUT records: header fields and body."""
     found = b""
     while len(found) < MAX_ANSWER:
         _version, kind, _request, length, padding = _HEADER.unpack(_exactly(stream, _HEADER.size))

@@ -48,7 +48,7 @@ def is_missing(name: str) -> bool:
 
 
 def point(name: str) -> None:
-    """Inject the requested fault if the test chose the point `name`."""
+    """Inject the fault of PADDOCK_AGENT_FAULT if its point is `name`, the step that the agent has reached."""
     if not _FAULT:
         return
     action, _, where = _FAULT.partition(":")

@@ -80,7 +80,7 @@ def _package_version(path: str) -> str:
 
 
 def _speaks_h3(binary: str) -> bool:
-    """Return whether h2load supports HTTP/3: its ALPN default then begins with h3."""
+    """Return whether h2load supports HTTP/3. If so, the default ALPN list in its help begins with h3."""
     return "Default: h3," in _output([binary, "--help"])
 
 

@@ -78,7 +78,9 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 
 
 class Pool:
-    """Paths of one PHP-FPM pool, and of the php-fpm that runs the pool."""
+    """One PHP-FPM pool: its name, its version of PHP, and the paths of its file, its socket, and the php-fpm
+    program.
+    """
 
     def __init__(self, version: object, name: object) -> None:
         if not isinstance(version, str) or not _VERSION.fullmatch(version):
@@ -159,7 +161,7 @@ def _look(args: dict[str, Any]) -> dict[str, Any]:
 
 
 def _versions() -> List[Dict[str, Any]]:
-    """Return the installed versions of PHP-FPM, newest first, each with whether it runs."""
+    """Return the installed versions of PHP-FPM, newest first: [{"version", "running"}]."""
     names = [path.split("/")[-3] for path in glob.glob(os.path.join(FOLDER, "*", "fpm", "pool.d"))]
     names = [name for name in names if _VERSION.fullmatch(name) and commands.find("php-fpm" + name)]
     names.sort(key=lambda name: [int(part) for part in name.split(".")], reverse=True)
@@ -177,7 +179,9 @@ def _server_account(pid_file: str) -> Dict[str, str]:
 
 
 def _listening() -> "set[str]":
-    """Return the paths of Unix sockets that a process listens on. Connecting would make php-fpm start a process."""
+    """Return the paths of all Unix sockets with a listening process. A test connection would make php-fpm start a
+    process.
+    """
     found = set()
     for line in _text("/proc/net/unix").splitlines()[1:]:
         fields = line.split(None, 7)
@@ -219,7 +223,9 @@ def _require_unchanged(pool: Pool, former: Optional[bytes], text: bytes, expecte
 
 
 def _tested(pool: Pool, text: bytes) -> str:
-    """Test all pools with the new file by php-fpm, on private copies; return the output. Raise Refusal for an error."""
+    """Test all pools, one with its new file `text`, with php-fpm's own test on private copies; return the output.
+    Raise Refusal if php-fpm rejects the files.
+    """
     if not commands.find(pool.program):
         if text:
             raise Refusal("missing", "%s is not installed. On Debian: apt-get install php-fpm" % pool.program)
@@ -256,7 +262,9 @@ def _tested(pool: Pool, text: bytes) -> str:
 
 
 def _used(pool: Pool, text: bytes, former: Optional[bytes]) -> None:
-    """Write the pool's file and its folder for temporary files, or remove both if `text` is empty; undo on Refusal."""
+    """Write the pool's file and create its folder for temporary files; remove both if `text` is empty. Reload
+    php-fpm. If php-fpm does not serve the pool, restore the former state and raise Refusal.
+    """
     if text:
         _provide_temporary(pool, text)
     try:
@@ -277,8 +285,8 @@ def _provide_temporary(pool: Pool, content: Optional[bytes]) -> None:
 
 
 def _changed(pool: Pool, text: bytes, former: Optional[bytes]) -> None:
-    """Write the pool's file, or remove it if `text` is empty, and reload php-fpm. Restore the former file if that
-    fails.
+    """Write the pool's file, or remove it if `text` is empty, and reload php-fpm. If the reload fails, restore the
+    file and raise Refusal.
     """
     master = pool.master()
     if text and not master:
@@ -312,7 +320,9 @@ def _write(folder: int, pool: Pool, content: Optional[bytes]) -> None:
 
 
 def _reload(pool: Pool, content: Optional[bytes]) -> None:
-    """Reload php-fpm and wait until the pool has the settings of its file, or is gone. Raise Refusal if that fails."""
+    """Reload php-fpm and wait until it uses the pool's settings in `content`; None waits until the pool is gone.
+    Raise Refusal if php-fpm ends, or if the time limit is reached.
+    """
     master = pool.master()
     if not master:
         raise Refusal("failed", "%s ended." % pool.program)
@@ -345,7 +355,7 @@ def _problem(pool: Pool, content: Optional[bytes]) -> str:
 
 
 def _undone(pool: Pool, former: Optional[bytes]) -> str:
-    """Reload php-fpm with the restored file, or start it if it ended. Return a sentence about the result."""
+    """Reload php-fpm with the restored file, or start php-fpm if it has ended. Return the result as a sentence."""
     try:
         if not pool.master():
             unit = detect.unit_of(_unit(pool) + ".service")

@@ -59,7 +59,9 @@ def _privileged_members() -> Set[str]:
 
 
 def _reason(entry: pwd.struct_passwd, privileged: Set[str]) -> str:
-    """Return why a pool must not run as an account; "" if it may."""
+    """Return the reason why a pool must not run as an account, as part of a sentence; "" if the account is
+    permitted.
+    """
     if not FIRST_UID <= entry.pw_uid < NOBODY:
         return "the account belongs to the system; choose an account with a user ID from %d to %d" % (
             FIRST_UID,

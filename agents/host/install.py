@@ -49,7 +49,9 @@ _NEWER = (
 
 
 def modules(path: str) -> list[str]:
-    """Return the names of `_NEWER` features that a gallop program supports, tested with minimal configurations."""
+    """Return the names of optional features (`_NEWER`) that a gallop program supports. The program tests a
+    configuration for each.
+    """
     found = []
     with tempfile.TemporaryDirectory(prefix="paddock-asked-") as folder:
         config = os.path.join(folder, "asked.conf")
@@ -98,8 +100,8 @@ def _digest(path: str) -> str:
 
 
 class Place:
-    """Final place of an installed program. Its folder is held open and must be changeable only by the agent's account
-    and root.
+    """Final path of an installed program, with an open descriptor of its folder. Only root and the agent's account
+    may be able to change the folder.
     """
 
     def __init__(self, path: str) -> None:

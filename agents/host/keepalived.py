@@ -120,7 +120,9 @@ def _main_state() -> str:
 
 
 def _used_file() -> str:
-    """Return the main file that keepalived was started with; "" for its default or if it does not run."""
+    """Return the main file in the command line of the running keepalived. "" if keepalived uses its default, or does
+    not run.
+    """
     words = processes.read("/proc/%d/cmdline" % _pid()).decode("utf-8", "replace").split("\0")
     for number, word in enumerate(words[:-1]):
         if word in ("-f", "--use-file"):
@@ -136,7 +138,7 @@ def _digest() -> str:
 
 
 def _addresses() -> dict[str, str]:
-    """Return the addresses of this host with their interfaces, from ip(8)."""
+    """Return the IP addresses of this host as {address: interface}, from ip(8)."""
     said = commands.run(["ip", "-o", "address", "show"], timeout_s=10.0)
     lines = (_INTERFACE.match(line) for line in said.output.splitlines())
     return {found.group(2): found.group(1) for found in lines if found}
@@ -182,7 +184,9 @@ def _require_unchanged(text: str, expected: list[str] | None) -> None:
 
 
 def _tested(text: str) -> str:
-    """Test the new configuration with keepalived's own test; return the output. Raise Refusal for an error."""
+    """Test the configuration `text` with keepalived's own test, on copies; return the output. Raise Refusal if the
+    test fails.
+    """
     folder = os.open(safe.true_path(FOLDER), safe.FOLDER)
     try:
         main = processes.read(_path(MAIN)).decode("utf-8") if _main_state() == "includes" else MAIN_TEXT

@@ -16,9 +16,9 @@ _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})")
 
 
 def problem(url: str) -> str:
-    """Request `url` from this host; return the error, or "" if the status is from 200 to 399.
+    """Request `url` from this host; return the problem, or "" if the status is from 200 to 399.
 
-    The host in the URL is only the name that is sent; the connection goes to the loopback address.
+    The connection goes to a loopback address; the URL's host is only sent as the server name and in the Host header.
     """
     parts = URL.match(url)
     if parts is None:

@@ -15,7 +15,9 @@ MAX_READ_BYTES = 96 * 1024 * 1024  # about three million requests
 
 
 def bucket(value_us: int) -> int:
-    """Return the middle of the range of values that share the leading digits of `value_us`; small values stay exact."""
+    """Return the value that stands for `value_us` in the histogram: the middle of all values with the same leading
+    digits. Values with at most _KEPT_BITS digits stay exact.
+    """
     shift = value_us.bit_length() - _KEPT_BITS
     if shift <= 0:
         return value_us

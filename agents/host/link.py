@@ -68,7 +68,7 @@ class Link:
             raise
 
     def keeper(self) -> netns.Keeper:
-        """Create another namespace for the lifetime of the link."""
+        """Create a network namespace that exists as long as the link."""
         made = netns.Keeper()
         self._keepers.append(made)
         return made
@@ -81,7 +81,9 @@ class Link:
         return {}
 
     def lead(self, address: str, mtu: int) -> None:
-        """Route packets for `address` over the link and onward from `far`."""
+        """Route packets for `address`, which is behind `far`, from `near` over the link. `mtu` is the largest packet
+        size in bytes.
+        """
         netem.batch(self.near, "ip", ["route add %s via %s dev %s0 mtu %d" % (address, FAR, PREFIX, mtu)])
 
     def namespaces(self) -> Set[str]:

@@ -14,7 +14,8 @@ MAX_PARENTS = 32
 
 
 def taken(ports: Iterable[Tuple[str, int]], servers: Iterable[str]) -> List[Dict[str, str]]:
-    """Return an answer of kind "port" (prerequisites.py) for each (address, port) that another program holds.
+    """Return a row {"kind": "port", ...} (see prerequisites.py) for each (address, port) that another program listens
+    on.
 
     `servers` are the pid files of the web servers whose own listeners do not count.
     """
@@ -36,9 +37,11 @@ def taken(ports: Iterable[Tuple[str, int]], servers: Iterable[str]) -> List[Dict
 
 
 def _conflicts(wanted: str, held: str) -> bool:
-    """Return whether a socket on `held` may keep `wanted` from being bound.
+    """Return whether a listening socket on the address `held` may prevent a bind to the address `wanted` with the
+    same port.
 
-    A socket on all IPv6 addresses counts for IPv4 too, because most programs accept IPv4 connections on such a socket.
+    A socket on all IPv6 addresses counts for IPv4 too, because most programs accept IPv4 connections on such a
+    socket.
     """
     if held == wanted or held == "::":
         return True
@@ -47,7 +50,9 @@ def _conflicts(wanted: str, held: str) -> bool:
 
 
 def _can_bind(address: str, port: int) -> bool:
-    """Try to bind to the port without listening: /proc does not tell if an IPv6 socket also takes IPv4."""
+    """Return whether a bind to the port succeeds; close the socket at once. /proc does not show whether an IPv6
+    socket also accepts IPv4 connections.
+    """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family) as stream:
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
@@ -61,7 +66,7 @@ def _can_bind(address: str, port: int) -> bool:
 
 
 def _holders(inodes: Iterable[str]) -> Iterator[int]:
-    """Yield the ids of processes that have one of the given sockets open. `inodes` identify the sockets."""
+    """Yield the IDs of the processes that have any of the sockets with these inodes open."""
     return (int(name) for name in os.listdir("/proc") if name.isdigit() and processes.listens(int(name), inodes))
 
 

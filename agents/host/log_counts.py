@@ -1,7 +1,7 @@
-"""Count a site's responses before and after a point in time, from the end of its access log.
+"""Count the responses in a site's access log before and after a point in time, read from the end of the log.
 
-Gates of a rollout compare both parts. Visitors write these lines, so a visitor can influence the counts. Paddock's own
-requests do not count.
+Gates of a rollout compare both parts. Visitors write these lines, so a visitor can influence the counts. Paddock's
+own requests do not count.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def _files(path: str, begin: float) -> list[str]:
 
 
 class _Search:
-    """State of one search: lines and counts found so far, and the rest of each limit."""
+    """State of one search: the lines and counts found so far, and how much each limit still permits."""
 
     def __init__(
         self, begin: float, end: float, text: str, most: int, *, until: float, cancelled: threading.Event
@@ -103,7 +103,7 @@ class _Search:
         self.hours: Hours = {}
 
     def read(self, path: str) -> None:
-        """Read one file of the log; only its end if the file is larger than the remaining limit."""
+        """Search one file of the log. A file larger than the remaining limit is read only from its end."""
         try:
             descriptor = paths.open_file(path)
         except FileNotFoundError:
@@ -166,7 +166,7 @@ class _Search:
 
 
 def _last(lines: list[bytes], most: int) -> list[bytes]:
-    """Return the last lines: at most `most` lines, and at most MAX_RESULT bytes."""
+    """Return the newest of `lines`: at most `most` lines, and at most MAX_RESULT bytes."""
     found: Deque[bytes] = deque()
     size = 0
     for line in reversed(lines[max(0, len(lines) - most) :]):
@@ -208,7 +208,7 @@ def _without_first_line(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the lines of the joined pieces, each cut at MAX_LINE bytes."""
+    """Yield the lines of the concatenated `pieces`; a line longer than MAX_LINE bytes is cut."""
     rest, is_skipping = b"", False
     for piece in pieces:
         *whole, rest = (rest + piece).split(b"\n")

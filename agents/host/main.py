@@ -19,7 +19,7 @@ from agents.host.hello import identity
 
 
 class Channel:
-    """Agent's side of the channel: requests in, events and results out."""
+    """Connection of the agent to the panel over standard input and output: requests in, events and results out."""
 
     def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
         self._source = source

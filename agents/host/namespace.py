@@ -86,10 +86,10 @@ def _try_child() -> bool:
 
 
 def entering(binds: list[tuple[str, str]]) -> Prepare:
-    """Return a function that creates a mount namespace with each (source, target) bind-mounted, in that order.
+    """Return a function that creates a mount namespace and bind-mounts each (source, target) in it, in this order.
 
-    The function runs in a thread, or in a child process before this becomes the server. All data is prepared in
-    advance, so the function only makes system calls. It raises OSError if one fails.
+    The function runs in a thread, or in a child process before this becomes the server. It only makes system calls,
+    because all data is prepared in advance. It raises OSError if a call fails.
     """
     unshare, mount, failure = _load()
     steps = [(source.encode(), target.encode()) for source, target in binds]

@@ -87,7 +87,9 @@ def end(number: int, address: str, router: int, gateway: str, other: str) -> Lis
 
 
 def middle(number: int, address: str, beyond: int, other: str) -> List[str]:
-    """Return ip(8) commands for the wire's interface `number`, whose neighbor `other` has the interface `beyond`."""
+    """Return ip(8) commands for interface `number` of the wire, the namespace in the middle of the link. `other` is
+    the address at the end of this side, and `beyond` the number of its interface.
+    """
     name = "pdklink%d" % number
     return [
         "link set dev %s gso_max_segs 1" % name,
@@ -98,7 +100,9 @@ def middle(number: int, address: str, beyond: int, other: str) -> List[str]:
 
 
 def pair(first: int, here: netns.Keeper, second: int, there: netns.Keeper) -> List[str]:
-    """Return the arguments of ip(8) for a virtual Ethernet pair with one end in each namespace."""
+    """Return ip(8) arguments that create a virtual Ethernet pair: interface `first` in the namespace `here`, `second`
+    in `there`.
+    """
     argv = ["link", "add"]
     for number, keeper, words in ((first, here, ["type", "veth", "peer"]), (second, there, [])):
         argv += ["name", "pdklink%d" % number, "address", hardware(number), "netns", "%d" % keeper.process.pid, *words]

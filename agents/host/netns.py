@@ -26,16 +26,16 @@ def mine() -> str:
 
 
 def die_with_us(argv: List[str]) -> List[str]:
-    """Return `argv` extended by setpriv(1), which kills the process when its starting thread ends; unchanged without
-    setpriv.
+    """Prefix `argv` with setpriv(1), so that the process is killed when the thread that started it ends. Return
+    `argv` unchanged if the host lacks setpriv.
     """
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig=KILL", "--", *argv] if setpriv else argv
 
 
 class Keeper:
-    """Private network namespace, kept by a sleeping process. Raises Refusal if the account is not root or the kernel
-    forbids the namespace.
+    """Private network namespace that exists as long as its sleeping process. Raises Refusal if the account is not
+    root, or if the kernel forbids the namespace.
     """
 
     def __init__(self) -> None:

@@ -42,8 +42,8 @@ def is_below(path: str, root: str) -> bool:
 
 
 def resolve(path: object, roots: list[str]) -> str:
-    """Return the real name of `path`: its folder resolved, its last part unchanged. Raise Refusal if that is outside
-    `roots`.
+    """Return `path` with the symbolic links of its folder resolved; the last part of the path is not resolved. Raise
+    Refusal if the result is outside `roots`.
 
     The folder may be missing.
     """
@@ -76,7 +76,7 @@ def true_folder(path: str) -> str:
 
 
 def _walked(path: str) -> str:
-    """Return `path` with its links resolved part by part; a missing part and the parts after it stay as they are."""
+    """Resolve the symbolic links in `path`, part by part. A missing part and all parts after it stay as they are."""
     descriptor, true, parts, links = os.open("/", os.O_PATH | os.O_DIRECTORY), "", path.split("/")[::-1], 0
     try:
         while parts:

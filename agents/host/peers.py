@@ -145,7 +145,7 @@ def _heard(peer: Peer) -> str:
 
 
 def _round_trip_us() -> int:
-    """Return the time of one TCP connect in microseconds, which takes exactly one round trip."""
+    """Return the duration of one TCP connect to the servers in microseconds, which is exactly one round trip."""
     began = time.monotonic()
     with socket.create_connection((SERVERS, _WORD_PORT), timeout=10.0):
         return int((time.monotonic() - began) * 1e6)

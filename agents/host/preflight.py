@@ -13,10 +13,10 @@ MAX_LOGS = 100
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """Collect the facts.
+    """Collect facts of the host for a plan.
 
-    {"logs": [{"path", "roots", "most"}], "needs": of prerequisites.look, or None} -> {"busiest": [[address, ...] for
-    each log], "missing": [prerequisites.Missing]}.
+    {"logs": [{"path", "roots", "most"}], "needs": see prerequisites.look, or None} -> {"busiest": [[path of a URL,
+    ...] for each log], "missing": rows of prerequisites.look}.
     """
     logs, needs = args.get("logs", []), args.get("needs")
     if not isinstance(logs, list) or len(logs) > MAX_LOGS:

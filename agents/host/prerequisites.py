@@ -1,7 +1,7 @@
 """Check the folders, sockets, services and ports that sites of a plan need, without any change on the host.
 
-Each answer is {"kind", "name", "state", "detail"} and names something that is not as needed. If something has no
-answer, it is as needed, or the host does not tell its state. Kinds and states:
+Each row of the result, {"kind", "name", "state", "detail"}, names something that is not usable. Something without a row
+is usable, or its state is unknown. Kinds and states:
 
     folder   missing (`detail`: "own" if only trusted accounts can create the folder) | not_folder | empty |
              unreadable (`detail`: the account of the web server)
@@ -32,7 +32,7 @@ Missing = Dict[str, str]
 
 
 def look(needs: dict[str, Any]) -> list[Missing]:
-    """Return an answer for everything that a plan needs and the host lacks.
+    """Return a row for each thing that a plan needs and that is not usable on the host (see the top of this module).
 
     `needs` is {"servers": [pid file], "folders" and "sockets": [{"path", "server": pid file}], "services":
     ["host:port"], "ports": [{"address", "port"}]}. A port that a server of `servers` holds is free for the plan.
@@ -71,7 +71,9 @@ def _folder(path: str) -> Optional[Missing]:
 
 
 def _is_own(path: str) -> bool:
-    """Return whether only trusted accounts can change the nearest existing folder above a missing one."""
+    """Return whether only trusted accounts can create the missing folder `path`: nobody else can change its nearest
+    existing parent.
+    """
     while path != "/":
         path = os.path.dirname(path)
         try:
@@ -106,7 +108,9 @@ def _socket(path: str, until: float) -> Optional[Missing]:
 
 
 def _service(name: str, until: float) -> Optional[Missing]:
-    """Check a service by a TCP connection without a request. Names of forbidden addresses get no answer."""
+    """Connect to a service over TCP without a request; return a row if that fails. None for names of forbidden
+    addresses.
+    """
     if time.monotonic() > until:
         return None
     host, _, port = name.rpartition(":")
@@ -159,9 +163,10 @@ def _name_of(uid: int) -> str:
 def _unreadable(
     items: Iterable[dict[str, str]], accounts: Dict[str, Optional[Dict[str, str]]], sockets: set[str]
 ) -> List[Missing]:
-    """Return an answer for each folder that an account cannot list or enter, and each socket that it cannot write to.
+    """Return a row for each folder that its web server's account cannot enter, and each socket to which it cannot
+    write.
 
-    find(1) asks the kernel as that account, so access lists and security modules count too.
+    find(1) checks this as that account, so access lists and security modules count too.
     """
     groups: Dict[str, List[str]] = {}
     for item in items:
@@ -183,7 +188,9 @@ def _unreadable(
 
 
 def _allowed(wanted: List[str], test: Iterable[str], account: Dict[str, str]) -> Optional[set[str]]:
-    """Return the paths that pass a test of find(1) as the given account; None if the test is not possible."""
+    """Run find(1) as `account` with a test such as -writable; return the paths in `wanted` that pass. None if this is
+    not possible.
+    """
     setpriv, find = commands.find("setpriv"), commands.find("find")
     if os.geteuid() != 0 or not setpriv or not find:
         return None

@@ -24,7 +24,9 @@ _contexts: dict[bool, ssl.SSLContext] = {}  # made once each: that costs more th
 
 
 def url(probe: dict[str, Any]) -> str:
-    """Return the probe's URL as a person would type it, without the default port; `tcp://...` for a stream server."""
+    """Return the URL that a probe requests, without a default port; `tcp://HOST:PORT` or `udp://HOST:PORT` for a
+    stream server.
+    """
     if probe.get("stream"):
         host = "[%s]" % probe["host"] if ":" in probe["host"] else probe["host"]
         return "%s://%s:%d" % (probe["stream"][:3], host, probe["port"])
@@ -35,7 +37,7 @@ def url(probe: dict[str, Any]) -> str:
 
 
 def describe(probe: dict[str, Any]) -> str:
-    """Return the probe's URL, and the address that receives the request."""
+    """Return the probe's URL and the address that receives the request: "https://a.example/ at 192.0.2.7"."""
     return "%s at %s" % (url(probe), probe["address"])
 
 
@@ -66,7 +68,7 @@ def observe(probe: dict[str, Any]) -> dict[str, Any]:
 
 
 def before_of(probe: dict[str, Any]) -> dict[str, Any]:
-    """Return the same request for the address that the site had before the change."""
+    """Return the probe with the address and port that the site had before the change, if they differ."""
     return dict(probe, address=probe["was"][0], port=probe["was"][1]) if probe.get("was") else probe
 
 
@@ -160,7 +162,7 @@ def _alpn(probe: dict[str, Any]) -> str:
 
 
 def _secured(plain: socket.socket, probe: dict[str, Any], *, with_h2: bool) -> ssl.SSLSocket:
-    """Start TLS on an open connection; closing the returned socket closes the connection."""
+    """Start TLS on an open connection; return the TLS socket. Closing this socket closes the connection."""
     return _tls_context(with_h2).wrap_socket(plain, server_hostname=probe["host"].strip("[]") or None)
 
 

@@ -19,9 +19,9 @@ _MAX_LINE = 4096
 
 
 def read(path: str) -> bytes:
-    """Read a file of /proc, or a server's configuration, cut at 16 MiB; b"" if it cannot be read.
+    """Return the content of a file of /proc or of a server's configuration, cut at 16 MiB; b"" if it cannot be read.
 
-    This avoids Python's buffering, which needs five more system calls.
+    Python's buffered files would need five more system calls.
     """
     parts: list[bytes] = []
     size = 0
@@ -62,7 +62,7 @@ def started(pid: int) -> int:
 
 
 def now() -> int:
-    """Return the ticks since the boot of the host."""
+    """Return the time since the boot of the host in clock ticks."""
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
 
@@ -76,8 +76,8 @@ def boot() -> str:
 
 
 def program(pid: int) -> str:
-    """Return the file name of the process's program; a replaced binary keeps its name. Fall back to the kernel's short
-    name.
+    """Return the file name of a process's program, also after the file was replaced. If the link /proc/PID/exe cannot
+    be read, return the kernel's name of the process, at most 15 characters.
     """
     try:
         path = os.readlink("/proc/%d/exe" % pid)
@@ -110,7 +110,7 @@ def children(pid: int, living: bool = True) -> frozenset[int]:
 
 
 def listens(pid: int, inodes: Iterable[str]) -> bool:
-    """Return whether the process still has one of the listening sockets open. `inodes` identify the sockets."""
+    """Return whether a process has any of the sockets with these inodes open."""
     wanted = {"socket:[%s]" % inode for inode in inodes}
     folder = "/proc/%d/fd" % pid
     try:
@@ -170,7 +170,9 @@ def pid_in(path: str, believed: bool = True) -> int:
 
 
 def is_idle(pid: int) -> tuple[bool, bytes]:
-    """Return whether the process sleeps, and its CPU time, for comparison with a later call."""
+    """Return (whether the process sleeps, its CPU time). A later call returns an equal result if the process did
+    nothing meanwhile.
+    """
     fields = read("/proc/%d/stat" % pid).rpartition(b")")[2].split()
     return (fields[0] == b"S", fields[11] + b" " + fields[12]) if len(fields) > 12 else (False, b"")
 
@@ -196,7 +198,7 @@ class Log:
         return [line[:_MAX_LINE].decode("utf-8", "replace") for line in text.split(b"\n")[:-1]]
 
     def _successors(self) -> bytes:
-        """Return the beginning of the file that has the log's name after a rotation; b"" without a rotation."""
+        """Return the beginning of the log's new file if the log was rotated meanwhile; b"" otherwise."""
         try:
             folder = os.open(os.path.dirname(self.path), os.O_PATH | os.O_DIRECTORY)
         except OSError:
@@ -235,7 +237,7 @@ def error_logs(pid: int) -> list[Log]:
 
 
 def added(logs: Iterable[Log], wanted: Callable[[str], bool]) -> str:
-    """Return the lines that were written to `logs` after `error_logs` opened them, and that match `wanted`.
+    """Return the lines that were added to `logs` since `error_logs` opened them, and for which `wanted` returns true.
 
     The lines are joined by newlines.
     """

@@ -69,7 +69,9 @@ def _sent(text: str) -> int:
 
 
 def _entered(pattern: str) -> str:
-    """Return the pattern; raise Refusal if another account could redirect its folders by a link."""
+    """Return `pattern` unchanged; raise Refusal if another account could redirect one of its folders by a symbolic
+    link.
+    """
     plain = list(itertools.takewhile(lambda part: not any(sign in part for sign in "*?["), pattern.split("/")))
     paths.true_folder("/".join(plain[:-1] if len(plain) == pattern.count("/") + 1 else plain) or "/")
     return pattern
@@ -85,7 +87,9 @@ def _named(pattern: str) -> Iterator[str]:
 
 
 def _closed(pattern: str) -> Iterator[str]:
-    """Yield the folders of a pattern that this account cannot read; their contents are unknown, not empty."""
+    """Yield the folders for which `pattern` has a wildcard, but which this account cannot list. Their contents are
+    unknown.
+    """
     parts = [] if os.geteuid() == 0 else pattern.split("/")
     for number, part in enumerate(parts):
         if number and any(character in part for character in "*?["):

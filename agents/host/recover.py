@@ -12,9 +12,11 @@ from agents.host.undo import Undo, clean_all
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """Repair the host and return {"transactions": [{"transaction", "outcome", "error"}]}: repaired ones, usually none.
+    """Repair the host and return {"transactions": [{"transaction", "outcome", "error"}]}, a row for each repaired
+    transaction.
 
-    Waits for a running transaction; afterwards `status` knows every result.
+    Usually there are none. Waits for a running transaction; afterwards, the operation `status` knows the result of
+    every transaction.
     """
     with state.HostLock():
         return {"transactions": repair(emit)}

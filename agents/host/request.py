@@ -53,7 +53,7 @@ class Wanted:
 
 
 class Request:
-    """Complete, checked ApplyRequest; lists keep their order."""
+    """An ApplyRequest (agents/protocol.py) whose data was checked; lists keep their order."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.ident = state.check_id(data.get("transaction"))
@@ -174,7 +174,7 @@ def _port(value: Any) -> int:
 
 
 def _place(value: Any) -> list[Any]:
-    """Return a checked [address, port], or an empty list."""
+    """Check the address and port that a probe's site had before the change; return [address, port], or [] for []."""
     if value == []:
         return []
     if not isinstance(value, list) or len(value) != 2:
@@ -183,7 +183,7 @@ def _place(value: Any) -> list[Any]:
 
 
 def _line(value: Any) -> str:
-    """Return the value if it is text without control characters; raise Refusal otherwise."""
+    """Return `value` unchanged if it is a text without control characters; raise Refusal otherwise."""
     text = _text({"value": value}, "value", "")
     if any(ord(character) < 32 or ord(character) == 127 for character in text):
         raise Refusal("invalid", "a probe's texts hold no control characters")

@@ -35,7 +35,9 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 
 
 def _as_before(check: dict[str, Any], seen: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the probe of a transaction for its undo: the response must not be worse than before the transaction."""
+    """Return a transaction's probe for its undo: the response must not be worse than `seen`, observed before the
+    transaction.
+    """
     return dict(probe.before_of(check), was=[], seen=seen, fresh=seen is None, new=False)
 
 

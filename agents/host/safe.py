@@ -37,7 +37,7 @@ def is_trusted(uid: int, also: Iterable[int] = _NOBODY) -> bool:
 
 
 def _is_trusted_group(gid: int, also: Iterable[int]) -> bool:
-    """Return whether all members of the group are trusted accounts, as in `staff` on many hosts."""
+    """Return whether only trusted accounts are members of the group, as is usual for the group `staff`."""
     if gid == 0:
         return True
     if gid not in _groups:
@@ -51,7 +51,7 @@ def _is_trusted_group(gid: int, also: Iterable[int]) -> bool:
 
 
 def _writers(info: os.stat_result, path: str, also: Iterable[int]) -> list[Writer]:
-    """Return the untrusted accounts that `info` permits to write a file or folder."""
+    """Return the untrusted accounts that may write to a file or folder according to owner and mode in `info`."""
     found = [] if is_trusted(info.st_uid, also) else [("user", info.st_uid, path)]
     if info.st_mode & 0o020 and not _is_trusted_group(info.st_gid, also):
         found.append(("group", info.st_gid, path))
@@ -206,7 +206,9 @@ def open_regular(name: str, folder: int, path: str) -> int:
 
 
 def require_readable_by(found: list[Writer], descriptor: int, path: str) -> None:
-    """Raise Refusal unless every account that controls where `path` leads may read the open file itself."""
+    """Raise Refusal unless all accounts in `found`, which control where `path` leads, may read the open file
+    themselves.
+    """
     info = os.fstat(descriptor)
     for writer in found:
         if not _may_read(writer, info):
@@ -222,7 +224,7 @@ def require_readable_by(found: list[Writer], descriptor: int, path: str) -> None
 
 
 def leaders(path: str) -> list[Writer]:
-    """Return the untrusted accounts that control where the path leads.
+    """Return the untrusted accounts that control to which file a path leads.
 
     These accounts can change the last folder, or a folder that contains a symbolic link on the way.
     """

@@ -53,7 +53,7 @@ def parse_stat(text: str) -> Process:
 
 
 def processes() -> dict[int, Process]:
-    """Return all processes by their id; processes that end during the call are left out."""
+    """Return all processes as {process ID: Process}; processes that end during the call are left out."""
     found = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
@@ -89,7 +89,9 @@ def _named(pattern: str, among: Iterable[Process]) -> set[int]:
 
 
 def tree(roots: set[int], table: dict[int, Process], ends: frozenset[int] = frozenset()) -> list[Process]:
-    """Return the root processes with all their descendants; processes in `ends` begin another tree."""
+    """Return the processes `roots` with all their descendants. A process in `ends` is left out with its descendants,
+    because it is the root of another tree.
+    """
     children: dict[int, list[int]] = {}
     for process in table.values():
         children.setdefault(process.parent, []).append(process.pid)
@@ -104,9 +106,9 @@ def tree(roots: set[int], table: dict[int, Process], ends: frozenset[int] = froz
 
 
 class Sampler:
-    """Collector of `[seconds since start, CPU percent (100 = one busy CPU), RSS bytes]` for each named tree.
+    """Collector of measurements of each named process tree: [seconds since start, CPU percent, RSS bytes].
 
-    RSS is summed over the tree: shared pages count once for each process.
+    100 percent is one busy CPU. RSS is summed over the tree: shared pages count once for each process.
     """
 
     def __init__(self, trees: dict[str, list[str]], hz: float) -> None:
@@ -124,7 +126,7 @@ class Sampler:
         self.samples[name] = []
 
     def restart_count(self) -> None:
-        """Start counting the CPU seconds in `cpu_s` from zero."""
+        """Set the CPU seconds in `cpu_s` to zero, for example at the start of the load."""
         self._first.clear()
         self.tick()
 

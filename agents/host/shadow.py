@@ -24,11 +24,11 @@ MAX_ENTRIES = 50_000
 
 
 class TooLarge(Exception):
-    """Error for a configuration with too many entries, of which no copy is made for testing."""
+    """Error: a configuration has so many entries that no copy is made for the test."""
 
 
 def topmost(folders: set[str]) -> list[str]:
-    """Return the folders that are not inside another one of `folders`, sorted."""
+    """Return the folders that are not inside another of these folders, sorted."""
     found: list[str] = []
     for folder in sorted(folders):
         if not found or not folder.startswith(found[-1] + "/"):
@@ -44,17 +44,19 @@ def _by_folder(changes: Sequence[Change]) -> dict[str, dict[str, Change]]:
 
 
 def mounts(root: str, changes: Sequence[Change]) -> list[tuple[str, str]]:
-    """Return bind mounts that show the staged files, as (source, target) in mount order. New sources are in `root`."""
+    """Return the bind mounts that show the staged files to the server's test: (source, target) in mount order. If
+    files are added or removed, the sources are new folders below `root`.
+    """
     if all(change.wanted.action == "put" and change.found.kind == "file" for change in changes):
         return [(os.path.join(change.wanted.folder, change.draft), change.wanted.path) for change in changes]
     return Farm(root, changes).binds
 
 
 class Farm:
-    """Changed folders as copies made of symbolic links.
+    """Copies of the changed folders, made of symbolic links.
 
     `binds` are the mounts, in order. For each changed folder, the first mount shows the real folder at another path,
-    and the second puts the copy in its place.
+    and the second mount puts the copy in its place.
     """
 
     def __init__(self, root: str, changes: Sequence[Change]) -> None:
@@ -154,7 +156,9 @@ class Copy:
             self._write(entry.path, here, content)
 
     def _write(self, source: str, here: str, content: bytes) -> None:
-        """Create a link to the real file, or a rewritten copy if the content names paths that have a copy."""
+        """Create the copy of one file: a rewritten file if `content` has paths of copied folders, otherwise a link to
+        the real file.
+        """
         rewritten = self._pattern.sub(lambda match: self._places[match.group(1).decode()].encode(), content)
         if rewritten == content:
             os.symlink(source, here)

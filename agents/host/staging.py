@@ -47,7 +47,7 @@ class Stage:
         self.sync()
 
     def switch(self) -> None:
-        """Rename every draft to its final name; durable after `sync`."""
+        """Rename every draft to its final name. The renames are durable only after `sync`."""
         for number, change in enumerate(self._plan.changes):
             self._switch(change)
             faults.point("switch-%d" % number)
@@ -63,7 +63,9 @@ class Stage:
         return self._folders[path]
 
     def _write_draft(self, change: Change) -> None:
-        """Write the new file under a hidden name, and give the old file a second name. `write` syncs both names."""
+        """Write the new file under its hidden name, and give the old file a second name. `write` syncs both names to
+        disk.
+        """
         wanted, folder = change.wanted, self._folder(change.wanted.folder)
         if change.found.kind != "absent":
             self._keep(change)
@@ -75,7 +77,7 @@ class Stage:
             )
 
     def _keep(self, change: Change) -> None:
-        """Give the old file a second name; make a copy if the file system has no hard links."""
+        """Keep the old file under a hidden name: by a hard link, or as a copy if the file system has no hard links."""
         folder, name = self._folder(change.wanted.folder), change.wanted.name
         try:
             os.link(name, change.kept, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
@@ -130,9 +132,9 @@ def _give(descriptor: int, owner: tuple[int, int] | None) -> None:
 
 
 def _linked(draft: str, name: str, folder: int) -> bool:
-    """Give a new file its name by link(2), which never replaces a file that appeared meanwhile.
+    """Give a new file its final name by link(2), which never replaces a file that was created meanwhile.
 
-    Returns False if the file system has no links; raises Refusal if the name exists.
+    Returns False if the file system has no hard links; raises Refusal if the name exists.
     """
     try:
         os.link(draft, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)

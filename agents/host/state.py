@@ -103,7 +103,7 @@ def sync_folder(path: str) -> None:
 
 
 class Journal:
-    """Journal with the records of one transaction. The first record creates its file."""
+    """The records of one transaction on disk. The first record creates the journal's file."""
 
     def __init__(self, ident: str) -> None:
         self.ident = check_id(ident)
@@ -166,7 +166,7 @@ class Journal:
         self._made = []
 
     def forget_old(self) -> None:
-        """Delete the former content kept for `rollback`, because nothing is left to undo."""
+        """Delete the former contents that `rollback` would need: the transaction was undone."""
         for path in [path for path in self._made if "~old-" in path]:
             os.unlink(path)
             self._made.remove(path)
@@ -180,7 +180,9 @@ class Journal:
         return wire.dumps({"record": kind, "at": time.time(), **record}).encode("ascii") + b"\n"
 
     def _write(self, line: bytes, room: int) -> None:
-        """Write a record with `room` bytes of reserved space after it. A failed write leaves no partial record."""
+        """Write a record, and reserve `room` bytes on disk for later records. A failed write leaves no
+        partial record.
+        """
         if self._descriptor < 0:
             self._reopen()
         try:
@@ -227,7 +229,7 @@ class Journal:
             os.pwrite(self._descriptor, bytes(self._size - self._at), self._at)
 
     def close(self) -> None:
-        """Close the journal of a finished transaction."""
+        """Rename the journal to its final name, because its transaction has ended, and delete old transactions."""
         self._leave()
         os.rename(self._open, self._stem + ".jsonl")
         _prune(self._root + "/transactions", self.ident)
@@ -242,7 +244,7 @@ class Journal:
         self._keep("old-%d" % number, content)
 
     def keep_edit(self, number: int, content: bytes) -> str:
-        """Keep an edit that blocked an undo; return its path."""
+        """Store the content of a file that somebody edited and an undo would replace; return the path of the copy."""
         return self._keep("edited-%d" % number, content)
 
     def old(self, number: int) -> bytes:

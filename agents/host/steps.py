@@ -14,7 +14,7 @@ from agents.host.state import Journal
 
 
 class Failed(Exception):
-    """Exception for a failed step. Its message is for the panel, with the server's own output if there is any."""
+    """Error: a step failed. The panel shows the message, which includes the output of the server's command, if any."""
 
 
 class Step:
@@ -34,7 +34,8 @@ class Step:
 
 
 class Outbox:
-    """Buffer for events that are sent to the panel, because each message wakes the agent, sshd, and the panel.
+    """Buffer of events for the panel: several are sent together, because each message wakes the agent, sshd, and the
+    panel.
 
     The event at the end of a step replaces the event at its beginning.
     """
@@ -66,7 +67,7 @@ class Outbox:
                 self._emit(data)
 
     def forget(self) -> None:
-        """Drop the buffered events."""
+        """Delete the buffered events without sending them."""
         with self._lock:
             self._stop()
             self._held = []
@@ -126,7 +127,7 @@ class Steps:
             return
 
     def result(self, outcome: str, error: str = "") -> dict[str, Any]:
-        """Build an ApplyResult."""
+        """Return an ApplyResult (agents/protocol.py) as a dictionary, with the steps so far."""
         return {"outcome": outcome, "error": error, "steps": self.done}
 
 
@@ -161,7 +162,9 @@ class Running:
 
 
 def _said(step: Step, error: EngineError) -> str:
-    """Return the error of a server's command with the output; note argv and exit code of the command in `step`."""
+    """Return the message of an error, with the output of the server's command; store the command's argv and exit code
+    in `step`.
+    """
     if error.done is None:
         return str(error)
     step.argv = step.argv or error.done.argv

@@ -1,7 +1,7 @@
-"""Observe a port of a stream server, to which no HTTP request can be sent.
+"""Check whether a stream server's port is served, without HTTP requests.
 
-A TCP port is connected to. The web server accepts every connection, and closes it at once if no upstream server accepts
-the connection. A UDP port gives no response, so a socket that is bound to it is looked for.
+TCP: connect to the port. The web server accepts every connection, and closes it at once if no upstream server accepts
+the connection. UDP: look for a socket that is bound to the port, because the port sends no response.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ ANY = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 
 
 def observe(probe: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
-    """Complete the observation `seen` (probe.py) of a stream server's port, and return it."""
+    """Check a stream server's port; set "connected", "closed" and "error" in the observation `seen` (see probe.py),
+    and return it.
+    """
     try:
         reason = addresses.why_refused(probe["address"])
         if reason:
@@ -37,7 +39,7 @@ def observe(probe: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
 
 
 def _closes(stream: socket.socket) -> bool:
-    """Return whether the other side closes the connection at once, before any data."""
+    """Return whether the server closes the connection within CLOSES_WITHIN_S seconds without sending data."""
     ready = select.poll()  # select() refuses descriptors of 1,024 and above
     ready.register(stream, select.POLLIN)
     if not ready.poll(CLOSES_WITHIN_S * 1000):

@@ -80,7 +80,9 @@ def _follow(path: str, descriptor: int, emit: Emit, cancelled: threading.Event) 
 
 
 def _renew(path: str, descriptor: int) -> None:
-    """Point the descriptor to the new file after a rotation, or to the start of the file after a truncation."""
+    """After a rotation, let the descriptor refer to the new file at `path`. After a truncation, continue at the start
+    of the file.
+    """
     try:
         folder = paths.open_folder(os.path.dirname(path), os.O_PATH)
     except (FileNotFoundError, Refusal):

@@ -61,7 +61,7 @@ def _text(value: Any) -> str:
 
 
 def file_name(name: str) -> str:
-    """Return a plain file name for the run's folder; raise Refusal for a name that could leave the folder."""
+    """Return `name` unchanged if it is the plain name of a file in the run's folder; raise Refusal otherwise."""
     if not _FILE_NAME.fullmatch(name) or ".." in name:
         raise Refusal("refused", "%r is not a plain file name" % name)
     return name

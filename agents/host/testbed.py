@@ -27,7 +27,7 @@ _lock = threading.Lock()
 
 
 def run(args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[str, Any]:
-    """Carry out a TestbedRequest (agents/protocol.py). `start` runs until `end` is requested; its result lists the
+    """Carry out a TestbedRequest (agents/protocol.py). `start` runs until `end` is requested; its result lists what
     remains.
     """
     action = args.get("action")
@@ -130,7 +130,7 @@ class Testbed:
         return wordpress.WordPress(self.folder) if name else None
 
     def enter(self, far: bool = False) -> None:
-        """Move the calling thread into the network of the load generator, or of the servers if `far`."""
+        """Move the calling thread into the network namespace of the load generator, or with `far`, of the servers."""
         if self.link is not None:
             (self.link.far if far else self.link.near).enter()
 
@@ -138,7 +138,9 @@ class Testbed:
         return [server.name for server in self.servers if not server.is_alive()]
 
     def said(self, sources: List[str]) -> str:
-        """Return the log lines, new since the last call, of the servers with the given sources (`pid:N`)."""
+        """Return new log lines of the servers in `sources` ("pid:N" of each main process), written since the
+        last call.
+        """
         texts = []
         for server in self.servers:
             if "pid:%d" % server.pid in sources:
@@ -162,7 +164,7 @@ class Testbed:
         return {"samples": sampler.samples, "cpu_s": sampler.cpu_s, "server_log": log}
 
     def close(self) -> List[str]:
-        """End all parts of the test bed; return in words what could not be ended."""
+        """Stop the servers, and remove the link and the folder of the test bed; return what remains, as phrases."""
         tick = processes.now()
         for server in reversed(self.servers):
             server.end()
@@ -209,13 +211,13 @@ def _require_free(listeners: List[str]) -> None:
 
 
 def _left_after(args: Dict[str, Any], cancelled: threading.Event, removed: List[str]) -> List[str]:
-    """Return the remains of a test bed whose agent is gone, in words. `namespaces`, `tick` and `boot` are from its `up`
-    event.
+    """Return what remains of a test bed whose agent has ended, as phrases. `args` has `namespaces`, `tick` and `boot`
+    of its `up` event.
 
-    Folders that the agent could no longer remove are removed here, and noted in `removed`. A process in one of the
-    namespaces counts only if it started before `tick`: a running test bed has such a process, and a later process may
-    belong to another test bed with the same numbers. Processes that are just ending get a moment. After a reboot, the
-    names of namespaces are ignored.
+    Folders that the agent could no longer remove are removed here, and added to `removed`. A process in one of the
+    namespaces counts only if it started before `tick`: a later process may belong to another test bed whose
+    namespaces have the same numbers. Processes that are just ending get a moment. After a reboot, the names of
+    namespaces are ignored.
     """
     namespaces = {str(name) for name in args.get("namespaces", []) if _NAMESPACE.match(str(name))}
     if args.get("boot", processes.boot()) != processes.boot():
@@ -230,8 +232,8 @@ def _left_after(args: Dict[str, Any], cancelled: threading.Event, removed: List[
 
 
 def left(pids: List[int], folder: str = "") -> List[str]:
-    """Return the remaining parts of test beds, in words: processes `pids`, interfaces of links, folders
-    without a lock.
+    """Return what remains of test beds, as phrases: the processes `pids`, interfaces of links, and folders of no
+    running test bed.
     """
     found = ["process %d (%s)" % (pid, processes.title(pid)) for pid in pids]
     with contextlib.suppress(OSError):

@@ -98,13 +98,13 @@ class Folder:
                         left -= len(block)
 
     def put(self, name: str, content: bytes, mode: int, owner: Owner = None) -> None:
-        """Write a file, replacing an existing one."""
+        """Write a file below the test bed's folder, and replace an existing file of the same name."""
         with self._entered(name) as (folder, last):
             safe.remove_tree(last, folder)
             safe.write_new(last, folder, content, mode, owner)
 
     def make(self, name: str, mode: int = 0o755, owner: Owner = None) -> None:
-        """Create a folder if it does not exist."""
+        """Create a folder below the test bed's folder, if it does not exist."""
         with self._entered(name) as (folder, last), contextlib.suppress(FileExistsError):
             os.close(safe.new_folder(last, folder, mode, owner))
 
@@ -114,7 +114,9 @@ class Folder:
 
     @contextlib.contextmanager
     def _entered(self, path: str) -> Iterator[Tuple[int, str]]:
-        """Yield a descriptor of the folder of `path`, created if missing, and the file's name."""
+        """Open the folder that contains `path`, and create missing folders. Yield its descriptor and the last part of
+        `path`.
+        """
         if not _PATH.match(path):
             raise Refusal("refused", "%r is not a plain path below the test bed's folder" % path)
         *parts, last = path.split("/")
@@ -134,7 +136,9 @@ class Folder:
             os.close(descriptor)
 
     def programs(self, wanted: Dict[str, Dict[str, str]]) -> None:
-        """Install uploaded, verified programs where only the agent's account can replace them."""
+        """Install uploaded programs whose SHA-256 is as expected, in a folder that only the agent's account
+        can change.
+        """
         for name, item in wanted.items():
             if name not in PROGRAMS:
                 raise Refusal("refused", "%r is no program of a test bed; there are %s" % (name, ", ".join(PROGRAMS)))
@@ -165,7 +169,9 @@ def _host_words() -> Dict[str, str]:
 
 
 def account() -> pwd.struct_passwd:
-    """Return the account of test bed servers if the agent is root. Raise Refusal if none of ACCOUNTS exists."""
+    """Return the first of ACCOUNTS that exists; servers of a test bed run as this account if the agent is root. Raise
+    Refusal if none exists.
+    """
     known = {entry.pw_name: entry for entry in pwd.getpwall()}
     found = next((known[name] for name in ACCOUNTS if name in known), None)
     if found is None:
@@ -186,7 +192,9 @@ def owner() -> Owner:
 
 
 def pattern() -> bytes:
-    """Return 1 MiB that does not compress and is the same on every host, for files of a given size."""
+    """Return 1 MiB of data that cannot be compressed and is equal on every host, as content of files with a
+    given size.
+    """
     parts, state = [], b"paddock"
     for _ in range(_BLOCK // 32):
         state = hashlib.sha256(state).digest()
@@ -201,9 +209,7 @@ def check(args: Dict[str, Any]) -> None:
 
 
 def found() -> List[str]:
-    """Return the folders of all test beds on this host, including running ones, but not other folders with similar
-    names.
-    """
+    """Return the paths of all test bed folders of this account on the host, including those of running test beds."""
     root = safe.temporary_folder()
     names = sorted(name for name in os.listdir(root) if name.startswith(TESTBED_PREFIX))
     return [path for path in (os.path.join(root, name) for name in names) if _is_own(path)]

@@ -79,8 +79,8 @@ class Server:
 
     @contextlib.contextmanager
     def _at_home(self) -> Iterator[int]:
-        """Yield a descriptor of the server's configuration folder. Raise Refusal if another account may write to the
-        folder.
+        """Open the server's configuration folder and yield its descriptor. Raise Refusal if another account may write
+        to the folder.
         """
         descriptor = paths.open_folder(self.home)
         try:
@@ -146,7 +146,7 @@ class Server:
         return self.process is not None and self.process.poll() is None
 
     def words(self) -> str:
-        """Return the end of the server's output and of its error log."""
+        """Return the last lines of the server's output and of its error log."""
         texts = [_written(path, -_LOG_TAIL).strip() for path in self._logs()]
         return "\n".join(text for text in texts if text)
 
@@ -154,7 +154,7 @@ class Server:
         return {path: os.lstat(path).st_size for path in self._logs()}
 
     def words_since(self, sizes: Dict[str, int]) -> str:
-        """Return the lines written to the server's logs since the logs had the given sizes."""
+        """Return the lines that the server added to its logs after they had the given sizes."""
         return "".join(_written(path, sizes.get(path, 0)) for path in self._logs())
 
     def _logs(self) -> List[str]:
@@ -162,7 +162,7 @@ class Server:
         return [path for path in names if os.path.lexists(path)]
 
     def end(self) -> None:
-        """Kill all processes of the server at once, because a test bed has nothing to finish."""
+        """Kill all processes of the server at once: a private server has no requests to finish."""
         if self.process is None:
             return
         table = sample.processes()
@@ -245,9 +245,8 @@ class OpenLiteSpeed(Server):
 
 
 class Lsphp(Server):
-    """PHP in a test bed that listens for LSAPI requests at its own address.
-
-    It has no configuration. If the agent is root, it runs as the servers' account.
+    """PHP in a test bed, which listens for LSAPI requests at its own address and has no configuration file. If the
+    agent is root, PHP runs as the servers' account.
     """
 
     def __init__(self, name: str, binary: str, place: str, home: str, children: int) -> None:
@@ -273,10 +272,11 @@ class MariaDB(Server):
 
 
 def _as_account() -> List[str]:
-    """Return the command prefix that changes the account of a program that cannot do so itself; [] without root.
+    """Return the start of a command line, setpriv(1) with options, that runs a program as the servers' account; [] if
+    the agent is not root.
 
-    A change of account clears the parent-death signal, so the prefix sets the signal again. Raises Refusal if
-    setpriv(1) is missing.
+    A change of account clears the parent-death signal, so setpriv sets the signal again. Raises Refusal if setpriv is
+    missing.
     """
     if os.geteuid() != 0:
         return []
@@ -298,7 +298,9 @@ def _connects(host: str, port: int) -> bool:
 
 
 def _namespaces(pid: int) -> Set[str]:
-    """Return the pid, network and IPC namespaces of the process that differ from the agent's."""
+    """Return the names of the process's PID, network and IPC namespaces that are not the agent's, such as
+    net:[4026531840].
+    """
     found = set()
     for kind in ("pid", "net", "ipc"):
         with contextlib.suppress(OSError):
@@ -359,8 +361,8 @@ def _children(value: Any) -> int:
 
 
 def _listen(text: str, home: str) -> str:
-    """Return an address with port unchanged, and the name of a socket as a path in the server's folder. May raise
-    Refusal.
+    """Return the listening address of a server: "IPv4:port" unchanged, a socket's name as a path in the server's
+    folder. Raise Refusal for any other text.
     """
     if re.match(r"[a-z]+\.sock\Z", text):
         return os.path.join(home, text)

@@ -66,7 +66,7 @@ def _body(path: str) -> bytes:
 
 
 def _answer(path: str) -> list[bytes]:
-    """Return the raw response from the socket, in parts; reading stops once it exceeds MAX_BYTES."""
+    """Return the raw response from the Unix socket `path` as a list of parts. Reading stops above MAX_BYTES."""
     parts, size = [], 0
     with _connected(path) as stream:
         try:

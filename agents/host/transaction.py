@@ -42,7 +42,9 @@ class Transaction:
         self._checks: list[dict[str, Any]] = []
 
     def run(self) -> dict[str, Any]:
-        """Run and return an ApplyResult. Raise Refusal if nothing was started: outside the roots, drift, cancelled."""
+        """Carry out the transaction and return an ApplyResult (agents/protocol.py) as a dictionary. Raise Refusal if
+        nothing was started: a file is outside the roots or has drift, or the request was cancelled.
+        """
         with self._steps.step("check") as step:
             for engine in self._engines:
                 engine.require_own(self._request.administrators)
@@ -77,7 +79,7 @@ class Transaction:
         return self._commit()
 
     def _unchanged(self) -> dict[str, Any]:
-        """Return the result for files that are all as wanted.
+        """Return the result of a transaction whose files all are in the wanted state already.
 
         The result is recorded only if the disk has space. Without a record, a repeated request computes the same
         result.
@@ -126,9 +128,9 @@ class Transaction:
         self._stop_if_cancelled()
 
     def _require_ports(self) -> None:
-        """Raise Failed before the switch if another program holds a port.
+        """Raise Failed before the switch if another program uses a port of the sites.
 
-        The servers' own tests do not notice that, and httpd ends when it is reloaded with such a port.
+        The servers' own tests do not detect this, and httpd ends when it is reloaded with such a port.
         """
         found = listeners.taken(self._request.ports, [engine.pid_file for engine in self._engines])
         if found:
@@ -155,8 +157,8 @@ class Transaction:
         _judge(step, done, how)
 
     def _tested(self, engine: Engine, plan: Plan, root: str) -> tuple[commands.Done | None, str]:
-        """Return the result of the server's own test and how it was run; the result is None if it must be tested in
-        place.
+        """Test the staged configuration with the server's own test; return its result, and a phrase about the way of
+        the test. The result is None if this host allows a test only after the switch.
         """
         if not plan.changes:
             return engine.test(), "as it stands"
@@ -275,7 +277,7 @@ def _judge(step: Step, done: commands.Done, how: str) -> None:
 
 
 def _answered(rows: list[dict[str, Any]], others: int) -> str:
-    """Return the responses of the sites in words, problems first, and the number of other sites that
+    """Describe the responses of the sites, problems first, one per line; `others` is the number of other sites that
     respond as before.
     """
     trouble = checking.worst(rows)

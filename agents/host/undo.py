@@ -19,7 +19,7 @@ from agents.host.steps import Failed, Steps
 
 
 class Undo:
-    """Undo of one transaction. `begun` is the journal's first record."""
+    """Undo of one transaction, from `begun`, the first record of its journal."""
 
     def __init__(self, journal: Journal, begun: dict[str, Any], steps: Steps) -> None:
         self._journal = journal
@@ -72,7 +72,7 @@ class Undo:
             step.argv = _running_with_the_old(server)
 
     def _prove(self) -> str:
-        """Request the sites again and return their responses in words.
+        """Request the sites again and describe their responses, one per line.
 
         Raises Failed for sites that responded before and now respond worse.
         """
@@ -83,7 +83,8 @@ class Undo:
 
 
 def _running_with_the_old(server: Engine) -> list[str]:
-    """Let the server run with the restored configuration, by a reload or else a start; return the command.
+    """Let the server run with the restored configuration: reload it, or start it if it does not run. Return the
+    command.
 
     A server that is ending still has a process and a pid file but reads nothing, so it counts as stopped.
     """
@@ -100,7 +101,10 @@ def _running_with_the_old(server: Engine) -> list[str]:
 
 
 def restore(entry: dict[str, Any], journal: Journal) -> str:
-    """Restore one file, at whatever step its change was interrupted. Return a message for people, usually ""."""
+    """Restore one file of the transaction, whether its change was completed or interrupted.
+
+    Return a message about an edit or a folder that Paddock keeps, or "".
+    """
     folder, name = os.path.split(entry["path"])
     try:
         descriptor = paths.open_folder(folder)
@@ -124,7 +128,7 @@ def restore(entry: dict[str, Any], journal: Journal) -> str:
 
 
 def clean(descriptor: int, entry: dict[str, Any]) -> None:
-    """Remove the hidden names of one change from its folder."""
+    """Delete the hidden files (draft and old file) of one change."""
     for hidden in (entry["draft"], entry["kept"]):
         try:
             os.unlink(hidden, dir_fd=descriptor)
@@ -133,7 +137,7 @@ def clean(descriptor: int, entry: dict[str, Any]) -> None:
 
 
 def clean_all(entries: list[dict[str, Any]]) -> None:
-    """Remove the hidden names of all changes of a finished transaction."""
+    """Delete the hidden files (drafts and old files) of all changes of a finished transaction."""
     for entry in entries:
         if entry["is"] == "directory":
             continue
@@ -168,8 +172,8 @@ def _remove_folder(descriptor: int, path: str, name: str) -> str:
 
 
 def _remove_new(descriptor: int, name: str, entry: dict[str, Any]) -> str:
-    """Remove a new file, unless its content is no longer the one that this transaction wrote. Return a
-    message or "".
+    """Remove a file that this transaction created. If its content was changed since, keep the file and return a
+    message; else "".
     """
     found = changes.Found(entry["path"], descriptor)
     if found.kind == "absent":
@@ -186,7 +190,9 @@ def _remove_new(descriptor: int, name: str, entry: dict[str, Any]) -> str:
 
 
 def _keep_edit(entry: dict[str, Any], journal: Journal, descriptor: int) -> str:
-    """Keep an edit made between the switch and the undo, which would be lost otherwise. Return a message or ""."""
+    """Store a copy of a file that somebody edited between the switch and the undo, because the undo replaces the
+    file. Return a message about the copy, or "".
+    """
     found = changes.Found(entry["path"])
     if found.kind != "file":
         return ""

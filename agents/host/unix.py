@@ -1,4 +1,4 @@
-"""Connect to a Unix socket by descriptors, without following links, and with paths beyond the socket limit."""
+"""Connect to a Unix socket by descriptors: links are not followed, and paths may be longer than 107 bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from agents.host.errors import Refusal
 
 
 def connected(path: str, timeout_s: float) -> socket.socket:
-    """Return a connection to exactly the checked socket, even if its name changes.
+    """Connect to the Unix socket at `path`; return the connection. The checked socket is used even if its name
+    changes meanwhile.
 
     Raises Refusal if the path is not a socket, FileNotFoundError if it is missing, OSError if the connection fails.
     """

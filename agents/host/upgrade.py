@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 
 def put(place: Place, draft: str, control: Any) -> None:
-    """Replace the program with `draft`. Raise Refusal if the server does not start; program and server are then
-    restored.
+    """Replace a server's program with the file `draft`, and restart the server if it runs.
+
+    Raises Refusal if the new program rejects the server's configuration or does not start; the server then runs the old
+    program.
     """
     checked = check_engine(control) if control else None
     engine = engine_for(checked) if checked else None

@@ -21,7 +21,9 @@ _FINE, _CLIENT_ERROR, _SERVER_ERROR, _SILENT, _CLOSED = range(5)
 
 
 def judge(check: dict[str, Any], before: Seen | None, after: Seen) -> tuple[str, str]:
-    """Return (verdict, observation in words) of a check. `before`: None if no server handled the request."""
+    """Return (verdict, description of the response) of a check. `before` is None if no server handled the request
+    before.
+    """
     verdict, words = _judged(check, before, after)
     if verdict in (WAITS, WORSE) and not words.endswith("as before"):
         words += _hint(after.get("status", 0))  # no advice about a response that is the same as before
@@ -58,7 +60,7 @@ def _judged(check: dict[str, Any], before: Seen | None, after: Seen) -> tuple[st
 
 
 def _judged_stream(check: dict[str, Any], before: Seen | None, after: Seen) -> tuple[str, str]:
-    """Judge a port of a stream server.
+    """Return the verdict about a port of a stream server, and the description of its state.
 
     A connection that is closed at once shows that the upstream does not accept connections.
     """
@@ -84,12 +86,14 @@ def _of_stream(check: dict[str, Any], seen: Seen) -> str:
 
 
 def _limit(check: dict[str, Any]) -> int:
-    """Return the highest acceptable rank: a health page must respond as expected, another address may be missing."""
+    """Return the highest acceptable rank (see `_rank`): a health page must respond as expected, other URLs may
+    respond with 4xx.
+    """
     return _FINE if check["kind"] == "health" else _CLIENT_ERROR
 
 
 def _rank(check: dict[str, Any], seen: Seen) -> int:
-    """Return the severity of an observation, from _FINE to _CLOSED."""
+    """Return how bad an observation is: a rank from _FINE (as expected) to _CLOSED (no connection)."""
     status = seen["status"]
     if not status:
         return _SILENT if seen.get("connected") else _CLOSED
@@ -124,7 +128,9 @@ def _adds_slash(check: dict[str, Any], seen: Seen) -> bool:
 
 
 def _other_harm(check: dict[str, Any], before: Seen, after: Seen) -> str:
-    """Return harm that the status does not show, in words: certificate, HTTP/2, or a redirect away from the site."""
+    """Describe damage that the status code does not show: in the certificate, HTTP/2, or a redirect to another site.
+    "" for none.
+    """
     certificate, wanted = after.get("certificate", ""), check["certificate"]
     if wanted and certificate and certificate not in (wanted, before.get("certificate")):
         return "presents neither the deployed certificate nor the previous certificate"

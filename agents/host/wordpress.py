@@ -85,7 +85,9 @@ class WordPress:
         self._write(_HOME + "/init.sql", "\n".join(statements) + "\n")
 
     def _write(self, name: str, text: str) -> None:
-        """Write a file that only the servers' account can read, in a folder that this account cannot write to."""
+        """Write a file that belongs to the servers' account and only that account can read, in a folder to which it
+        cannot write.
+        """
         self._folder.put(name, text.encode(), 0o600, self._owner)
 
     def _make_database(self) -> None:
@@ -116,8 +118,8 @@ class WordPress:
         self._folder.unlink(_HOME + "/init.sql")
 
     def _run(self, argv: List[str], what: str, source: int = -1) -> str:
-        """Run a program as the servers' account; return its output. `source`: an open file for its input. May raise
-        Refusal.
+        """Run a program as the servers' account; return its output. `source` is the descriptor of a file for its
+        standard input. Raises Refusal if the program fails; `what` names its work in the message.
         """
         done = commands.run(netns.die_with_us(argv), prepare=self._as_account(source), timeout_s=_SETUP_S)
         if done.exit_code != 0:
@@ -137,7 +139,7 @@ class WordPress:
 
 
 def _is_the_packages(path: str) -> bool:
-    """Return whether the path leads to an existing file or folder, and only trusted accounts can change the path."""
+    """Return whether the path exists, and only trusted accounts can change any part of the path."""
     try:
         safe.true_path(path)
     except (OSError, Refusal):

@@ -22,7 +22,7 @@ ROOT_ACCOUNT = {
 
 
 def names_root(engine: str, text: bytes) -> bool:
-    """Return whether a main file sets root as the workers' account."""
+    """Return whether the content of a main file (`text`) sets root as the account of the web server's workers."""
     flags = re.MULTILINE | (re.IGNORECASE if engine == "apache" else 0)
     return re.search(ROOT_ACCOUNT[engine], text, flags) is not None
 
@@ -30,7 +30,8 @@ def names_root(engine: str, text: bytes) -> bool:
 def refuse_root(files: list[Wanted], engines: list[dict[str, str]]) -> None:
     """Raise Refusal for a main file that would run workers as root.
 
-    An existing file may keep that setting: its admin decided so, and an unrelated change must not alter the account.
+    An existing file that already has this setting may keep it: its admin decided so, and an unrelated change must not
+    alter the account.
     """
     by_path = {wanted.path: wanted for wanted in files if wanted.action == "put"}
     for control in engines:

@@ -11,7 +11,7 @@ GAP = 0.2  # fraction of a column
 
 @dataclass(frozen=True)
 class Bar:
-    """One rectangle of a bar chart in the units of the drawing, with its label, count and percentage."""
+    """One rectangle of a bar chart, in the coordinates of the drawing, with the bar's label, count and percentage."""
 
     label: str
     count: int
@@ -23,7 +23,7 @@ class Bar:
 
 
 def shares(counts: Mapping[str, int]) -> list[Bar]:
-    """Return the segments of a stacked bar, as wide as the shares of the counts; zero counts are left out."""
+    """Return the segments of a stacked bar. Widths are proportional to the counts; zero counts have no segment."""
     total, at, found = sum(counts.values()), 0.0, []
     for label, count in counts.items():
         if count:

@@ -35,8 +35,8 @@ def redis_responds() -> bool:
 
 
 class Silence:
-    """Remember for AWAY_FOR_S that Redis did not respond, so that a request waits for Redis once and not with every
-    call. Each process has its own memory.
+    """Memory of one process that Redis did not respond. It lasts for AWAY_FOR_S seconds; meanwhile, callers do not
+    try Redis, so that one request waits for Redis only once.
     """
 
     def __init__(self) -> None:
@@ -56,8 +56,8 @@ silence = Silence()
 
 
 def redis_responds_quickly() -> bool:
-    """Return whether Redis responds within QUICK_TIMEOUT_S, for callers that a visitor waits for. After a failure, do
-    not ask again for AWAY_FOR_S. True if the panel does not use Redis.
+    """Return whether Redis responds within QUICK_TIMEOUT_S, for requests, which a visitor waits for. After a failure,
+    return False for AWAY_FOR_S seconds without a try. True if the panel does not use Redis.
     """
     if not settings.REDIS_URL:
         return True
@@ -71,7 +71,7 @@ def redis_responds_quickly() -> bool:
 
 
 def _quick() -> dict[str, Any]:
-    """Return options of a connection for which somebody waits. redis-py repeats a call several times by itself."""
+    """Return options for a connection to Redis that fails fast: short timeouts, and none of redis-py's own retries."""
     return {
         "socket_timeout": QUICK_TIMEOUT_S,
         "socket_connect_timeout": QUICK_TIMEOUT_S,
@@ -101,7 +101,9 @@ class OptionalRedisCache(RedisCache):
 
 
 def _unless_silent(call: Callable[[], Any], otherwise: Any) -> Any:
-    """Return the result of a call of Redis, or `otherwise` if Redis does not respond now or did not a moment ago."""
+    """Return the result of `call`, a Redis command. Return `otherwise` if Redis does not respond, or did not within
+    the last AWAY_FOR_S seconds.
+    """
     if silence.lasts:
         return otherwise
     try:

@@ -8,8 +8,8 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", 
 
 
 def cell(value: object) -> object:
-    """Return `value` for a CSV file; text that begins like a formula gets an apostrophe as prefix.
-    Numbers are not changed; None becomes "".
+    """Return `value` for a cell of a CSV file: None becomes "", numbers stay numbers, and a text that begins like a
+    formula gets an apostrophe as prefix.
     """
     if value is None:
         return ""

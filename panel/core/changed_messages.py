@@ -1,4 +1,4 @@
-"""Log messages of work that is repeated every few seconds or minutes: once when a problem begins or changes."""
+"""Log messages of work that is repeated every few seconds or minutes: a lasting problem is logged only once."""
 
 from __future__ import annotations
 

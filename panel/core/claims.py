@@ -32,7 +32,7 @@ ORPHANED_AFTER = timedelta(seconds=30)
 
 
 class Locks(Protocol):
-    """Locks of hosts that a worker holds in addition to its rows (hosts.locks.HeldLocks)."""
+    """Locks of hosts, which a worker holds in addition to its claimed rows (implemented by hosts.locks.HeldLocks)."""
 
     def extend(self) -> None:
         """Extend the locks; raise ApplicationError if one was lost."""
@@ -62,10 +62,10 @@ class Claim:
         return self.model._default_manager.filter(claimed_by=self.token, status=JobStatus.RUNNING)
 
     def take(self, uuids: Iterable[UUID], **values: Any) -> int:
-        """Claim queued rows and set `values`; return the number of claimed rows.
+        """Claim queued rows, and set the fields in `values` in these rows; return the number of claimed rows.
 
-        No rows are claimed while this machine is drained (core/draining.py). Rows that only a newer release of
-        the panel can execute stay queued for workers of that release.
+        No rows are claimed while this machine is drained (core/draining.py). Rows that only a newer release of the
+        panel can execute stay queued for workers of that release.
         """
         if is_draining():
             return 0
@@ -99,7 +99,9 @@ class Claim:
             thread.join()
 
     def _hand_back(self) -> None:
-        """Requeue all rows that are still owned; the next attempt asks the hosts for results."""
+        """Requeue all rows that this claim still owns; the next attempt asks the hosts for the results of
+        running work.
+        """
         self.rows.update(status=JobStatus.QUEUED, claimed_by="", heartbeat_at=None)
 
     def _beat(self, done: threading.Event, locks: Locks | None) -> None:
@@ -138,7 +140,7 @@ def orphans(model: type[Job]) -> QuerySet[Any]:
 
 
 def orphans_queue(model: type[Job], *order: str) -> list[UUID]:
-    """Requeue rows of dead workers; return the UUIDs of all queued rows, sorted by `order`."""
+    """Requeue rows of dead workers; return the UUIDs of all queued rows, sorted by the fields in `order`."""
     orphans(model).update(status=JobStatus.QUEUED, claimed_by="", heartbeat_at=None)
     waiting = model._default_manager.filter(status=JobStatus.QUEUED).order_by(*order)
     return list(waiting.values_list("uuid", flat=True))

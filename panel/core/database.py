@@ -33,8 +33,8 @@ def answers() -> bool:
 
 
 def is_away(error: BaseException | None) -> bool:
-    """Return whether `error` means that the database is unavailable.
-    For an error of PostgreSQL, the error code decides; for any other, a test query.
+    """Return whether `error` means that the database is unavailable. The code of an error from PostgreSQL decides;
+    for all other errors, the result of a test query decides.
     """
     if not isinstance(error, DatabaseError | InterfaceError):
         return False
@@ -58,7 +58,9 @@ def is_connection_error(error: BaseException) -> bool:
 
 
 def wait_briefly() -> None:
-    """Limit the wait for a pooled connection to WEB_WAIT_S, for web processes. Workers wait longer."""
+    """Limit to WEB_WAIT_S seconds how long this process, a web process, waits for a connection from the pool. Workers
+    wait longer.
+    """
     pool = connections.settings["default"].get("OPTIONS", {}).get("pool")
     if isinstance(pool, dict):
         pool["timeout"] = WEB_WAIT_S

@@ -90,7 +90,7 @@ class EncryptedTextField(_TextField):
 
 
 def encrypted_fields() -> list[tuple[type[models.Model], list[str]]]:
-    """Return all models with encrypted fields, each with the names of these fields."""
+    """Return all models with encrypted fields: [(model, [names of its encrypted fields])]."""
     found = []
     for model in apps.get_models():
         names = [field.name for field in model._meta.local_fields if isinstance(field, EncryptedTextField)]

@@ -33,7 +33,7 @@ class Renderer(DjangoTemplates):
 
 
 def _text(value: Any) -> str:
-    """Escape a value as `{{ value|stringformat:'s' }}` does: safe text stays as it is."""
+    """Escape a value like the template code `{{ value|stringformat:'s' }}`: a SafeString is not escaped again."""
     return conditional_escape(value if isinstance(value, SafeData) else str(value))
 
 
@@ -59,7 +59,7 @@ def _textarea(widget: Widget) -> str:
 
 
 def _select(widget: Widget) -> str | None:
-    """Write a list of choices; None if its options have another template than Django's."""
+    """Return the HTML of a `<select>`; None if an option has a template other than Django's."""
     parts = [f'<select name="{conditional_escape(widget["name"])}"{_attributes(widget)}>']
     for label, options, _index in widget["optgroups"]:
         if label:

@@ -40,7 +40,7 @@ def _text(field: forms.Field) -> Words:
 
 
 def _kind_words(field: forms.Field) -> Words:
-    """Return the error messages for the type of `field`, by Django's error codes."""
+    """Return the panel's error messages for fields of this type: {Django's error code: message}."""
     if isinstance(field, forms.IntegerField):
         return _number(field)
     if isinstance(field, forms.ChoiceField | forms.ModelChoiceField):  # each with its multiple-choice variant
@@ -59,7 +59,7 @@ def _kind_words(field: forms.Field) -> Words:
 
 
 def _defaults(field: forms.Field) -> dict[str, object]:
-    """Return Django's default error messages for this type of field."""
+    """Return Django's default error messages for fields of this type: {error code: message}."""
     found: dict[str, object] = {}
     for kind in reversed(type(field).__mro__):
         found |= getattr(kind, "default_error_messages", {})

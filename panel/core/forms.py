@@ -27,7 +27,7 @@ SHOWN_TAGS = 30
 
 
 class InWords(forms.BaseForm):
-    """Base of every form: a form with the panel's own error messages."""
+    """Base class of all forms: sets the panel's own error messages of fields."""
 
     def full_clean(self) -> None:
         form_words.put_into(self)
@@ -63,7 +63,9 @@ class ConfirmNameForm(Form):
 
 
 def leave_to_model(form: forms.BaseModelForm[Any]) -> None:
-    """Remove validators of numbers and slugs from form fields; the model validates again, with better messages."""
+    """Remove Django's checks of slugs and number limits from a form's fields. The model repeats these checks, with
+    better messages.
+    """
     mine = {field.name for field in form._meta.model._meta.concrete_fields}
     general = (MinValueValidator, MaxValueValidator)
     for name in mine & set(form.fields):
@@ -74,14 +76,16 @@ def leave_to_model(form: forms.BaseModelForm[Any]) -> None:
 
 
 def add_application_error(form: forms.BaseForm, error: ApplicationError) -> None:
-    """Add a service's error at the form field that it names, or above the form if there is no such field."""
+    """Add the error of a service to the form field named in `error.field`, or to the whole form if there is no such
+    field.
+    """
     name = error.field if error.field in form.fields else None
     form.add_error(name, error.message)
 
 
 def attempt(form: forms.BaseForm, work: Callable[[], T]) -> T | None:
-    """Call `work`, which calls a service, and return its result.
-    Return None if it raises ApplicationError or ValidationError, with the errors added to the form's fields.
+    """Call `work`, which calls a service, and return the result. If `work` raises ApplicationError or
+    ValidationError, add the errors to the form's fields and return None.
     """
     try:
         return work()
@@ -105,7 +109,9 @@ def form_status(form: forms.BaseForm) -> int:
 
 
 class LongSelect(forms.Select):
-    """Select widget for thousands of choices without groups; Django's renders a template for each choice."""
+    """Select widget for thousands of choices without groups, rendered without templates. Django's widget renders one
+    template per choice.
+    """
 
     def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
         chosen = {str(item) for item in self.format_value(value)}
@@ -234,7 +240,7 @@ class TagFilterField(forms.ChoiceField):
         super().__init__(label=gettext_lazy("Tag"), required=False, **kwargs)
 
     def offer(self, tags: Iterable[str]) -> None:
-        """Set the tags to choose from. Without tags, the field is hidden and accepts no value."""
+        """Set the tags to choose from. With an empty list, the field is hidden and accepts no value."""
         self.choices = [("", _("Any")), *((tag, tag) for tag in tags)]
         if len(self.choices) == 1:
             self.widget = forms.HiddenInput()

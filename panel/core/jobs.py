@@ -116,7 +116,7 @@ def kind_add(kind: JobKind) -> None:
 
 
 def job_found(user: object, uuid: UUID) -> tuple[JobKind, Any] | None:
-    """Return the kind and row of a job; None if there is none that the user may read."""
+    """Return (kind, row) of a job. None if the job does not exist, or if the user may not read the job."""
     for kind in KINDS.values():
         row = kind.find(user, uuid)
         if row is not None:
@@ -125,7 +125,7 @@ def job_found(user: object, uuid: UUID) -> tuple[JobKind, Any] | None:
 
 
 def job_loaded(uuid: UUID) -> tuple[JobKind, Any] | None:
-    """Return the kind and row of a job, without a check of permissions; None if there is none."""
+    """Return (kind, row) of a job, without a check of permissions. None if the job does not exist."""
     for kind in KINDS.values():
         row = kind.load(uuid)
         if row is not None:

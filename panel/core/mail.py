@@ -64,8 +64,8 @@ def has_server() -> bool:
 
 
 def deliver(message: EmailMultiAlternatives, timeout_s: float | None = None) -> str:
-    """Send a message to one receiver, with the mail server's sender; return the result in words.
-    Raises Refused or Unreachable.
+    """Send a message to one recipient from the mail server's sender address; return a sentence such as "Accepted by
+    mx.example.com.". Raises Refused for a permanent failure, Unreachable for a temporary failure.
     """
     found = server()
     if found is None:

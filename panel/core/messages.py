@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class Task(StrEnum):
-    """Tasks that services start, by their Celery names."""
+    """Celery names of the tasks that services start."""
 
     DEPLOYMENTS_RUN = "panel.deployments.tasks.run"
     DRIFT_CHECK = "panel.deployments.tasks.check_host_drift"
@@ -64,7 +64,9 @@ BUSY_RETRIES_S = (0.3, 0.7, 1.5)
 
 
 def busy_retry(task: CeleryTask[Any, Any], args: Sequence[object]) -> None:
-    """Send the running task again, a little later each time; for tasks whose host is busy."""
+    """Send the running task again after a delay that grows with each attempt, because the task's host is busy. After
+    the last of BUSY_RETRIES_S, do nothing.
+    """
     done = task.request.retries or 0
     if done < len(BUSY_RETRIES_S):
         task.apply_async(tuple(args), countdown=BUSY_RETRIES_S[done], retries=done + 1)  # type: ignore[call-arg] # as Task.retry does

@@ -52,7 +52,9 @@ class Middleware:
             markcoroutinefunction(self)
 
     def around(self, request: HttpRequest) -> AbstractContextManager[Finish]:
-        """Return a context manager whose value converts the inner response into the final response."""
+        """Return a context manager for one request. Its value is a function that gets the response of the view and of
+        inner middleware, and returns the final response.
+        """
         raise NotImplementedError
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:

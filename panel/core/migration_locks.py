@@ -68,7 +68,9 @@ class MigrationLocks:
         self.opened.__exit__(type(error), error, error.__traceback__)
 
     def _lock_all(self) -> str:
-        """Try to lock every table; return a table that another process holds, "" if all are locked."""
+        """Try to lock every table. Return the name of a table that another process uses, or "" if all tables are
+        locked.
+        """
         with ExitStack() as opened:
             opened.enter_context(transaction.atomic(using=self.connection.alias))
             cursor = opened.enter_context(self.connection.cursor())

@@ -21,7 +21,7 @@ _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?")
 
 
 def _faults(check: Callable[[], None], found: words.Found) -> words.Found:
-    """Return `found` together with the errors that `check` raises."""
+    """Call the validation `check`; return the errors in `found` together with those that `check` raises."""
     try:
         check()
     except ValidationError as error:
@@ -57,7 +57,9 @@ class CheckedModel(models.Model):
         abstract = True
 
     def clean_fields(self, exclude: Collection[str] | None = None) -> None:
-        """Validate fields, without queries for related rows that were assigned as objects."""
+        """Validate fields. Foreign keys that were assigned as saved objects are skipped, which saves a query
+        for each.
+        """
         given = {
             field.name
             for field in self._meta.concrete_fields
@@ -100,7 +102,9 @@ class CheckedModel(models.Model):
             raise ValidationError(found)
 
     def _with_the_rest(self, found: words.Found, exclude: set[str], unique: bool) -> ValidationError:
-        """Return the errors of invalid fields, and the errors that further checks of the valid fields find."""
+        """Return the errors of invalid fields (`found`), together with the errors of uniqueness checks of the valid
+        fields. If only values are missing, `clean()` runs too: its messages for missing values are better.
+        """
         others: words.Found = {}
         if words.is_only_empty(found):
             others = _faults(self.clean, others)  # clean() has better messages for missing values

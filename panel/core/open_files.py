@@ -1,4 +1,4 @@
-"""Limit of open files of a process. Each connected host takes three open files."""
+"""Limit of the number of open files of a process. Each connected host takes three open files."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ _MOST = 65_536  # with a higher limit, programs that close every possible descri
 
 
 def limit_raise() -> int:
-    """Raise the soft limit of open files to the hard limit, at most _MOST, and return it.
-
-    Systems often start with 1,024.
+    """Raise the soft limit of open files to the hard limit, but not above _MOST; return the new limit. The usual soft
+    limit is 1,024.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)
@@ -29,5 +28,7 @@ def limit() -> int:
 
 
 def most_hosts() -> int:
-    """Return the number of hosts to which this process may keep idle connections, with half of its files."""
+    """Return the number of hosts to which this process may keep idle connections. They may use half of its
+    open files.
+    """
     return max(8, limit() // 2 // FILES_PER_HOST)

@@ -43,7 +43,7 @@ def is_gone(name: str) -> bool:
 
 
 def _started(pid: int) -> str:
-    """Return the start time of a process in clock ticks since boot; "" if there is none or it is a zombie."""
+    """Return the start time of a process in clock ticks since boot; "" for a zombie, and for an unused process ID."""
     try:
         after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -49,7 +49,9 @@ class LongListPaginator(Paginator):  # type: ignore[type-arg] # not subscriptabl
         self._shown = rows if shown is None else shown
 
     def _found(self) -> QuerySet[Any, Any]:
-        """Select the keys of the rows in no order, at most one more than the pages show."""
+        """Select the keys of the rows, unordered. With `most`, select at most one row more, which shows that the list
+        is cut.
+        """
         keys = self._rows.order_by().values_list("pk", flat=True)
         return keys if self._most is None else keys[: self._most + 1]
 
@@ -63,7 +65,7 @@ class LongListPaginator(Paginator):  # type: ignore[type-arg] # not subscriptabl
 
     @property
     def is_cut(self) -> bool:
-        """Return whether there are more rows than the pages show."""
+        """Return whether the query has more rows than `most`, the number of rows that the pages show."""
         return self._counted > self.count
 
     def page(self, number: int | str) -> Page[Any]:
@@ -78,8 +80,8 @@ class LongListPaginator(Paginator):  # type: ignore[type-arg] # not subscriptabl
         return Page(ordered.filter(pk__in=keys), number, self)
 
     def _between(self, first: int, last: int) -> list[int]:
-        """Return the keys of these rows. Rows in the second half are found from the end, so that the database sorts and
-        skips at most half of the list.
+        """Return the keys of the rows from position `first` up to `last`. Rows in the second half of the list are
+        selected in reverse order, so that the database sorts and skips at most half of the list.
         """
         keys = self._rows.values_list("pk", flat=True)
         if self._most is not None or first < self.count / 2:
@@ -96,5 +98,5 @@ def page_of(
     keys: Sequence[int] | None = None,
     shown: QuerySet[Any] | None = None,
 ) -> Page[Any]:
-    """Return the page of the rows with this number; the first or last page if there is no such page."""
+    """Return the page with this number of a list of rows; the first or last page if there is no such page."""
     return LongListPaginator(rows, per_page, most, keys, shown).get_page(number)

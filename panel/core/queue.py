@@ -25,7 +25,9 @@ def uses_redis(app: Any) -> bool:
 
 
 class Channel(virtual.Channel):
-    """kombu channel with a folder per queue, below the transport option `folder`; names of messages sort by age."""
+    """kombu channel with one folder per queue, in the folder of the transport option `folder`. File names of messages
+    begin with the time, so that the oldest message is read first.
+    """
 
     def _put(self, queue: str, message: Any, **kwargs: Any) -> None:
         folder, name = self._folder(queue), f"{time.time_ns():020}-{uuid4().hex}"

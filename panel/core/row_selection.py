@@ -22,7 +22,7 @@ _KEPT = "ticked"
 
 
 def go_on(request: Request, url: str, field: str, values: Iterable[str]) -> HttpResponse:
-    """Redirect to the page at `url`, where `ticked(request, field)` returns the values."""
+    """Redirect to the page at `url`, and pass the selected values: `ticked(request, field)` returns them there."""
     chosen = list(values)
     query = urlencode([(field, value) for value in chosen])
     if len(query) > LONGEST_QUERY:
@@ -33,7 +33,7 @@ def go_on(request: Request, url: str, field: str, values: Iterable[str]) -> Http
 
 
 def ticked(request: Request, field: str) -> list[str]:
-    """Return the selected values that the request passes; [] if a later selection replaced them."""
+    """Return the selected values that `go_on` passed to this request; [] if a later selection replaced them."""
     key = request.GET.get(_KEPT)
     if key is None:
         return request.GET.getlist(field)
@@ -42,12 +42,16 @@ def ticked(request: Request, field: str) -> list[str]:
 
 
 def can_select_all(page: Page[Any]) -> bool:
-    """Return whether the filters match more rows than this page shows, and at most MOST."""
+    """Return whether the list has more than one page, and at most MOST rows, so that all rows can be selected
+    at once.
+    """
     return page.paginator.num_pages > 1 and page.paginator.count <= MOST
 
 
 def the_others(request: Request, page: Page[Any], field: str) -> HttpResponse | None:
-    """Render selected checkboxes for the matching rows on other pages, if the request has `?others`; otherwise None."""
+    """Render selected checkboxes for the rows on all other pages of the list. Return None if the request lacks
+    `?others`, or if `can_select_all` is false.
+    """
     if "others" not in request.GET or not can_select_all(page):
         return None
     here = {row.pk for row in page.object_list}

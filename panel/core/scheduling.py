@@ -43,7 +43,7 @@ class DatabaseScheduler(Scheduler):
         self.merge_inplace(self.app.conf.beat_schedule)
 
     def tick(self, *_: Any, **__: Any) -> float:
-        """Send the tasks that are due; return the seconds until the next look."""
+        """Send the tasks that are due; return the number of seconds until the next call."""
         if self._send_entry is None and not redis_responds():
             return PAUSE_S  # without a look, which would lock times that workers move meanwhile
         try:
@@ -67,7 +67,9 @@ class DatabaseScheduler(Scheduler):
                 self._send(name, entry, waiting[name])
 
     def _send(self, name: str, entry: ScheduleEntry, due: dt.datetime) -> None:
-        """Send the task unless another scheduler has moved its time. The row stays locked until the commit."""
+        """Send a task that is due, unless another scheduler has already set its next time. The row stays locked until
+        the commit.
+        """
         dated = copy.copy(entry)
         dated.options = {**(entry.options or {}), "task_id": f"{name}@{due.isoformat()}"}
         with transaction.atomic():

@@ -7,8 +7,8 @@ import time
 
 
 class SeldomFilter(logging.Filter):
-    """Logging filter that passes one record per level in `seconds` seconds.
-    The record names the number of similar records that were dropped since the last one.
+    """Logging filter that passes at most one record per level every `seconds` seconds, with the number of records
+    dropped before it.
     """
 
     def __init__(self, seconds: float) -> None:

@@ -8,7 +8,7 @@ STOP_WITHIN_S = 3  # open event streams would delay the stop by a quarter of an 
 
 
 def serve(address: str, port: int) -> None:
-    """Serve requests at this address until a signal ends the process; SIGTERM ends it within seconds."""
+    """Serve HTTP requests at `address` and `port` until a signal ends the process; SIGTERM ends it within seconds."""
     uvicorn.run(
         "panel.asgi:application",
         host=address,

@@ -32,8 +32,8 @@ PIECES_AT_ONCE = 500  # number of pieces of a text per thread switch
 
 @dataclass(frozen=True)
 class Look:
-    """Current state of a part of a page.
-    If `mark` differs from the last state, the result of `html` is sent. `ended` is the final status, "" before.
+    """Current state of a part of a page: its HTML is sent whenever `mark` changes. `html` renders the part. `ended`
+    is the final status of the object, or "" while the object may still change.
     """
 
     mark: object
@@ -58,14 +58,16 @@ def event_response(events: AsyncIterator[str]) -> StreamingHttpResponse:
 def as_served(
     request: HttpRequest, text: Generator[str, None, None]
 ) -> Generator[str, None, None] | AsyncIterator[str]:
-    """Return the pieces of a StreamingHttpResponse in the form that the request's server needs.
-    Under ASGI, Django would collect the pieces of a generator before it sends the first.
+    """Return the pieces of a long text in the form in which StreamingHttpResponse sends each piece at once. Under
+    ASGI, Django would collect the pieces of a synchronous generator before it sends the first.
     """
     return _made_in_turn(text) if isinstance(request, ASGIRequest) else text
 
 
 async def _made_in_turn(text: Generator[str, None, None]) -> AsyncIterator[str]:
-    """Yield joined pieces of `text`, produced in the request's own thread, which has its database connection."""
+    """Yield joined pieces of `text`, a generator. The generator runs in the request's own thread, which has the
+    database connection.
+    """
 
     def some() -> str:
         return "".join(islice(text, PIECES_AT_ONCE))
@@ -80,8 +82,8 @@ async def _made_in_turn(text: Generator[str, None, None]) -> AsyncIterator[str]:
 def region_view(
     is_readable: Callable[[Any, UUID], Awaitable[bool]], events: Callable[[UUID], AsyncIterator[str]]
 ) -> Callable[..., Coroutine[Any, Any, HttpResponse | StreamingHttpResponse]]:
-    """Build a view that streams events about an object.
-    It serves only the panel's own pages, for users who may read the object.
+    """Build a view that streams events about an object, only for pages of the panel and users who may read
+    the object.
     """
 
     @require_GET
@@ -138,8 +140,8 @@ async def _while_allowed(events: AsyncIterator[str], is_allowed: Callable[[], Aw
 
 
 async def region_events(look: Callable[[], Look | None]) -> AsyncIterator[str]:
-    """Yield `live` events until the object has ended, then `done` with its status.
-    Ends without `done` if `look` returns None, because the object was deleted, and after CLOSE_AFTER_S.
+    """Yield a `live` event after each change of an object, and finally `done` with the object's status. Ends without
+    `done` after CLOSE_AFTER_S seconds, and if `look` returns None, because the object was deleted.
     """
     last: object = None
     opened = spoken = time.monotonic()

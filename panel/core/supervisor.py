@@ -24,7 +24,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def _run_forked(call: Callable[[], object], env: Mapping[str, str], parent: int) -> int:
-    """Run `call` in a child process, in a new session; return the exit code."""
+    """Run `call` in this process, a newly forked child, as the leader of a new session; return the exit code."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != parent:  # the supervisor died before prctl took effect
         return 1

@@ -87,7 +87,7 @@ class HasTag(Contains):
 
 
 def tags_counted(rows: QuerySet[Any]) -> dict[str, int]:
-    """Return the tags of these rows, sorted, with the number of rows of each."""
+    """Return {tag: number of rows with this tag} for all tags of the rows, sorted by tag."""
     found: Counter[str] = Counter()
     # Thousands of rows have few combinations of tags; the database counts the rows of each.
     for tags, count in rows.exclude(tags=[]).order_by().values_list("tags").annotate(rows=Count("pk")):

@@ -25,7 +25,9 @@ _PLACE = re.compile(r"%\((\w+)\)s")
 
 
 def constant(tag: F) -> F:
-    """Mark a simple tag whose output follows from its arguments; with literal arguments it is rendered once."""
+    """Mark a simple tag whose output depends only on its arguments. With literal arguments, the tag is rendered once,
+    after parsing.
+    """
     tag.is_constant = True  # type: ignore[attr-defined]
     return tag
 
@@ -38,12 +40,12 @@ class _SimplifyingLoader(base.Loader):
 
 
 class Loader(cached.Loader, _SimplifyingLoader):
-    """Django's cached loader; it keeps the simplified templates."""
+    """Django's cached template loader; its cache has the simplified templates."""
 
 
 def simplify(nodes: NodeList) -> None:
-    """Replace nodes by faster nodes with the same output, and join constant text, in these nodes and all inside them.
-    Nodes of unknown kinds stay as they are.
+    """Replace template nodes, also nested ones, by faster nodes with the same output, and join adjacent constant
+    texts. Nodes of unknown types stay as they are.
     """
     found: list[Node] = []
     for node in nodes:
@@ -102,7 +104,7 @@ def _constant_text(node: TranslateNode) -> Node:
 
 
 class _Value(VariableNode):
-    """A variable; texts, the most frequent values, are escaped directly."""
+    """Template node of a variable. A `str`, the most frequent type of value, is escaped without Django's checks."""
 
     def render(self, context: Context) -> str:
         try:
@@ -122,7 +124,9 @@ def _rendered(value: Any, context: Context) -> str:
 
 
 class _Sentence(Node):
-    """A `blocktranslate` in the one language: texts, and expressions or names of variables between them."""
+    """Template node of a `blocktranslate` that was translated once, for the only language of the panel: constant
+    texts with values between them. Each value is an expression or the name of a variable.
+    """
 
     child_nodelists = ()
 
@@ -148,7 +152,7 @@ class _Sentence(Node):
 
 
 class _Address(URLNode):
-    """A `url` tag with positional arguments; `core.addresses` keeps its address for the next rendering."""
+    """Template node of a `url` tag with positional arguments; its URL comes from the cache of core/addresses.py."""
 
     def render(self, context: Context) -> str:
         arguments = [argument.resolve(context) for argument in self.args]

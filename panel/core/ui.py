@@ -76,7 +76,7 @@ STATUS_LOOKS: dict[str, tuple[Tone, str]] = {
 
 
 def status_look(status: str) -> tuple[Tone, str]:
-    """Return tone and icon of a status; neutral for an unknown status."""
+    """Return the tone (color) and the icon of a status; ("neutral", "neutral") for an unknown status."""
     return STATUS_LOOKS.get(status, ("neutral", "neutral"))
 
 
@@ -89,6 +89,8 @@ def undo_offer(request: HttpRequest, url: str, fields: dict[str, object]) -> Non
 
 
 def undo_offered(request: HttpRequest) -> dict[str, object] | None:
-    """Return the offered undo action, and clear it; None if there is none."""
+    """Return the undo action that `undo_offer` stored, {"url", "fields"}, and remove it from the session; None if
+    none is stored.
+    """
     offered: dict[str, object] | None = request.session.pop(_UNDO, None)
     return offered

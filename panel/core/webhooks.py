@@ -41,9 +41,9 @@ class WebhookUrl:
 
 
 def check_url(text: str) -> WebhookUrl:
-    """Parse the URL `text`.
+    """Parse the URL of a webhook.
 
-    Raises ApplicationError at the field `webhook_url` if the URL is not valid for a webhook.
+    Raises ApplicationError for the field `webhook_url` if the URL is invalid, or not permitted for webhooks.
     """
     if any(not character.isprintable() or character.isspace() or ord(character) > 126 for character in text):
         raise _refused("This URL contains a space, a control character, or a letter that needs percent-encoding (%XX).")
@@ -65,8 +65,9 @@ def check_url(text: str) -> WebhookUrl:
 
 
 def resolve(url: WebhookUrl) -> str:
-    """Return an allowed address of the URL's host.
-    Raises ApplicationError if the name cannot be resolved, or has a forbidden address.
+    """Return an address of the URL's host, to connect to.
+
+    Raises ApplicationError if the name cannot be resolved, or if any of its addresses is forbidden.
     """
     try:
         found = socket.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)

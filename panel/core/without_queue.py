@@ -46,7 +46,7 @@ class WithoutQueue:
         threading.Thread(target=self._watch, name="queue watch", daemon=True).start()
 
     def submit(self, name: str, args: Sequence[Any] = (), after_s: float = 0.0) -> None:
-        """Run the task of that name in this process, after `after_s` seconds."""
+        """Run the task `name` in a thread of this process, after `after_s` seconds."""
         if after_s:
             timer = threading.Timer(after_s, self.submit, (name, args))
             timer.daemon = True

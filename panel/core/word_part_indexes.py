@@ -11,7 +11,9 @@ from django.db import ProgrammingError, migrations, transaction
 
 
 def word_part_indexes(columns: Mapping[str, tuple[str, str]]) -> migrations.RunPython:
-    """Return the operation that creates the indexes. `columns` maps the name of an index to its table and column."""
+    """Return the migration operation that creates the indexes. `columns` maps the name of each index to (table,
+    column).
+    """
 
     def create(_apps: Any, schema_editor: Any) -> None:
         if schema_editor.connection.vendor != "postgresql":

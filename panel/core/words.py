@@ -45,7 +45,9 @@ def _choices(field: models.Field[Any, Any], value: object) -> str:
 
 
 def _text(field: models.Field[Any, Any], error: ValidationError, value: object) -> str | None:
-    """Return the message for an error of one of Django's own checks; None for all other errors."""
+    """Return the panel's message in place of Django's message for `error`; None if the panel has no message
+    of its own.
+    """
     is_number = isinstance(field, models.IntegerField)
     if error.code in ("min_value", "max_value") or (is_number and error.code == "invalid"):
         return limits(field)
@@ -60,7 +62,9 @@ def _text(field: models.Field[Any, Any], error: ValidationError, value: object) 
 
 
 def of_fields(instance: models.Model, found: Found) -> Found:
-    """Replace Django's messages in the errors of single fields, without duplicates."""
+    """Replace Django's messages by the panel's own in the errors of single fields (field name -> errors), without
+    duplicates.
+    """
     said: Found = {}
     for name, errors in found.items():
         field = instance._meta.get_field(name)

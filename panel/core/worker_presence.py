@@ -13,14 +13,14 @@ _held: list[int] = []
 
 
 def presence_hold(folder: Path) -> None:
-    """Hold a shared lock in the folder until this process ends."""
+    """Hold a shared lock of the file `workers.lock` in the folder until this process ends."""
     opened = os.open(folder / "workers.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(opened, fcntl.LOCK_SH)
     _held.append(opened)
 
 
 def is_worker_present(folder: Path) -> bool:
-    """Return whether any worker holds the lock in the folder."""
+    """Return whether any worker holds a lock of the file `workers.lock` in the folder."""
     try:
         opened = os.open(folder / "workers.lock", os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:

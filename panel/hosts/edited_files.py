@@ -14,8 +14,10 @@ from panel.accounts.models import User
 
 @dataclass(frozen=True)
 class EditedFile:
-    """`owner` is the name of the pool or address that the file belongs to, on the page `url`. `seen_at` is the time of
-    the host's last report."""
+    """A file that Paddock wrote and somebody changed or deleted on a host. `owner` is the name of the PHP-FPM pool or
+    virtual address to which the file belongs, `url` the page of this owner. `seen_at` is the time of the host's last
+    report.
+    """
 
     path: str
     host: str

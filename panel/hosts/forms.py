@@ -67,9 +67,10 @@ class HostFilterForm(Form):
 
 
 class ServerChoiceField(forms.ModelChoiceField):  # type: ignore[type-arg] # not subscriptable when it runs
-    """Choice of a web server, with its host's tags; long lists can be filtered by text or tag.
+    """Field to choose a web server. Each choice also has the tags of its host; long lists can be filtered by text or
+    tag.
 
-    `offer` sets the choices; without it the field has none.
+    The field has no choices until `offer` is called.
     """
 
     def __init__(self, **kwargs: Any) -> None:

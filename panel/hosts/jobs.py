@@ -59,8 +59,8 @@ def check(job: HostJob) -> dict[str, object]:
 
 
 def look(host: Host) -> None:
-    """Record whether the web servers of a host run, and its resources. Raises RemoteError if the host does not respond;
-    the caller records that with `lost`.
+    """Check a host: store its resources, and whether each of its web servers runs. Raises RemoteError if the host
+    does not respond; the caller records this error with `lost`.
     """
     try:
         _look(host)
@@ -84,7 +84,9 @@ def _observed(host: Host, agent: Session) -> None:
 
 
 def lost(host: Host, error: RemoteError) -> None:
-    """Record why a host did not respond: the status key_changed or unreachable, with the error as detail."""
+    """Set a host's status to key_changed or unreachable, depending on the error of the last connection, and store the
+    message.
+    """
     if isinstance(error, HostKeyChanged):
         Host.objects.filter(pk=host.pk).update(offered_host_key=error.offered)
         _seen(host, HostStatus.KEY_CHANGED, error.message)
@@ -118,8 +120,9 @@ def install_native(job: HostJob) -> dict[str, object]:
 
 
 def prepare(job: HostJob) -> dict[str, object]:
-    """List the packages that a benchmark application needs, or install those of a plan (agents/host/applications.py,
-    run). Check the host again if packages were installed or none are missing.
+    """List the packages that a benchmark application needs; with `plan`, the uuid of a job that listed packages,
+    install these packages. Return the agent's result (agents/host/applications.py, run). Check the host again if
+    packages were installed or none are missing.
     """
     asked = {"name": job.params["application"], "action": "plan"}
     timeout = PLAN_TIMEOUT_S

@@ -72,7 +72,9 @@ def _store(job: HostJob, host: Host, old: str, new: str) -> None:
 
 @transaction.atomic
 def _prepared(host: Host) -> str:
-    """Return the host's next private key; a new key is stored before its first use."""
+    """Return the private key that will replace the host's key. If none is prepared, create a key and store it before
+    its first use.
+    """
     row = Host.objects.select_for_update().get(pk=host.pk)
     row.next_private_key = row.next_private_key or new_private_key()
     row.save(update_fields=["next_private_key"])
@@ -80,7 +82,7 @@ def _prepared(host: Host) -> str:
 
 
 def _remove_former(host: Host) -> None:
-    """Remove the old public key from authorized_keys on the host; the new key signs in for that."""
+    """Remove the old public key from authorized_keys on the host, over a connection that signs in with the new key."""
     for line in host.former_public_key.splitlines():
         authorized_keys.key_remove(target_for(host), line)
     Host.objects.filter(pk=host.pk).update(former_public_key="")

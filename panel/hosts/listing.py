@@ -73,7 +73,9 @@ def hosts_filtered(hosts: QuerySet[Host], wanted: dict[str, Any]) -> QuerySet[Ho
 
 
 def _with_status(hosts: QuerySet[Host], status: str) -> QuerySet[Host]:
-    """Filter hosts by the words of `host_status`."""
+    """Filter hosts by the status of the list's filter: a value of HostStatus, or "unobserved" for ready hosts that were
+    not checked recently.
+    """
     if status == UNOBSERVED:
         return hosts.filter(status=HostStatus.READY).exclude(observed())
     return hosts.filter(observed() if status == HostStatus.READY else Q(status=status))

@@ -99,8 +99,9 @@ class HeldLocks:
             HostLock.objects.filter(host__in=mine).update(holder="", owner="", expires_at=None)
 
     def _own(self, hosts: Collection[Host]) -> tuple[dict[int, HostLock], list[Host]]:
-        """Return the lock rows of `hosts` by host id, locked in the database until the transaction ends; and those of
-        the hosts whose lock this object still holds.
+        """Return the lock rows of `hosts` by host id, and a list of the hosts whose lock this object still holds.
+
+        The rows are locked in the database until the transaction ends.
         """
         rows = _locked(hosts)
         return rows, [host for host in hosts if host.pk in rows and rows[host.pk].owner == self._owner]

@@ -34,7 +34,7 @@ class ServerLog(Log):
 
 
 def _server_words(web_server: WebServer) -> str:
-    """Return the name of a web server, with its label unless that is the default."""
+    """Return the name of a web server, with its label in parentheses unless the label is "default"."""
     label = "" if web_server.label == "default" else f" ({web_server.label})"
     return f"{web_server.get_engine_display()}{label}"
 

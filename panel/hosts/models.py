@@ -37,7 +37,7 @@ class HostStatus(models.TextChoices):
 
 
 class Layout(models.TextChoices):
-    """Folder layout for the files of sites, as in a distribution's web server."""
+    """File layout of sites below a web server's configuration folder, as the distribution's package sets it up."""
 
     CONF_D = "conf_d", _("conf.d/*.conf; disabled files end in .conf.disabled")
     SITES = "sites", _("sites-available with links in sites-enabled")
@@ -244,8 +244,8 @@ class HostJob(Job):
 
 
 class HostLock(models.Model):
-    """Lock of a host: at most one deployment, benchmark or service action at a time. `holder` names the job for people;
-    `owner` is the process (core.owners). Taken by a conditional update.
+    """Lock of a host: at most one deployment, benchmark or service action runs at a time. A conditional update takes
+    the lock. `holder` names the job for people; `owner` is the name of the process that holds the lock (core.owners).
     """
 
     host = models.OneToOneField(Host, on_delete=models.CASCADE, related_name="lock")

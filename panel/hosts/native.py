@@ -186,6 +186,6 @@ def _worker_account(host: Host, agent: Session, engine: str) -> str:
 
 
 def _roots(paths: dict[str, str]) -> list[str]:
-    """Return the parent folders of the web server's folders, in which the agent may create them."""
+    """Return the parent folders of a web server's folders: the agent may create the folders in them."""
     own = (paths["config_root"], paths["prefix"], paths["log_dir"])
     return sorted({str(PurePosixPath(path).parent) for path in own})

@@ -23,8 +23,8 @@ def is_recent(observed_at: dt.datetime | None, *, is_paused: bool) -> bool:
 
 
 def recent(column: str, host: str = "") -> Q:
-    """Return the condition that the observation at the time in `column` is recent (see `is_recent`). `host` is the
-    prefix of the host's columns.
+    """Return the condition that the time in the field `column` is recent, as in `is_recent`. `host` is the lookup
+    prefix of the host's fields.
     """
     now = timezone.now()
     unpaused = Q(**{f"{column}__gt": now - STALE_AFTER, f"{host}is_paused": False})

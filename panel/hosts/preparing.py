@@ -21,20 +21,27 @@ _SERVICE = re.compile(r"(?:php[0-9.]*-fpm|apache2|httpd|nginx|lighttpd|mariadb-s
 
 
 def version(host: Host, application: str) -> str:
-    """Return the application's version that the last check of the host found; "" if a part of it was missing."""
+    """Return the version of an application that the last check of the host found; "" if a required package
+    was missing.
+    """
     found: str = host.facts.get("applications", {}).get(application, "")
     return found
 
 
 def services(packages: list[dict[str, str]]) -> tuple[list[str], list[str]]:
-    """Return the names of a plan's packages that bring a new service, and of those that upgrade a service."""
+    """Return two lists of names from a plan's packages: those that install a new service, and those that upgrade a
+    service.
+    """
     found = [package for package in packages if _SERVICE.match(package["name"])]
     return [item["name"] for item in found if not item["was"]], [item["name"] for item in found if item["was"]]
 
 
 def checked(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Validate the parameters of a job: {"application"} requests a plan; with "plan", the uuid of a plan with packages,
-    the plan is carried out. Raises ValidationError.
+    """Validate and return the parameters of a job that prepares a host.
+
+    {"application"} requests a plan, the list of packages. {"application", "plan"} installs the packages of a plan,
+    the uuid of an earlier job. Raises ValidationError, for example if the plan has no packages or would remove
+    packages.
     """
     if params.get("application") not in APPLICATIONS or not set(params) <= {"application", "plan"}:
         raise ValidationError({"application": f"Choose an application: {', '.join(APPLICATIONS)}."})

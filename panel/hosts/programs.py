@@ -15,8 +15,8 @@ def upload(host: Host, agent: Session, program: Path, name: str, setting: str) -
     """Upload a program and return {"source": its path on the host, "sha256"}, in the agent's format
     (agents/host/install.py).
 
-    `setting` is the environment variable that can name another file. Raises ApplicationError if the program is not
-    built, or not for the host's architecture.
+    `setting` is the environment variable with which an admin can choose another program file; error messages name it.
+    Raises ApplicationError if the program is not built, or not for the host's architecture.
     """
     if not program.is_file():
         raise ApplicationError(

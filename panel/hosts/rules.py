@@ -93,7 +93,9 @@ def authority(row: SshAuthority) -> None:
 
 
 def web_server(web_server: WebServer) -> None:
-    """Raise ValidationError unless systemd unit and file layout fit the web server."""
+    """Raise ValidationError if a web server controlled by systemd has no unit, or if its layout does not suit
+    its kind.
+    """
     faults: dict[str, str] = {}
     if web_server.control == "systemd" and not web_server.unit:
         faults["unit"] = _("Enter the systemd unit of the web server, for example nginx.service.")

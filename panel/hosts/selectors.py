@@ -50,12 +50,12 @@ def busy_hosts(hosts: Iterable[Host]) -> set[int]:
 
 
 def host_tags(user: User) -> dict[str, int]:
-    """Return the tags of hosts that the user can see, with the number of hosts for each."""
+    """Return {tag: number of hosts} for the hosts that the user can see."""
     return tags_counted(hosts_visible(user))
 
 
 def tags_of_all_hosts() -> dict[str, int]:
-    """Return the tags of all hosts, with the number of hosts for each; for administrators' forms."""
+    """Return {tag: number of hosts} for all hosts, for administrators' forms."""
     return tags_counted(Host.objects.all())
 
 

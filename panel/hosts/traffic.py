@@ -104,16 +104,17 @@ class Traffic:
 
 
 def tells(web_server: WebServer) -> bool:
-    """Return whether the panel can read counters of a web server: only of gallop with the panel's main
-    configuration.
+    """Return whether the panel can read traffic counters of a web server. Only gallop with the panel's main
+    configuration has them.
     """
     return web_server.engine == Engine.NATIVE and web_server.manages_main_config
 
 
 def web_server_traffic(web_server: WebServer, zones: Sequence[str] | None = None) -> Traffic:
-    """Return the counters of a web server, with the sites named by `zones`, else the busiest ones.
+    """Return the counters of a web server, with those of the sites named in `zones`; None selects the busiest sites.
 
-    Raises ApplicationError for a server without counters; RemoteError and Conflict like all calls of the agent.
+    Raises ApplicationError for a web server without counters. Raises RemoteError or Conflict if the agent cannot be
+    reached.
     """
     socket = status_socket(web_server.paths.get("pid_file", "")) if tells(web_server) else ""
     if not socket:
@@ -143,7 +144,9 @@ def web_server_traffic(web_server: WebServer, zones: Sequence[str] | None = None
 
 
 def traffic(before: Mapping[str, Any], now: Mapping[str, Any]) -> Traffic:
-    """Compute counters and rates from two readings of gallop's status; after a restart in between, rates are 0."""
+    """Compute counters and rates from two readings of gallop's status. Rates are 0 if gallop was restarted between
+    the readings.
+    """
     seconds = max(now["now"] - before["now"], 0.001)
     former: Mapping[str, Any] = before if before["started"] == now["started"] else {}
     started = dt.datetime.fromtimestamp(now["started"], dt.UTC)

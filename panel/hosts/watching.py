@@ -33,7 +33,8 @@ def hosts_watched() -> tuple[list[int], list[int]]:
 
 
 def host_look(pk: int, *, pause: Callable[[float], None] = time.sleep) -> Host | None:
-    """Check a host and record whether it responds; return it with its new status, None if it is no longer watched.
+    """Check a host and record whether it responds. Return the host with its new status; None if the host is no longer
+    watched.
 
     A host that responded at the last check is recorded as unreachable only after a second attempt.
     """

@@ -49,14 +49,16 @@ def key_remove(target: Target, line: str) -> None:
 
 
 def with_options_of(row: str, line: str) -> str:
-    """Return the key of `line` with the options of `row`, a line of the file; `line` unchanged if `row` has none."""
+    """Return the key in `line` with the options of `row`, a line of authorized_keys. Return `line` itself if `row`
+    has no options.
+    """
     options, _kind, _rest = _parts(row)
     _own, kind, rest = _parts(line)
     return f"{options} {kind} {rest}" if options else line
 
 
 def _parts(row: str) -> tuple[str, str, str]:
-    """Split a line of authorized_keys into options, type of key, and the rest. Options may contain quoted spaces."""
+    """Split a line of authorized_keys into (options, key type, key and comment). Options may contain quoted spaces."""
     words = _WORD.findall(row)
     place = next((index for index, word in enumerate(words) if word.startswith(_KINDS)), 0)
     return " ".join(words[:place]), words[place], " ".join(words[place + 1 :])
@@ -88,7 +90,9 @@ def _change(target: Target, changed: Callable[[list[str]], Sequence[str]]) -> No
 
 
 def _write(sftp: paramiko.SFTPClient, target: Target, changed: Callable[[list[str]], Sequence[str]]) -> None:
-    """Replace authorized_keys with the lines that `changed` returns, in one step; the file keeps its mode."""
+    """Replace authorized_keys atomically by the lines that the function `changed` makes from the old lines; the file
+    keeps its mode.
+    """
     try:
         info = sftp.lstat(FILE)
     except FileNotFoundError:

@@ -31,7 +31,9 @@ FORWARDING_HELP = (
 
 @dataclass
 class _Shared:
-    """The connection to one bastion, shared by all hosts behind it; closed with the last connection through it."""
+    """The panel's connection to one bastion, shared by all hosts behind this bastion. It is closed when no host uses
+    it.
+    """
 
     via: Target
     connecting: threading.Lock = field(default_factory=threading.Lock)
@@ -41,7 +43,7 @@ class _Shared:
 
 
 class Stream:
-    """A channel of a bastion with the socket methods that Paramiko's transport uses."""
+    """A channel through a bastion to a host, as a socket object with the methods that Paramiko's transport calls."""
 
     def __init__(self, channel: paramiko.Channel, give_back: Callable[[], None]) -> None:
         self._channel = channel
@@ -57,7 +59,7 @@ class Stream:
         return self._give_back is None
 
     def shutdown(self, _how: int) -> None:
-        """Close the stream, which wakes the thread that reads."""
+        """Close the stream. A thread that waits for data from it then ends."""
         self.close()
 
     def close(self) -> None:

@@ -45,7 +45,9 @@ class BoundedPacketizer(Packetizer):
 
 
 class _BoundedPipe(BufferedPipe):  # type: ignore[type-arg]
-    """Buffer of a channel that accepts no more data than the window that the panel granted the host."""
+    """Buffer of a channel with a size limit. Raises TooMuch if the host sends more data than the channel's window
+    permits.
+    """
 
     limit: int
 
@@ -56,8 +58,8 @@ class _BoundedPipe(BufferedPipe):  # type: ignore[type-arg]
 
 
 def bounded(channel: paramiko.Channel) -> paramiko.Channel:
-    """Limit the buffers of a newly opened channel and return it. The buffers are not replaced: they may
-    contain data.
+    """Limit the sizes of a newly opened channel's buffers, and return the channel. The existing buffers stay, because
+    they may already contain data.
     """
     for pipe in (channel.in_buffer, channel.in_stderr_buffer):
         pipe.limit = channel.in_window_size  # type: ignore[attr-defined]
@@ -66,7 +68,7 @@ def bounded(channel: paramiko.Channel) -> paramiko.Channel:
 
 
 class BoundedSftp(paramiko.SFTPClient):
-    """SFTP client with limited replies and a timeout."""
+    """SFTP client with a timeout, and with a limit for the size of a reply."""
 
     @classmethod
     def over(cls, transport: paramiko.Transport, timeout_s: float) -> BoundedSftp:

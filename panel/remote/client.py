@@ -30,8 +30,8 @@ _ERROR = {"code": str, "message": str, "detail": dict}
 
 
 def outcome(name: str, op: str, message: Message | None) -> Message:
-    """Return the result in the last message about a request to the host `name`. Raises OperationRefused for an error,
-    ConnectionLost for None.
+    """Return the result in `message`, the last message about a request to the host `name`. Raises OperationRefused if
+    the message is an error, ConnectionLost if `message` is None.
     """
     if message is None:
         raise ConnectionLost(name, op)
@@ -42,7 +42,9 @@ def outcome(name: str, op: str, message: Message | None) -> Message:
 
 
 def checked(message: Message) -> Message:
-    """Return a message from an agent if it is valid (agents/protocol.py); raise ValueError otherwise."""
+    """Return a message from an agent unchanged; raise ValueError if it does not follow the protocol
+    (agents/protocol.py).
+    """
     kind, data = message.get("type"), message.get("data")
     if kind not in ("ready", "event", "result", "error") or not isinstance(data, dict):
         raise ValueError("a message must have data and the type ready, event, result, or error")
@@ -52,7 +54,9 @@ def checked(message: Message) -> Message:
 
 
 class _Waiting:
-    """The receiver of messages about one request, which limits the unprocessed messages and bytes."""
+    """Receiver of the messages about one request. It limits the number and the bytes of messages that wait for
+    processing.
+    """
 
     def __init__(self, heard: Heard) -> None:
         self.heard = heard
@@ -70,7 +74,7 @@ class _Waiting:
         self.heard(message)
 
     def taken(self) -> None:
-        """Count the oldest unprocessed message as processed."""
+        """Record that the oldest waiting message was processed."""
         self._bytes -= self._sizes.popleft()
 
 
@@ -128,7 +132,9 @@ class Asked:
 
 
 class AgentClient:
-    """One running agent. The process's listening thread reads the responses and passes them to the waiting threads."""
+    """Connection to one running agent. The process's listening thread reads the responses and passes them to the
+    waiting threads.
+    """
 
     def __init__(self, name: str, link: Link) -> None:
         self.name = name
@@ -226,7 +232,7 @@ class AgentClient:
             raise ConnectionLost(self.name, op) from None
 
     def _hear(self) -> bool:
-        """Read the available data and pass on its messages; return False once the connection has ended."""
+        """Read the available data and pass each message to its receiver; return False once the connection has ended."""
         try:
             data = self.link.read()
             if data is None or (data and self._take(data)):
@@ -243,8 +249,8 @@ class AgentClient:
         return False
 
     def _take(self, data: bytes) -> bool:
-        """Pass on the message in every complete line of `data`; return True. Lines before the first message are
-        skipped. Raises ValueError for an invalid line, TooMuch for a long one.
+        """Pass each message, a complete line of `data`, to its receiver; return True. Lines before the agent's first
+        message are skipped. Raises ValueError for an invalid line, TooMuch for a line that is too long.
         """
         *lines, rest = data.split(b"\n")
         for line in lines:

@@ -53,7 +53,7 @@ class HostKeyChanged(RemoteError):
 
 
 class HostCertificateRefused(RemoteError):
-    """Error: the host's certificate is not valid for this host, and the host has no trusted key. No secret was sent."""
+    """Error: a host without a pinned key presents a certificate that is not valid for this host. No secret was sent."""
 
     def __init__(self, host: str, reason: str) -> None:
         super().__init__(

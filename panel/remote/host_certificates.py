@@ -25,7 +25,9 @@ TYPES = tuple(f"{name}{SUFFIX}" for name in ALL_SIGNATURES)
 
 
 def certificate_of(key: paramiko.PKey) -> bytes:
-    """Return the certificate that a host presented with its key, as a line of bytes; b"" for a plain key."""
+    """Return the certificate of a host key in OpenSSH's format, "TYPE BASE64" as bytes; b"" for a key without a
+    certificate.
+    """
     blob = key.public_blob
     if blob is None or not str(blob.key_type).endswith(SUFFIX):
         return b""
@@ -33,8 +35,8 @@ def certificate_of(key: paramiko.PKey) -> bytes:
 
 
 def refusal(certificate: bytes, authorities: Collection[str], names: Collection[str], now: dt.datetime) -> str:
-    """Return why a certificate is not valid for a host with one of `names`, as part of a sentence; "" if it is valid.
-    `authorities` are public keys such as "ssh-ed25519 AAAA...".
+    """Return the reason why a host certificate is invalid, as part of a sentence; "" if it is valid. The certificate
+    must be for one of `names`, and signed by one of `authorities`, public keys such as "ssh-ed25519 AAAA...".
     """
     try:
         found = load_ssh_public_identity(certificate)

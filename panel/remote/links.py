@@ -211,7 +211,9 @@ class SshLink:
         return f"exec sudo -n -- {agent}"
 
     def _first_words(self, channel: paramiko.Channel) -> str | None:
-        """Wait until the agent is ready and return None; return its error output, or a reason, if it does not start."""
+        """Wait until the agent is ready, and return None. If the agent does not start, return its error output, or a
+        reason.
+        """
         said = b""
         self._heard = b""
         answered = False
@@ -281,7 +283,7 @@ def _make_folder(sftp: paramiko.SFTPClient) -> None:
 
 
 def _upload(sftp: paramiko.SFTPClient, parts: Iterable[bytes], path: str) -> None:
-    """Upload a file in parts, atomically: under a temporary name first, then renamed."""
+    """Upload a file in parts under a temporary name, then rename it, so that `path` never has an incomplete file."""
     folder, _, name = path.rpartition("/")
     draft = f"{folder}/.{name}.{os.getpid()}-{time.monotonic_ns()}"
     with sftp.open(draft, "wb") as file:
@@ -293,8 +295,9 @@ def _upload(sftp: paramiko.SFTPClient, parts: Iterable[bytes], path: str) -> Non
 
 
 def _forget_old(sftp: paramiko.SFTPClient) -> None:
-    """Delete old archives of the agent, except the newest ones and those of the last day: another panel may still run
-    one, and an agent imports from its archive while running.
+    """Delete old archives of the agent, except the newest archives and those of the last day.
+
+    Another panel may still run an old agent, and an agent imports from its archive while it runs.
     """
     listed = itertools.islice(sftp.listdir_iter(FOLDER), MAX_LISTED)
     found = [item for item in listed if item.filename.startswith("agent-")]

@@ -17,7 +17,9 @@ Read = Callable[[], bool]  # reads available data without blocking; False at the
 
 
 class Listener:
-    """Thread that waits on file descriptors and calls the read function of each that has data. Thread-safe."""
+    """Thread that waits for data on file descriptors, and calls the read function of each descriptor that has data.
+    Thread-safe.
+    """
 
     def __init__(self) -> None:
         self.owner = os.getpid()
@@ -57,7 +59,7 @@ _made: Listener | None = None
 
 
 def listener() -> Listener:
-    """Return the listener of this process; a forked child gets a new one."""
+    """Return the Listener of this process; it is created on first use, and again in a forked child."""
     global _made
     with _lock:
         if _made is None or _made.owner != os.getpid():

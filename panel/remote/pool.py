@@ -110,7 +110,7 @@ class Pool:
         return client is not None and client.is_open and _is_fresh(client)
 
     def prepare(self, targets: Iterable[Target]) -> None:
-        """Open missing connections to targets in background threads. Errors appear in the next session."""
+        """Open missing connections to targets in background threads. After an error, the next `session` tries again."""
         for target in targets:
             if not self.is_ready(target):
                 threading.Thread(target=self._connect_only, args=(target,), name="connecting", daemon=True).start()
@@ -120,7 +120,9 @@ class Pool:
             pass
 
     def forget(self, name: str) -> None:
-        """Close all connections to the host `name` and through it as bastion, after its connection settings changed."""
+        """Close all connections to the host `name`, and all connections through it as a bastion, after its settings
+        changed.
+        """
         with self._lock:
             gone = [self._entries.pop(target) for target in list(self._entries) if target.passes(name)]
         for entry in gone:

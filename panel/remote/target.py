@@ -46,5 +46,5 @@ class Target:
         return f"{address}:{self.port}"
 
     def passes(self, name: str) -> bool:
-        """Return whether the target is the host `name`, or is reached through it as bastion."""
+        """Return whether a connection to the target ends at the host `name`, or passes it as a bastion."""
         return self.name == name or (self.via is not None and self.via.passes(name))

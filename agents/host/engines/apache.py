@@ -60,9 +60,8 @@ class Server(Engine):
         return {"APACHE_CONFDIR": folder, "APACHE_STARTED_BY_SYSTEMD": "1"}
 
     def is_replaced(self, before: Generation) -> bool:
-        """Return whether only new children serve.
-
-        A child that finishes its requests closes its listening sockets first (ap_close_listeners).
+        """Return whether the former children have closed their listening sockets, so that only new children accept
+        connections. A child closes these sockets first, and then finishes its requests (ap_close_listeners).
         """
         now = processes.children(self.pid())
         inodes = listening_sockets.inodes()

@@ -1,7 +1,7 @@
-"""Control of a server in general: a main process named by a pid file, its workers, and signals.
+"""Base class for controlling a web server: a main process named by a pid file, its workers, and signals.
 
-A reload is a signal to the main process. The server's own commands `-s reload` and `-k graceful` would first parse the
-whole configuration again, which is most of the work with thousands of sites.
+A reload is a signal to the main process. The server's own commands `-s reload` and `-k graceful` would first parse
+the whole configuration again, which is most of the work with thousands of sites.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STOP_TIMEOUT_S = 15.0
 
 
 class EngineError(Exception):
-    """Error of a server that did not execute a command. `done` holds its output."""
+    """Error: the web server did not execute a command. `done` is the result of the program, with its output."""
 
     def __init__(self, message: str, done: commands.Done | None = None) -> None:
         super().__init__(message)
@@ -90,7 +90,8 @@ class Engine:
         return False
 
     def relieve(self, before: Generation) -> bool:
-        """Tell the workers of `before` to exit if new workers have taken over; return whether this was done now.
+        """Tell the old workers of `before` to exit if new workers have taken over; return whether this call told
+        them.
 
         Only some servers need this call, because they delay the exit of their old workers.
         """
@@ -169,7 +170,9 @@ class Engine:
         return True
 
     def listens(self) -> bool:
-        """Return whether the configuration opens any port. A server that needs a port is stopped if there is none."""
+        """Return whether the configuration opens a port. A server that cannot run without a port is stopped if this is
+        false.
+        """
         return True
 
     def reload(self, pid: int) -> tuple[Generation, list[str]]:
@@ -273,7 +276,7 @@ class Engine:
 
 
 def is_of(line: str, pid: int, level: str) -> bool:
-    """Return whether a line in nginx's log format has a date, the level `level`, and the process `pid`.
+    """Return whether a line has nginx's error log format with a date, the level `level`, and the process ID `pid`.
 
     The format is 2026/11/23 08:35:13 [emerg] 1234#1234: message
     """
@@ -294,7 +297,7 @@ def _started(argv: list[str], env: dict[str, str], output: int) -> subprocess.Po
 
 
 def _scratch() -> IO[bytes]:
-    """Return an unnamed file for the server's output during its start; a pipe would break when the agent exits."""
+    """Return an anonymous file for the server's output during its start. A pipe would break when the agent exits."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("said"), "w+b")
     import tempfile  # costs several milliseconds; only needed with C libraries older than 2018

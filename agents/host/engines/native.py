@@ -19,9 +19,9 @@ class Server(Engine):
         return is_of(line, pid, "emerg")
 
     def is_replaced(self, before: Generation) -> bool:
-        """Return whether no old worker listens and a new worker does.
+        """Return whether new workers have replaced the old workers: only new workers have listening sockets.
 
-        Without sites no worker listens; then the result is whether new workers run.
+        Without sites, no process listens; then return whether new workers run.
         """
         pid = self.pid()
         now = processes.children(pid)

@@ -51,9 +51,9 @@ class Server(Engine):
         return commands.Done(done.argv, 2 if errors else 0, "\n".join(errors))
 
     def new_errors(self, done: commands.Done, before: commands.Done) -> commands.Done:
-        """Return the test result `done` in which only errors that `before` does not list count as failures.
+        """Return the test result `done`, in which only errors that `before` does not list count as failures.
 
-        OpenLiteSpeed runs despite errors, so a host may have old ones.
+        OpenLiteSpeed runs despite errors, so the configuration may have had errors before.
         """
         old = [_lasting(line) for line in before.output.splitlines() if _is_error(line)]
         new: list[str] = []
@@ -68,8 +68,8 @@ class Server(Engine):
         return commands.Done(done.argv, 2 if new else 0, "\n".join(new + standing))
 
     def _left_out(self) -> list[str]:
-        """Return an error if the main file does not include the panel's sites, which the server's own test does not
-        report.
+        """Return [error] if the main file does not include the panel's sites, otherwise []. The server's own test
+        does not report this.
         """
         if not os.path.exists(os.path.join(self.config_root, SITES)):
             return []
@@ -105,7 +105,7 @@ class Server(Engine):
         return [self.binary]
 
     def program(self) -> str:
-        """Return the name of the program to compare with processes.
+        """Return the program's name, with which `pid` compares the name of a running process.
 
         The installed name is a link to one version, and the running program may be an older version.
         """
@@ -129,7 +129,7 @@ class Server(Engine):
     def _is_own(self, pid: int) -> bool:
         """Return whether the process is a main process of this installation.
 
-        An upgrade replaces the program in the same folder.
+        Only the folder of its program is compared, because an upgrade replaces the program in the same folder.
         """
         try:
             own = os.stat("/proc/%d" % pid).st_uid
@@ -144,9 +144,10 @@ class Server(Engine):
         return accounts(self.main_config)
 
     def _look_for_failure(self, before: Generation) -> None:
-        """Raise EngineError if the log reports a failure.
+        """Raise EngineError if the log reports a failure of a restart.
 
-        A missing pid file does not count, because there is none between the old process and its successor.
+        A missing pid file does not count: between the end of the old process and the start of its successor, no pid
+        file exists.
         """
         failure = self._failure(before)
         if failure:
@@ -170,10 +171,11 @@ class Server(Engine):
         return bool(processes.children(self.pid()))
 
     def is_replaced(self, before: Generation) -> bool:
-        """Return whether the successor process serves, which is so once it has a child process.
+        """Return whether the successor process has taken over from the old process, which is the case once it has a
+        child process.
 
-        The successor first takes over all sockets, and closes unused sockets before it starts a worker. A new child of
-        the old process means nothing: the old process starts lscgid a second later.
+        The successor first takes over all sockets, and closes unused sockets before it starts a worker. A new child
+        of the old process means nothing: the old process starts lscgid a second later.
         """
         pid = self.pid()
         return bool(pid) and pid != before.pid and bool(processes.children(pid))
@@ -190,7 +192,9 @@ class Server(Engine):
 
 
 def accounts(main_config: str) -> frozenset[int]:
-    """Return the user ids that may own the server's folder below /tmp: its workers' account and its WebAdmin's."""
+    """Return the user IDs that may own OpenLiteSpeed's folder below /tmp: those of the workers' account and of the
+    WebAdmin account.
+    """
     names = ["nobody", "lsadm"]
     for line in processes.read(main_config).decode("utf-8", "replace").splitlines():
         words = line.split()

@@ -89,7 +89,7 @@ def badge(label: Any, tone: str = "neutral") -> SafeString:
 
 @register.simple_tag
 def tags(names: Iterable[str], address: str = "") -> SafeString:
-    """Render tags as badges; with `address`, each links to this list, filtered by the tag."""
+    """Render tags as badges. With `address`, the URL of a list, each badge links to this list, filtered by its tag."""
     return _tags(tuple(names), address)
 
 
@@ -229,7 +229,7 @@ def span(value: int | None) -> str:
 
 @register.filter
 def took(job: Any) -> str:
-    """Format the duration of a job with `started_at` and `finished_at`; until now if it is running."""
+    """Format the duration of a job from `started_at` to `finished_at`, or until now if the job is running."""
     if job.started_at is None:
         return "–"
     # the clocks of two machines may differ
@@ -241,7 +241,7 @@ SHOWN_NAMES = 3
 
 @register.simple_tag
 def names_brief(rows: Sequence[Any]) -> SafeString:
-    """Render the names of the first rows, and the number of all rows if there are more."""
+    """Render the names of the first SHOWN_NAMES rows; if there are more rows, add the number of all rows."""
     shown = conditional_escape(", ".join(str(row.name) for row in rows[:SHOWN_NAMES]))
     if len(rows) <= SHOWN_NAMES:
         return shown
@@ -317,9 +317,9 @@ def field(
 
 @register.simple_tag(takes_context=True)
 def query(context: RequestContext, **changes: Any) -> str:
-    """Return the current query string with `changes`; None or "" removes a parameter.
+    """Return the current query string with `changes`, a value for each parameter; None or "" removes the parameter.
 
-    `page` is dropped unless given.
+    The parameter `page` is removed unless `changes` has a value for it.
     """
     request: HttpRequest = context["request"]
     params = request.GET.copy()
@@ -338,7 +338,7 @@ def pagination(context: RequestContext, page: Page[Any], target: str = "#list") 
 
 @register.inclusion_tag("components/sort_header.html", takes_context=True)
 def sort_header(context: RequestContext, label: Any, name: str, numeric: bool = False) -> dict[str, object]:
-    """Render a column head that sorts by `name`, one of the view's `ordering` values."""
+    """Render a column heading that sorts the list by `name`, a value of the parameter `ordering`."""
     request: HttpRequest = context["request"]
     current = request.GET.get("ordering", "")
     direction = {"": "none", name: "ascending", f"-{name}": "descending"}.get(current, "none")
@@ -373,7 +373,7 @@ def diff(text: str, layout: str = "unified", label: str = "") -> dict[str, objec
 
 @register.simple_block_tag
 def live(content: str, url: str, active: bool = True, every: str = "1s", id: str = "live") -> SafeString:
-    """Render a part of a page that reloads itself from `url` while `active`; the response is the same part.
+    """Render a part of a page. While `active`, the part reloads itself from `url`, whose response replaces the part.
 
     The page includes the partial template that `url` returns, so both look the same.
     """
@@ -387,7 +387,7 @@ def live(content: str, url: str, active: bool = True, every: str = "1s", id: str
 
 @register.simple_block_tag
 def card(content: str, title: Any = "", id: str = "", flush: bool = False) -> SafeString:
-    """Render a card with a title; `flush` extends a table to its edges."""
+    """Render a card with a title. With `flush`, the content, usually a table, extends to the edges of the card."""
     head = format_html('<header class="card-head"><h2>{}</h2></header>', title) if title else ""
     ident = format_html(' id="{}"', id) if id else ""
     kind = "card flush" if flush else "card"

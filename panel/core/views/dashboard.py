@@ -68,7 +68,7 @@ def _figures(user: User) -> dict[str, int]:
 
 
 class _Step(NamedTuple):
-    """A first step in an empty panel. `figure` names the count of objects that is 0 until the step is done."""
+    """One of the first steps in an empty panel. The step is done once the count named `figure` is above 0."""
 
     title: Text
     detail: Text

@@ -50,7 +50,7 @@ def job(request: Request, uuid: UUID) -> HttpResponse:
 @login_required
 @require_safe
 def job_live(request: Request, uuid: UUID) -> HttpResponse:
-    """Render the part of a job's page that changes, for browsers without event streams."""
+    """Render the changing part of a job's page, for browsers without event streams."""
     return HttpResponse(_region(*_found(request, uuid)))
 
 

@@ -39,7 +39,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class Group:
-    """Search results of one kind; `kind` is its name in the API."""
+    """Search results of one kind, for example sites; `kind` is the kind's name in the API."""
 
     kind: str
     label: Text
@@ -110,10 +110,10 @@ def search_pages(user: User, words: str) -> list[Group]:
 
 
 def _containing(field: str, words: str) -> Q:
-    """Return the condition that a field contains the words, for fields that only have lowercase letters.
+    """Return the condition that a field contains the words. The field must have lowercase letters only.
 
-    Indexes find three letters or more. For fewer, the database compares all rows; comparing without case takes it
-    several times as long.
+    Indexes need three letters or more. For fewer letters, the database compares all rows; a comparison that ignores
+    case would take several times as long.
     """
     if len(words) < INDEXED_LENGTH:
         return Q(**{f"{field}__contains": words.lower()})
@@ -136,7 +136,7 @@ def _hosts(user: User, words: str) -> list[Hit]:
 
 
 def _tags(user: User, words: str) -> list[Hit]:
-    """Return the tags that contain the words, with links to the lists that they filter."""
+    """Return the tags that contain the words, each with a link to the list of sites or hosts with this tag."""
     sites = sites_visible(user).filter(_containing("tags", words))
     hosts = hosts_visible(user).filter(_containing("tags", words))
     found: list[tuple[str, Hit]] = []
@@ -162,7 +162,7 @@ def _certificates(user: User, words: str) -> list[Hit]:
 
 
 def _backends(user: User, words: str) -> list[Hit]:
-    """Return upstream servers and PHP pools by address, with the sites that use them."""
+    """Return upstream servers and PHP pools whose addresses contain the words, with the sites that use them."""
     servers = upstream_servers_visible(user).filter(address__icontains=words).order_by("address", "pk")
     pools = php_pools_visible(user).filter(address__icontains=words).order_by("address", "pk")
     hits = [
@@ -174,7 +174,7 @@ def _backends(user: User, words: str) -> list[Hit]:
 
 
 def _streams(user: User, words: str) -> list[Hit]:
-    """Return stream servers by name, and by port for a number."""
+    """Return stream servers whose names contain the words; if the words are a number, also those with this port."""
     found = Q(name__icontains=words)
     if words.isascii() and words.isdecimal() and len(words) < 6:
         found |= Q(port=int(words))

@@ -13,7 +13,9 @@ MOST_ROWS = 48  # of a table
 
 
 def charts(rows: Sequence[HostReading]) -> list[Chart]:
-    """Return two charts: shares of CPU, memory and the fullest disk; and the load. [] with fewer than two rows."""
+    """Return two line charts: the use of CPU, memory and the fullest disk in percent, and the load. [] for fewer than
+    two rows.
+    """
     if len(rows) < 2:
         return []
     shares = {
@@ -64,7 +66,9 @@ def _spec(rows: Sequence[HostReading], names: list[str], values: Sequence[Mappin
 
 
 def _table(rows: Sequence[HostReading], series: dict[str, str], factor: float) -> Table:
-    """Return a table with the values of a chart, newest rows first, at most MOST_ROWS."""
+    """Return the values of a chart as a table with at most MOST_ROWS rows, newest first. `series` maps fields of a
+    row to column heads.
+    """
     newest = list(rows)[-MOST_ROWS:][::-1]
     return Table(
         [_("Time (UTC)"), *series.values()],

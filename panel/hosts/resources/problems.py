@@ -48,7 +48,9 @@ KINDS = ("disk", "inodes", "read_only", *_LIMITS)
 
 
 def judged(reading: Reading, before: Reading | None) -> Reading:
-    """Return the reading with its problems set, which also depend on the reading `before`."""
+    """Return `reading` with its problems set. They depend on `before`, the previous reading: a problem ends at a
+    lower limit than it begins, and some kinds must be seen twice in a row.
+    """
     old = set(before.problems) if before else set()
     seen = [*chain.from_iterable(_of_disk(disk, old, before) for disk in reading.disks), *_of_limits(reading, old)]
     known = old | (set(before.suspected) if before else set())
@@ -101,7 +103,7 @@ def label(problem: Problem) -> str:
 
 
 def words(problem: Problem, reading: Reading) -> str:
-    """Return one sentence about a problem, with figures of the reading."""
+    """Describe a problem in one sentence, with the values that `reading` has for it."""
     disk = next((disk for disk in reading.disks if disk.mount == problem.of), None)
     if disk is not None:
         return _of_disk_words(problem, disk)

@@ -126,8 +126,8 @@ def reading_of(data: Mapping[str, Any], *, asked_at: float, received_at: float) 
 
 
 def since(reading: Reading, before: Reading | None) -> Reading:
-    """Return the reading with `cpu_share` set: the busy share of the processors since the reading `before`. Without
-    that reading, and after a reboot, the share stays unknown.
+    """Return `reading` with `cpu_share` set: the busy share of the processors since the reading `before`. `cpu_share`
+    stays None without a reading before, and after a reboot, which resets the counters.
     """
     numbers = (reading.cpu_busy, reading.cpu_total)
     earlier = (before.cpu_busy, before.cpu_total) if before else (None, None)
@@ -143,7 +143,9 @@ def stored(reading: Reading) -> dict[str, Any]:
 
 
 def loaded(data: Mapping[str, Any]) -> Reading | None:
-    """Parse the JSON of `stored`; return None for an empty value, or one of another version of Paddock."""
+    """Parse the JSON that `stored` made. Return None for an empty value, and for JSON of a Paddock version with other
+    fields.
+    """
     if set(data) != {field.name for field in fields(Reading)}:
         return None
     parts: dict[str, Callable[[Any], Any]] = {

@@ -18,7 +18,7 @@ CURRENT = dt.timedelta(minutes=10)  # older readings are ignored
 
 @dataclass(frozen=True)
 class Trouble:
-    """A problem of a host's resources, with its name and a sentence."""
+    """A problem of a host's resources, with the problem's short name (`label`) and a sentence about it (`words`)."""
 
     host: Host
     problem: Problem

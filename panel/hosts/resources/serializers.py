@@ -56,7 +56,7 @@ class TroubleSerializer(serializers.Serializer[selectors.Trouble]):
 
 
 class HistorySerializer(serializers.ModelSerializer[HostReading]):
-    """Ten minutes in the history of a host's resources: means, and the highest values."""
+    """Use of a host's resources in ten minutes: mean values, and the highest values (fields with `_most`)."""
 
     class Meta:
         model = HostReading

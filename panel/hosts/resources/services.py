@@ -68,7 +68,9 @@ def _to_history(host: Host, reading: Reading, now: dt.datetime) -> None:
 
 
 def _mean(mean: float | None, value: float | None, count: int) -> float | None:
-    """Return the mean after one more value; `count` is the number of values before. None values are skipped."""
+    """Return a running mean with `value` included; `mean` is of the `count` earlier values. A None value leaves the
+    mean unchanged.
+    """
     if mean is None or value is None:
         return value if mean is None else mean
     return mean + (value - mean) / (count + 1)

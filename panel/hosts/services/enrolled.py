@@ -81,7 +81,7 @@ def _free_name(wanted: str) -> str:
 
 
 def _refuse_known(host: Host) -> None:
-    """Raise ValidationError if a host with the same address, port and key is in the panel: deployments would reach the
+    """Raise ValidationError if the panel has a host with the same address, port and key: deployments would reach this
     machine twice.
     """
     known = Host.objects.filter(address=host.address, port=host.port, host_key=host.host_key).first()

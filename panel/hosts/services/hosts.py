@@ -226,8 +226,8 @@ def _joined(losses: list[str]) -> str:
 def host_offer_key(*, actor: User | None, host: Host) -> Host:
     """Read the host key without authentication, and store it for confirmation; return the host.
 
-    The pinned key stays until `host_trust_key`. But a key that a trusted SSH authority signed is pinned at once. A host
-    that offers its pinned key gets the status ready. Raises RemoteError if the host does not respond.
+    The trusted (pinned) key stays until `host_trust_key`, but a key that a trusted SSH authority signed is pinned at
+    once. A host that offers its pinned key gets the status ready. Raises RemoteError if the host does not respond.
     """
     if actor is not None:
         require(actor, Action.ADMINISTER)

@@ -36,8 +36,8 @@ def hosts_tag(*, actor: User, hosts: Iterable[Host], add: Iterable[str] = (), re
 
 
 def rows_tag(actor: User, action: str, rows: list[T], add: Iterable[str], remove: Iterable[str]) -> None:
-    """Add and remove tags of rows with tags (hosts, sites). The caller has checked permission. Unchanged rows are
-    skipped without an audit entry. Raises ValidationError, ApplicationError.
+    """Add and remove tags of hosts, sites or other objects with tags. The caller has checked permission. Objects
+    without a change are skipped, without an audit entry. Raises ValidationError, ApplicationError.
     """
     given, taken = _checked("add", add), set(_checked("remove", remove))
     if not given and not taken:

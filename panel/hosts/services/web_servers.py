@@ -108,7 +108,9 @@ def web_servers_found(host: Host, engines: list[Message]) -> list[Message]:
 
 
 def web_server_adopt(*, actor: User, host: Host, engine: str, main_config: str) -> WebServer:
-    """Add a web server that the last check of the host found but did not add. Raises Conflict if there is none."""
+    """Add a web server that the last check of the host found but did not add. Raises Conflict if the check found no
+    such web server.
+    """
     require(actor, Action.ADMINISTER)
     for found in host.facts.get("other_servers", []):
         if (found["engine"], found["paths"]["main_config"]) == (engine, main_config):

@@ -25,8 +25,8 @@ from panel.hosts.views.common import administered
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def prepare(request: Request, name: str, application: str) -> HttpResponse:
-    """Show the latest package list for an application. POST requests a new list, or with `plan` the installation of the
-    packages of that list.
+    """Show the latest package list for an application. POST requests a new list; POST with `plan`, the uuid of a
+    list, requests the installation of its packages.
     """
     host = administered(request, name)
     if application not in APPLICATIONS:

@@ -41,7 +41,9 @@ def paused_words(hosts: Sequence[Host], paused: bool) -> str:
 
 
 def _ticked(request: Request, names: list[str]) -> list[Host]:
-    """Return the named hosts if the user can see all of them; otherwise [], after an error message."""
+    """Return the selected hosts by name. If one of them does not exist for the user, show an error message and return
+    [].
+    """
     hosts = list(hosts_listed(request.user).filter(name__in=names).order_by("name"))
     if hosts and len(hosts) == len(set(names)):
         return hosts
@@ -75,7 +77,7 @@ def bulk(request: Request) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def bulk_tag(request: Request) -> HttpResponse:
-    """Page that adds and removes tags of the hosts in the query."""
+    """Page that adds and removes tags of the hosts that the query string selects."""
     require(request.user, Action.ADMINISTER)
     hosts = _ticked(request, ticked(request, "host"))
     if not hosts:

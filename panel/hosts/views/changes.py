@@ -54,13 +54,15 @@ def _form_page(request: Request, form: HostForm, host: Host | None) -> HttpRespo
 
 
 def _confirm_page(request: Request, host: Host, *, status: int = 200, **words: Any) -> HttpResponse:
-    """Render a confirmation page with `words` as context; its cancel link leads to the host's page."""
+    """Render a confirmation page with `words`, the texts of its template. Its cancel link leads to the host's page."""
     context = words | {"cancel_url": reverse("hosts:detail", args=[host.name]), "crumbs": _crumbs(host)}
     return render(request, "hosts/confirm.html", context, status=status)
 
 
 def _usual_host() -> Host:
-    """Return a Host with the form's initial values: the account that `prepare_command` creates, with sudo."""
+    """Return an unsaved Host with the initial values of the form: sudo, and the account that
+    `prepare_command` creates.
+    """
     return Host(site_roots=[*DEFAULT_ROOTS], username="paddock", use_sudo=True)
 
 
@@ -148,7 +150,9 @@ def _delete_words(standing: list[str]) -> str:
 
 
 def _asked(request: Request, host: Host, work: Callable[[], object], done: str) -> HttpResponse:
-    """Run `work`, show the message `done` or the error, and redirect to the host's page."""
+    """Call `work`, a service, and redirect to the host's page, with the message `done` or the error message of the
+    service.
+    """
     try:
         work()
     except ApplicationError as error:

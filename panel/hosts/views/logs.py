@@ -26,7 +26,9 @@ from panel.hosts.views.pages import host_get
 @login_required
 @require_safe
 def logs(request: Request, name: str) -> HttpResponse:
-    """Show a log of the host's web servers. Administrators only, because logs contain visitors of all teams' sites."""
+    """Show a log of the host's web servers. Administrators only, because the logs have requests to the sites of all
+    teams.
+    """
     host = host_get(request, name, Action.ADMINISTER)
     found = host_logs(host)
     wanted = request.GET.get("log", "")

@@ -73,7 +73,7 @@ def host_list(request: Request) -> HttpResponse:
 
 
 def _live_context(request: Request, host: Host) -> dict[str, object]:
-    """Return the context of the part of a host's page that changes during a job; the page refreshes it meanwhile."""
+    """Return the template variables of the part of a host's page that refreshes itself during a job."""
     jobs = list(host.jobs.select_related("requested_by")[:10])
     is_busy = any(item.status in UNFINISHED for item in jobs)
     if not is_busy:
@@ -108,7 +108,9 @@ def _live_context(request: Request, host: Host) -> dict[str, object]:
 
 
 def _others(host: Host) -> list[dict[str, object]]:
-    """Return the web servers that the last check found but did not add, with the names of their engines."""
+    """Return the web servers that the last check found but did not add, each with the name of its kind, for example
+    "nginx".
+    """
     return [{**item, "name": Engine(item["engine"]).label} for item in host.facts.get("other_servers", [])]
 
 
@@ -129,7 +131,7 @@ def _facts(host: Host) -> list[tuple[str, Any]]:
 
 
 def _links(facts: dict[str, Any]) -> str:
-    """Describe the network emulation that a host can use for benchmarks; "" before the first check."""
+    """Describe how a host can emulate network links for benchmarks, or why it cannot; "" before the first check."""
     netem = facts.get("netem", {})
     if not netem:
         return ""

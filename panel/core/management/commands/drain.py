@@ -45,8 +45,8 @@ class Command(BaseCommand):
         self.say("drained: no job runs on this host. Stop the panel on this host, or run `drain --end`")
 
     def wait(self, minutes: float) -> None:
-        """Wait until no job runs on this machine, and print the running jobs when they change.
-        Raises CommandError after `minutes`.
+        """Wait until no job runs on this machine; print the running jobs whenever they change. Raises CommandError if
+        jobs still run after `minutes`.
         """
         until, before = time.monotonic() + minutes * 60, ""
         while jobs := _jobs_here():
