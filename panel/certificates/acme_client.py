@@ -113,7 +113,7 @@ class _NewOrder(messages.NewOrder):
 
 
 class Authority:
-    """Session with one certificate authority, as `session` opens it."""
+    """Session with one certificate authority; the function `session` opens it."""
 
     def __init__(self, endpoint: Endpoint, network: Network) -> None:
         self._net = network
@@ -143,7 +143,7 @@ class Authority:
         return self._told(call)
 
     def known_url(self) -> str:
-        """Return the URL of the account that this session's key belongs to; "" if it belongs to none."""
+        """Return the URL of the account that this session's key belongs to; "" if no account has this key."""
 
         def call() -> str:
             acme = self._connected()
@@ -253,14 +253,18 @@ class Authority:
         raise AcmeProblem(f"The certificate authority offers no {kind} challenge for {name}.", code="unsupported")
 
     def _proof(self, kind: ChallengeKind, token: str, name: str) -> tuple[str, str]:
-        """Return content and file name of a challenge; all kinds share a key authorization (RFC 8555 section 8.1)."""
+        """Return the content of a challenge's file or TXT record, and the file name ("" for DNS-01).
+        The content is derived from the token and the account's key (RFC 8555 section 8.1).
+        """
         if kind == ChallengeKind.DNS:
             return challenges.DNS01(token=decode_b64jose(token)).validation(self._net.key), ""
         content = challenges.HTTP01(token=decode_b64jose(token)).key_authorization(self._net.key)
         return content, tls_file(tls_name(name)) if kind == ChallengeKind.TLS else token
 
     def answer(self, challenge: Challenge) -> None:
-        """Tell the authority that the challenge's file or TXT record is in place; all kinds send the same message."""
+        """Tell the authority that a challenge's file or TXT record is in place; the same message for all kinds of
+        challenges.
+        """
         self._told(lambda: self._post(challenge.url, challenges.HTTP01Response()))
 
     def finalize(self, url: str, request: x509.CertificateSigningRequest) -> None:
@@ -276,7 +280,9 @@ class Authority:
     # --- renewal information ---
 
     def window(self, certificate_id: str) -> tuple[Window | None, dt.datetime | None]:
-        """Return the renewal window that the authority suggests (RFC 9773), and when to ask again; None if unknown."""
+        """Return the renewal window that the authority suggests (RFC 9773), and the time from its Retry-After header.
+        Return (None, None) if the authority suggests no renewal windows.
+        """
 
         def call() -> tuple[Window | None, dt.datetime | None]:
             directory = self._connected().directory.to_partial_json()
@@ -328,14 +334,16 @@ class Authority:
 
 
 def _words(error: messages.Error) -> str:
-    """Return the text of an ACME error, followed by the texts of its subproblems, each with its name."""
+    """Return the text of an ACME error, and of each subproblem (RFC 8555 section 6.7.1) with its domain name."""
     text = error.detail or error.title or str(error.typ)
     parts = [f"{item.identifier.value}: {item.detail}" for item in error.subproblems or () if item.identifier]
     return " ".join([text, *parts])[:2000]
 
 
 def _bound(key: Any, binding: Binding, directory: messages.Directory) -> dict[str, Any]:
-    """Return the external account binding of a registration. Raises AcmeProblem if its key is not base64url."""
+    """Return the JSON object with which a registration proves an account at the authority (external account binding).
+    Raises AcmeProblem if the key of the binding is not base64url.
+    """
     try:
         found = messages.ExternalAccountBinding.from_data(key.public_key(), binding.key_id, binding.key, directory)
     except ValueError as error:
@@ -345,7 +353,7 @@ def _bound(key: Any, binding: Binding, directory: messages.Directory) -> dict[st
 
 
 def _jwk(key_pem: str) -> tuple[Any, Any]:
-    """Return a private key and its signature algorithm, as the library takes them."""
+    """Return a private key as a JSON Web Key of certbot's library, and its signature algorithm."""
     key = key_read(key_pem)
     is_curve = isinstance(key, ec.EllipticCurvePrivateKey)
     return (JWKEC(key=key), ES256) if is_curve else (JWKRSA(key=key), RS256)

@@ -48,10 +48,10 @@ class Network(client.ClientNetwork):
 
 
 def is_acme(method: str, response: requests.Response) -> bool:
-    """Return whether a response can be one of an ACME server: success without an HTML page, or an ACME error.
+    """Return whether an ACME server can have sent the response: a success without an HTML page, or an ACME error.
 
-    Errors are problem documents with an ACME type (RFC 8555 section 6.7). An authority may refuse with another type,
-    but for a status of 500 and above such a document comes from any gateway.
+    ACME errors are problem documents with an ACME type (RFC 8555 section 6.7). Problem documents of other types count
+    as ACME errors if their status is below 500; with higher statuses, they may come from a proxy.
     """
     status, kind = response.status_code, media_type(response)
     if kind in ("text/html", "application/xhtml+xml") or 300 <= status < 400:

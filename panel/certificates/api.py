@@ -118,7 +118,7 @@ class DnsAccounts(Resource):
     def test(self, request: Request, name: str = "") -> Response:
         """Test the account: write a record below a domain, query it on every authoritative server, and remove it.
 
-        `problem` in the response is empty if all of this succeeded. It can take two minutes.
+        `problem` in the response is empty if all of this succeeded. The test can take two minutes.
         """
         values = self.body(DnsTestInput)
         return self.answer(dns_services.dns_account_test(actor=self.actor, account=self.get_object(), **values))
@@ -150,7 +150,7 @@ class AutomaticHttps(Resource):
     def create(self, request: Request) -> Response:
         """Turn on automatic HTTPS: order a certificate, deploy the site with HTTPS, and renew from then on.
 
-        The site's draft is deployed with it. Needs the scopes sites and deploy.
+        The deployment includes all other changes in the site's draft. Needs the scopes sites and deploy.
         """
         values = self.body(AutomaticHttpsInput)
         site = one(sites_visible(self.actor), "name", values.pop("site"), "/site")
@@ -176,7 +176,7 @@ class AutomaticHttps(Resource):
     @extend_schema(request=RevokeInput, responses={202: AutomaticHttpsSerializer})
     @action(detail=True, methods=["post"])
     def revoke(self, request: Request, site: str = "") -> Response:
-        """Revoke the certificate at its authority. With `order_new`, a new one with a new key is ordered at once."""
+        """Revoke the certificate at its authority. With `order_new`, order a new one with a new key at once."""
         row = self.get_object()
         services.certificate_revoke(actor=self.actor, site=row.site, **self.body(RevokeInput))
         return self._accepted(row.site)

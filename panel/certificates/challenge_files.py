@@ -36,7 +36,7 @@ def _call(web_server: WebServer, operation: str, **values: object) -> None:
 
 
 def put(web_server: WebServer, files: Mapping[str, str]) -> None:
-    """Write challenge files on the web server's host, by name. Raises RemoteError."""
+    """Write challenge files ({file name: content}) on the web server's host. Raises RemoteError."""
     _call(web_server, "challenge_put", files=dict(files))
 
 
@@ -51,15 +51,15 @@ def host_address(host: Host) -> str:
 
 
 def through(host: Host) -> Target | None:
-    """Return the connection target of a host behind a bastion; None if the panel reaches its listeners itself."""
+    """Return the SSH target of a host behind a bastion; None for a host whose listeners the panel reaches directly."""
     return target_for(host) if host.bastion_id else None
 
 
 def unanswered(spec: SiteSpec, host: Host, challenge: Challenge) -> str:
-    """Return the reason why the site's web server does not show the challenge to the panel; "" if it does.
+    """Return the reason why the site's web server does not serve the challenge to the panel; "" on success.
 
-    Also "" if the panel can reach no listener that has to show the challenge, or if the bastion of the host does
-    not forward connections to the listener.
+    Also "" if the panel cannot reach any listener of the challenge's name, or if the bastion of the host does not
+    forward connections to the listener.
     """
     via = through(host)
     is_tls = challenge.kind == ChallengeKind.TLS
@@ -106,7 +106,7 @@ def _asked(address: str, port: int, challenge: Challenge, via: Target | None) ->
 
 
 def _response(stream: socket.socket | Stream, path: str, host_name: str) -> tuple[int, str]:
-    """Return status and body of a GET request.
+    """Send a GET request over the connection; return the status and the body of the response.
     Raises TimeoutError after ASK_TIMEOUT_S, also for a server that sends its response byte by byte.
     """
     left = f"GET {path} HTTP/1.1\r\nHost: {host_name}\r\nConnection: close\r\n\r\n".encode("ascii")
@@ -129,7 +129,7 @@ def _response(stream: socket.socket | Stream, path: str, host_name: str) -> tupl
 
 
 class _Received:
-    """Received bytes with the one method of a socket that HTTPResponse uses."""
+    """A received response in the form of a socket, so that HTTPResponse can parse it."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

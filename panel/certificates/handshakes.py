@@ -123,7 +123,7 @@ def _certificates(
 
 
 def connected(address: str, port: int, through: Target | None) -> socket.socket | Stream:
-    """Open a TCP connection, through the bastion of the host `through` if that is given.
+    """Open a TCP connection, directly or, if `through` is a host's target, through the bastion of this host.
 
     Raises HandshakeFailed if a connection through a bastion fails, OSError if a direct one fails.
     """
@@ -160,7 +160,7 @@ def _shake(connection: SSL.Connection, stream: socket.socket | Stream) -> None:
 
 
 def _send(connection: SSL.Connection, stream: socket.socket | Stream) -> None:
-    """Send the bytes that the TLS connection has prepared."""
+    """Send the bytes that the TLS connection has ready for the network."""
     with contextlib.suppress(SSL.WantReadError):
         while True:
             data = connection.bio_read(PART_BYTES)
@@ -189,8 +189,8 @@ def _over_quic(listener: Listener) -> list[x509.Certificate]:
 
 
 def problems(listeners: Sequence[Listener], pem: str, through: Target | None = None) -> list[dict[str, str]]:
-    """Check that listeners present exactly the chain `pem`; return {"listener", "name", "problem"} for each.
-    `problem` is "" if a listener presents it, and begins with NOT_CHECKED if it could not be asked.
+    """Check that listeners present exactly the chain `pem`; return {"listener", "name", "problem"} for each listener.
+    `problem` is "" for a correct chain, and begins with NOT_CHECKED if the panel could not connect to the listener.
     """
     wanted = chain_of(pem)
     with ThreadPoolExecutor(AT_ONCE) as pool:

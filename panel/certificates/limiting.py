@@ -55,7 +55,7 @@ def _usage(account: AcmeAccount, bucket: Bucket, full_at: dt.datetime | None, no
 
 
 def _words(account: AcmeAccount, bucket: Bucket) -> str:
-    """Describe a limit in a sentence."""
+    """Return a sentence that describes a rate limit, for example for an error message."""
     hours = int(bucket.limit.period.total_seconds()) // 3600
     period = _("7 days") if hours >= 168 else ngettext("%d hour", "%d hours", hours) % hours
     values = {
@@ -80,7 +80,7 @@ def kinds_of(order: Order) -> set[LimitKind]:
 
 
 def wait_of(account: AcmeAccount, order: Order) -> tuple[str, dt.datetime] | None:
-    """Return reason and end of the longest wait for a rate limit; None if the order can be placed now."""
+    """Return (reason, end) of the longest wait for a rate limit; None if the order can be placed now."""
     found = [
         (f"{item.words} The account has reached this limit.", item.opens_at)
         for item in usages(account, order.names, kinds_of(order))
@@ -94,7 +94,7 @@ def wait_of(account: AcmeAccount, order: Order) -> tuple[str, dt.datetime] | Non
 
 
 def count(account: AcmeAccount, names: Sequence[str], kinds: Iterable[LimitKind]) -> None:
-    """Count one request under each limit of these kinds."""
+    """Count one request for the names under each rate limit of the given kinds."""
     now = timezone.now()
     for bucket in sorted(limits.buckets(account.issuer, account.name, names, kinds), key=lambda item: item.key):
         key = {"issuer": account.issuer, "kind": bucket.limit.kind, "key": bucket.key}
@@ -127,5 +127,5 @@ def of_site(automatic: AutomaticCertificate) -> list[Usage]:
 
 
 def forget() -> None:
-    """Delete the rows of limits that are completely free again; a limit without a row counts as unused."""
+    """Delete the rows of limits whose requests are all available again; a limit without a row counts as unused."""
     RateLimit.objects.filter(full_at__lte=timezone.now()).delete()

@@ -81,7 +81,7 @@ LIMITS = {
 
 
 def most_names(issuer: str, profile: str, usual: int) -> int:
-    """Return the maximum number of names in a certificate; `usual` unless authority and profile allow fewer."""
+    """Return the maximum number of names in a certificate: `usual`, or less if the authority's profile allows fewer."""
     return min(usual, 25) if Issuer(issuer) in LIMITS and profile in FEWER_NAMES else usual
 
 
@@ -120,7 +120,7 @@ def counted_kinds(*, is_replacement: bool, is_same: bool) -> set[LimitKind]:
 
 
 def registered_domain(name: str) -> str:
-    """Return what the limit per domain counts for a name: the domain directly below a public suffix.
+    """Return the registered domain of a name, by which authorities count certificates: one label below a public suffix.
     For an IPv4 address, return the address; for an IPv6 address, its /64 network.
     """
     if is_address(name):

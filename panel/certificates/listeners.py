@@ -15,7 +15,8 @@ WILDCARD_LABEL = "paddock-check"
 @dataclass(frozen=True)
 class Listener:
     """One socket of a site, with one name to request in the handshake.
-    `address` is the address to which the panel connects; "" if it cannot.
+
+    `address` is the address to which the panel connects; "" if the panel cannot reach the listener.
     """
 
     name: str
@@ -62,7 +63,7 @@ def _asked_names(names: tuple[str, ...], *, wildcards: bool) -> list[str]:
 def listeners_of(
     spec: SiteSpec, certificate_path: str, host_address: str, *, wildcards: bool = False
 ) -> list[Listener]:
-    """Return every TLS listener of the server blocks that use the certificate, for every name.
+    """Return the TLS listeners of the server blocks that use the certificate: one `Listener` for each socket and name.
     `host_address` is the address at which the panel reaches the host, "" for the panel's own host.
     """
     found: dict[tuple[str, str, int, bool], Listener] = {}
@@ -86,7 +87,9 @@ def _sockets(listen: Listen, name: str, host_address: str) -> Iterator[Listener]
 
 
 def reached(address: str, host_address: str) -> str:
-    """Return the address at which the panel reaches a listener; "" for a loopback address of another host."""
+    """Return the address to which the panel connects to reach a listener on `address`; "" for a loopback address of
+    another host.
+    """
     if address in ("", "0.0.0.0"):  # noqa: S104 - compared with, not bound to
         return host_address or "127.0.0.1"
     if address == "::":

@@ -138,7 +138,7 @@ class AutomaticCertificate(BaseModel):
 
     @property
     def tls_port(self) -> int:
-        """Port on which challenges are presented over TLS; 0 if they are not."""
+        """Port on which the site presents TLS-ALPN-01 challenges; 0 without these challenges."""
         return self.https_port if self.tls_challenges else 0
 
 
@@ -281,7 +281,7 @@ class HostCertificate(models.Model):
 
 
 class RateLimit(models.Model):
-    """Use of one rate limit of an authority, as the time at which its bucket is full again (limits.py)."""
+    """Use of one rate limit of a certificate authority. `full_at`: the time at which the limit is unused again."""
 
     issuer = models.CharField(max_length=20, choices=Issuer.choices)
     kind = models.CharField(max_length=12, choices=LimitKind.choices)

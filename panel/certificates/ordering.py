@@ -205,7 +205,7 @@ class Course:
             raise Later(*wait)
 
     def _prepare_twins(self, kind: ChallengeKind) -> None:
-        """Let the sites with the same names on other hosts serve challenges too; nothing else of them is changed."""
+        """Let the site's twins on other hosts serve challenges too, unless their drafts have other changes."""
         # The site may not have been live when the switch was turned on.
         sharing.challenges_serve(self.site, True, self.automatic.tls_port)
         for twin, live in sharing.twins_of(self.site):
@@ -333,7 +333,7 @@ class Course:
         self.note("Paddock deployed the certificate.")
 
     def keep(self) -> None:
-        """Store the issued certificate; the order keeps the previous one."""
+        """Store the issued certificate for the site; store the previous certificate and revision in the order."""
         order, certificate = self.order, self.automatic.certificate
         if certificate is not None and certificate.certificate_pem == order.certificate_pem:
             return

@@ -29,7 +29,7 @@ def dns_accounts_visible(user: User) -> QuerySet[DnsAccount]:
 
 
 def certificates_on_hosts() -> dict[Host, list[Certificate]]:
-    """Return the certificates that Paddock reads from files on hosts, by host."""
+    """Return {host: certificates that Paddock reads from files on the host}."""
     found: dict[Host, list[Certificate]] = {}
     for row in Certificate.objects.filter(host__isnull=False).select_related(
         "host__authority", "host__bastion__authority"
@@ -58,8 +58,8 @@ def orders_visible(user: User) -> QuerySet[Order]:
 def certificates_due(user: User) -> QuerySet[Certificate]:
     """Select the certificates with a renewal or expiry within CALENDAR_DAYS, the first to be due first.
 
-    `due_at` is the time of the renewal by Paddock (also in `renewed_at`), or the expiry of another certificate that
-    sites use.
+    `due_at` is the time at which Paddock renews the certificate, the same as `renewed_at`. For certificates in use that
+    Paddock does not renew, `renewed_at` is None and `due_at` is the expiry.
     """
     limit = timezone.now() + dt.timedelta(days=CALENDAR_DAYS)
     renewals = Q(automatic__next_at__lt=limit)

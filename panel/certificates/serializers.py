@@ -102,7 +102,7 @@ class OrderStepSerializer(serializers.Serializer[Any]):
 
 
 class SeenSerializer(serializers.Serializer[Any]):
-    """Result of one listener for one name; `problem` is empty if the new certificate and chain were presented."""
+    """Result of checking a listener for one name; `problem` is empty if it presented the new certificate and chain."""
 
     listener = serializers.CharField()
     name = serializers.CharField(allow_blank=True)
@@ -140,7 +140,7 @@ class CertificateOrderSerializer(serializers.ModelSerializer[Order]):
 
 
 class RateLimitSerializer(serializers.Serializer[Any]):
-    """A rate limit of the certificate authority that orders of this panel have used in part."""
+    """A rate limit of the certificate authority, with the number of requests that orders of this panel have used."""
 
     kind = serializers.ChoiceField(choices=LimitKind.choices)
     subject = serializers.CharField(

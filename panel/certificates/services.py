@@ -47,7 +47,7 @@ def account_create(*, actor: User, team: Team, name: str, **values: Any) -> Acme
 
 @transaction.atomic
 def account_delete(*, actor: User, account: AcmeAccount, expected_version: int | None = None) -> None:
-    """Delete an account that no site uses. It still exists at the authority, unless it was deactivated first."""
+    """Delete an account that no site uses. At the authority, the account remains unless it was deactivated first."""
     try:
         remove(
             actor=actor,
@@ -231,7 +231,8 @@ def automatic_enable(
 ) -> Order:
     """Turn on automatic HTTPS: order a certificate, deploy it with HTTPS, and renew it from then on.
 
-    The site's draft is deployed with it. Raises PermissionDenied, ValidationError, ApplicationError, Conflict.
+    The deployment includes all other changes in the site's draft. Raises PermissionDenied, ValidationError,
+    ApplicationError, Conflict.
     """
     require(actor, Action.CHANGE, site.team)
     require(actor, Action.DEPLOY, site.team)

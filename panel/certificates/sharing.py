@@ -86,7 +86,7 @@ def supports_tls_challenges(web_server: WebServer) -> bool:
 
 
 def has_other_changes(site: Site, revision: Revision) -> bool:
-    """Return whether a deployment of the site would change more than the serving of challenges."""
+    """Return whether a deployment of the site's draft would change more than whether the site serves challenges."""
     draft, live = freeze.site_spec(site, revision.web_server), spec_of(revision)
     return site.web_server_id != revision.web_server_id or without(draft) != without(live)
 
@@ -135,10 +135,10 @@ def _deploy(host: Host, renewed: list[tuple[Site, Certificate]]) -> None:
 
 
 def _behind() -> QuerySet[ServerBlock]:
-    """Select server blocks of live sites that still use the previous certificate of another site.
+    """Select server blocks of live sites that still present the previous version of another site's certificate.
 
-    The other site's listeners already present the new certificate, which may expire earlier than the previous one:
-    certificates of some ACME profiles are valid for six days.
+    The other site's listeners already present the renewed certificate. Times of expiry are compared for inequality,
+    because the renewed certificate may expire first: some ACME profiles have certificates for six days.
     """
     rows = ServerBlock.objects.filter(
         certificate__automatic__seen_at__isnull=False,
@@ -152,9 +152,9 @@ def _behind() -> QuerySet[ServerBlock]:
 
 
 def _is_waiting(last: Deployment | None) -> bool:
-    """Return whether a site's last deployment of certificates is running, or failed less than AGAIN_AFTER ago.
+    """Return whether a site must wait: its last deployment of certificates runs, or failed less than AGAIN_AFTER ago.
 
-    After a rollback of several sites, do not wait: each of them is deployed alone at once.
+    A site whose deployment together with other sites was rolled back does not wait: it is deployed alone at once.
     """
     if last is None or last.status == DeploymentStatus.SUCCEEDED or was_rolled_back_together(last):
         return False

@@ -132,7 +132,8 @@ def waited(deployment: Deployment | None) -> str:
 
 
 def is_deployed(order: Order) -> bool:
-    """Return whether the renewed certificate is live; if a deployment of several sites was rolled back, it is not yet.
+    """Return whether the renewed certificate is live. False after a deployment of several sites was rolled back: the
+    certificate is then deployed alone.
 
     Raises ApplicationError if the web server rejected the certificate. Raises Conflict if the deployment failed
     otherwise, for example because the host was not reached; a later attempt may succeed.
@@ -154,14 +155,14 @@ def is_deployed(order: Order) -> bool:
 
 
 def waiting_words(order: Order) -> str:
-    """Return what a renewed certificate that is not live yet waits for."""
+    """Return a sentence about why a renewed certificate is not live yet."""
     if was_rolled_back_together(order.deployment):
         return "The deployment with other sites was rolled back. Paddock deploys this certificate alone."
     return "Waiting for the other renewals on the host."
 
 
 def presented(order: Order) -> list[dict[str, str]]:
-    """Return the result of each listener of the certificate, in the form of handshakes.problems.
+    """Check all listeners of the order's certificate; return their results as `handshakes.problems` does.
     Raises ApplicationError if the site is no longer deployed.
     """
     site, certificate = order.automatic.site, order.automatic.certificate
@@ -185,7 +186,7 @@ def wrong(seen: list[dict[str, str]]) -> list[dict[str, str]]:
 
 
 def row_restore(order: Order) -> None:
-    """Restore the certificate's row as it was before this order."""
+    """Restore the certificate and key in the database to those before this order."""
     certificate = order.automatic.certificate
     if certificate is None or not order.previous_pem or certificate.certificate_pem != order.certificate_pem:
         return
@@ -200,9 +201,10 @@ def row_restore(order: Order) -> None:
 
 
 def take_back(order: Order) -> None:
-    """Deploy the revision that was live before the order.
+    """Restore the state before the order: the previous certificate, and a deployment of the revision that was live.
 
-    The draft is restored too if the order was for the first certificate of automatic HTTPS.
+    The draft is restored too if the order was for the first certificate of automatic HTTPS. Raises ApplicationError
+    if the deployment fails.
     """
     row_restore(order)
     if order.previous is None:

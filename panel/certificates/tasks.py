@@ -18,7 +18,7 @@ def run(uuid: str) -> None:
 
 @shared_task
 def sweep() -> None:
-    """Start due orders, and tasks for all queued ones."""
+    """Start the orders that are due, and queue a task for each order that waits."""
     scheduling.look()
     for uuid in scheduling.orders_waiting():
         run.delay(str(uuid))

@@ -134,7 +134,7 @@ def _automatic(request: Request, site: Site) -> AutomaticCertificate | None:
 
 
 def _state(automatic: AutomaticCertificate | None) -> dict[str, object]:
-    """Return the context of the part of the page that is updated live."""
+    """Return the template context of the live part of the page: orders with their steps, and rate limits."""
     orders = list(automatic.orders.all()[:10]) if automatic is not None else []
     return {
         "automatic": automatic,
@@ -176,7 +176,7 @@ def site(request: Request, name: str) -> HttpResponse:
 
 @require_safe
 def live(request: Request, name: str) -> HttpResponse:
-    """Render the part of a site's page that is updated while it is open."""
+    """Render the part of the automatic HTTPS page that the browser refreshes."""
     row = site_get(request, name)
     return render(request, "certificates/live.html", {"site": row, **_state(_automatic(request, row))})
 

@@ -1,5 +1,5 @@
-"""Check of the certificates that live sites present, hourly, and each minute where something may have changed; daily
-check whether CAA records allow the renewal. Differences are stored and become alerts.
+"""Check the certificates that live sites present: hourly, and each minute for sites with problems or changed health.
+Once a day, check whether CAA records allow the renewal. Differences are stored and become alerts.
 """
 
 from __future__ import annotations
@@ -113,9 +113,9 @@ def _questions(state: SiteState) -> Iterator[Question]:
 
 
 def _deployed(revision: Revision, path: str) -> tuple[x509.Certificate, ...]:
-    """Return the certificate chain in the file `path`, as deployed, or as last read if the file is the host's own.
+    """Return the certificate chain in the file `path` of a live revision; () if the chain is unknown.
 
-    () if the chain is unknown.
+    If Paddock did not deploy the file, the chain is that of the last reading of the host's file.
     """
     digest = next((item["sha256"] for item in revision.files if item["path"] == path), "")
     text = contents([digest]).get(digest, "")
@@ -146,7 +146,7 @@ def _problem(question: Question) -> str:
 
 
 def _changing(states: Mapping[SiteState, object]) -> set[int]:
-    """Return the sites that may have changed while their listeners were checked."""
+    """Return the ids of sites that are being deployed or have a running order, or whose live revision has changed."""
     sites = [state.site_id for state in states]
     running = Deployment.objects.filter(status=JobStatus.RUNNING, items__site__in=sites)
     ordered = Order.objects.filter(status__in=UNDER_WAY, automatic__site__in=sites)

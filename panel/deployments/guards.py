@@ -21,8 +21,8 @@ _ADVICE = {
 
 
 def removal_guard(site: Site, verb: str) -> None:
-    """Raise ApplicationError (in_use) if the site is deployed, Conflict if a deployment of it runs. `verb` is `delete`,
-    which also deletes the site's history, or `move`.
+    """Raise ApplicationError (code `in_use`) if the site is deployed, or Conflict if the site is being deployed.
+    `verb` is `delete`, which also deletes the site's history, or `move`.
     """
     states = SiteState.objects.filter(site=site)
     state = states.select_related("revision__web_server__host", "disabled_revision__web_server__host").first()

@@ -1,5 +1,5 @@
-"""Health of live sites, as observed on their health pages. A site's state stores the health and its times in separate
-columns.
+"""Health of live sites, as observed on their health pages. The model SiteState stores the health and its times in
+separate columns.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ COLUMNS = ("health", "health_words", "health_at", "health_since")
 
 @dataclass(frozen=True)
 class Observed:
-    """Result of the health pages of one site: whether all responded as expected (None: unknown), and the worst response
-    in words.
+    """Result of requesting the health pages of one site. `is_well`: whether all responded as expected, None if unknown;
+    `words`: the worst response as text.
     """
 
     is_well: bool | None
@@ -32,7 +32,7 @@ class Observed:
 
 
 def healths(checks: Mapping[Deployment, Sequence[Mapping[str, Any]]]) -> dict[tuple[int, int], Observed]:
-    """Return the health of sites observed at the end of deployments, by (deployment id, site id)."""
+    """Return {(deployment id, site id): health} from the checks at the end of deployments."""
     found = {}
     for deployment, rows in checks.items():
         named = of_checks(rows)
@@ -43,7 +43,7 @@ def healths(checks: Mapping[Deployment, Sequence[Mapping[str, Any]]]) -> dict[tu
 
 
 def of_checks(rows: Iterable[Mapping[str, Any]]) -> dict[str, Observed]:
-    """Return the health of each site, by name, from the checks of a deployment."""
+    """Return {site name: health} from the checks of a deployment."""
     found: dict[str, Observed] = {}
     for row in rows:
         if row["kind"] != "health":
@@ -55,7 +55,7 @@ def of_checks(rows: Iterable[Mapping[str, Any]]) -> dict[str, Observed]:
 
 
 def since(sites: Sequence[int]) -> dict[int, tuple[str, dt.datetime | None]]:
-    """Return the last observed health of sites and the time at which it began, by site id."""
+    """Return {site id: (last observed health, time since when)}."""
     rows = SiteState.objects.filter(site__in=sites).values_list("site_id", "health", "health_since")
     return {site: (health, at) for site, health, at in rows}
 
@@ -63,7 +63,7 @@ def since(sites: Sequence[int]) -> dict[int, tuple[str, dt.datetime | None]]:
 def noted(
     found: Observed | None, before: tuple[str, dt.datetime | None] | None, now: dt.datetime
 ) -> tuple[str, str, dt.datetime | None, dt.datetime | None]:
-    """Return an observation as values of COLUMNS. `before`: the previous health and its beginning, or None."""
+    """Return an observation as values of COLUMNS. `before`: the previous health and the time at which it began."""
     if found is None:
         return Health.UNKNOWN, "", None, None
     is_as_before = before is not None and before[0] == found.health and before[1] is not None

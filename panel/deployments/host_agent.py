@@ -102,7 +102,9 @@ def outcome(host: Host, transaction: str) -> protocol.ApplyResult | None:
 
 
 def abandoned(host: Host, transaction: str) -> protocol.ApplyResult:
-    """Return the result of a transaction, or forbid its start (outcome "abandoned"). Raises RemoteError."""
+    """Return the result of a transaction. If it has not started, forbid its start; the outcome is then "abandoned".
+    Raises RemoteError.
+    """
     return result_of(_call(host, "status", {"transaction": transaction, "abandon": True}, ASK_TIMEOUT_S))
 
 
@@ -120,8 +122,8 @@ def differing(
     roots: Collection[str],
     timeout_s: float = LOOK_TIMEOUT_S,
 ) -> dict[str, Found]:
-    """Return, by path, the files whose state on the host differs from `expected`, which maps paths to values for
-    FileChange.expect. The content of the paths in `secrets` stays on the host. Raises ApplicationError.
+    """Return {path: file} for files whose state on the host differs from `expected` ({path: value of
+    FileChange.expect}). The content of the paths in `secrets` stays on the host. Raises ApplicationError.
     """
     return differing_ask(host, expected, secrets=secrets, roots=roots, timeout_s=timeout_s)()
 
@@ -134,8 +136,8 @@ def differing_ask(
     roots: Collection[str],
     timeout_s: float = LOOK_TIMEOUT_S,
 ) -> Callable[[], dict[str, Found]]:
-    """Send the request of `differing` now; return a function that waits for the response and returns the files. Both
-    can raise ApplicationError.
+    """Send the request of `differing` now; return a function that waits for the response and returns the files.
+    Both can raise ApplicationError.
     """
     files = [{"path": path, "sha256": mark, "secret": path in secrets} for path, mark in sorted(expected.items())]
     with pool.session(target_for(host)) as session:
@@ -164,7 +166,7 @@ def refused_ask(host: Host, names: Collection[str]) -> Callable[[float], dict[st
 
 
 def answers(host: Host, questions: Sequence[dict[str, object]]) -> list[dict[str, object]]:
-    """Return the responses of the host's web servers to requests (of comparing.question), in the same order."""
+    """Return the responses of the host's web servers to requests, in the same order (see `comparing.question`)."""
     found: list[dict[str, object]] = _call(host, "answers", {"requests": list(questions)}, ANSWERS_TIMEOUT_S)["answers"]
     return found
 
@@ -192,7 +194,7 @@ def preflight(host: Host, logs: Sequence[str], *, roots: Collection[str]) -> Pre
 
 
 def observed(host: Host, probes: Sequence[protocol.Probe]) -> list[Message]:
-    """Let the host's agent send probes now; return the observed responses, in order; fewer if time runs out."""
+    """Let the host's agent send probes now. Return the responses in the order of the probes; fewer if time runs out."""
     args = {"probes": protocol.plain(list(probes))}
     found: list[Message] = _call(host, "observe", args, ANSWERS_TIMEOUT_S)["rows"]
     return found
@@ -223,9 +225,9 @@ class Responses:
 def log_counts(
     host: Host, logs: Sequence[str], *, roots: Collection[str], ago_s: float
 ) -> list[tuple[Responses, Responses]]:
-    """Return counts of responses before and after a time, for each of the given access logs. Raises RemoteError.
+    """Return, for each of the given access logs, the counts of responses before and after a moment. Raises RemoteError.
 
-    The time is given as `ago_s`, seconds before now, because the clocks of the host and the panel may differ.
+    The moment is given as `ago_s`, seconds before now, because the clocks of the host and the panel may differ.
     """
     rows = [{"path": path, "roots": sorted(roots)} for path in logs[:LOGS_AT_ONCE]]
     counts = _call(host, "log_counts", {"logs": rows, "ago_s": ago_s}, ASK_TIMEOUT_S)["counts"]
@@ -233,7 +235,7 @@ def log_counts(
 
 
 def emptied(host: Host, folders: Sequence[str], *, roots: Collection[str]) -> Message:
-    """Delete the files below `folders` and return {"files", "bytes"}. Raises RemoteError."""
+    """Delete the files below `folders`; return {"files": number of files, "bytes": their size}. Raises RemoteError."""
     args = {"folders": list(folders), "roots": sorted(roots)}
     found: Message = _call(host, "empty", args, ANSWERS_TIMEOUT_S)
     return found

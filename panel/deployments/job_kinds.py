@@ -65,7 +65,7 @@ def _result(row: Deployment) -> str:
 
 
 def _error_title(row: Deployment) -> str:
-    """Return the heading above a deployment's error: it names the site, web server or cancellation as the cause."""
+    """Return the heading above the error of a deployment that failed, was rolled back, or was canceled."""
     if row.steps.filter(name="probe", status=StepStatus.FAILED).exists():
         return _("A site responds worse than before")
     if row.status == DeploymentStatus.ROLLED_BACK:

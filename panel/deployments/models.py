@@ -316,7 +316,7 @@ class SiteState(models.Model):
 
 
 class WebServerState(models.Model):
-    """Current files of a web server that depend on all of its sites (listeners, ports)."""
+    """The deployed files of a web server that all its sites share, for example files with listeners and ports."""
 
     web_server = models.OneToOneField(WebServer, on_delete=models.CASCADE, related_name="state")
     files = models.JSONField(default=list)  # same format as Revision.files

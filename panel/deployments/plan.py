@@ -71,8 +71,8 @@ class PlanFile:
     `site` is the site's name, "" for a file of the web server itself; `web_server` is the web server's id. `expect` is
     the required state on the host before the change: a SHA-256, "link:TARGET", or "" for nothing. `found_sha256` is the
     different state found there, "" if the file is missing, None if the host has the expected state. `keep_owner` marks
-    a file that Paddock did not create: its owner stays. An `if_absent` file is skipped if the path exists by then. A
-    renamed file names its other path and shows no diff.
+    a file that Paddock did not create: its owner stays. `if_absent`: skip the file if the path exists at the time of
+    the deployment. `renamed_from` and `renamed_to`: the file's other path; a renamed file shows no diff.
     """
 
     path: str

@@ -53,8 +53,8 @@ def deployments_finished(user: User, since: dt.datetime) -> QuerySet[Deployment]
 
 
 def deployments_on_page(user: User) -> QuerySet[Deployment]:
-    """Return `deployments_visible` for lists: of hosts and users, only the names are loaded; checks and comparisons are
-    not.
+    """Return `deployments_visible` for lists, without checks and comparisons. Of hosts and users, only names are
+    loaded.
     """
     own = [field.name for field in Deployment._meta.concrete_fields if field.name not in ("checks", "comparison")]
     others = ("host__name", "requested_by__username", "superseded_by__uuid")
@@ -92,9 +92,9 @@ def with_own_sites(user: User, rows: Iterable[Deployment]) -> list[Deployment]:
 
 
 def of_own_sites(user: User, rows: QuerySet[Deployment], **names: Any) -> QuerySet[Deployment]:
-    """Return the deployments with a site that the user may see and that matches `names` (`name__icontains=`).
+    """Filter deployments: those with a visible site that matches `names`, a filter such as `name__icontains="shop"`.
 
-    Users cannot find deployments by the names of other teams' sites in them.
+    The names of sites that the user may not see are not searched.
     """
     sites = visible(Site.objects.filter(**names), user)
     return rows.filter(pk__in=DeploymentItem.objects.filter(site__in=sites).values("deployment"))
@@ -103,8 +103,8 @@ def of_own_sites(user: User, rows: QuerySet[Deployment], **names: Any) -> QueryS
 def newest_named(user: User, rows: QuerySet[Deployment], words: str, most: int) -> list[int]:
     """Return the primary keys of the newest `most` deployments with `words` in the name of a visible site or host.
 
-    Two queries, one for sites and one for hosts, each read only the newest rows; a single query would read and sort
-    all. Primary keys grow with time, so they are the order: thousands of times take long to read.
+    Two queries, for sites and for hosts, each read only the newest rows; a single query would read and sort all. They
+    sort by primary key, which grows with time, because reading thousands of times is slow.
     """
     hosts = list(hosts_visible(user).filter(name__icontains=words).values_list("pk", flat=True))
     found: set[int] = set()
@@ -119,7 +119,7 @@ def is_whole_visible(user: User, deployment: Deployment) -> bool:
 
 
 def shared_with_others(user: User, deployments: Collection[int]) -> set[int]:
-    """Return the deployments, by primary key, that also have sites to which the user has no access."""
+    """Return the primary keys of those deployments that contain sites to which the user has no access."""
     if user.is_admin or not deployments:
         return set()
     foreign = DeploymentItem.objects.filter(deployment__in=deployments).exclude(site__team__in=team_keys(user))

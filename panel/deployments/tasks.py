@@ -51,7 +51,7 @@ def watch() -> None:
 
 @shared_task
 def follow_hosts() -> None:
-    """Update the servers of upstreams that are chosen by the tags of hosts."""
+    """Update the servers of upstreams with host tags, after hosts or their tags have changed."""
     upstreams_follow()
 
 

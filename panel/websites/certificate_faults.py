@@ -81,7 +81,7 @@ def _names_issuer(leaf: x509.Certificate) -> bool:
 
 
 def _leads_to(chain: Sequence[x509.Certificate], roots: Sequence[x509.Certificate]) -> bool:
-    """Return whether the chain leads to one of the roots, verified at the beginning of the leaf's validity."""
+    """Return whether the chain was valid up to one of the roots when the validity of the leaf certificate began."""
     leaf = chain[0]
     try:
         names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value

@@ -22,7 +22,7 @@ def definition_of(frozen: spec.SiteSpec, was_on: WebServer, now: SiteData, is_on
     """Return the definition of the site that `frozen` describes.
 
     `now` is `site_export(site, with_secrets=True)`. `was_on` is the web server of `frozen`, `is_on` the site's current
-    web server; log paths are moved from the log folder of the first to that of the second.
+    web server: log paths are changed from the log folder of `was_on` to the log folder of `is_on`.
     """
     thaw = _Thaw(was_on, is_on)
     definition = {

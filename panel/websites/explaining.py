@@ -1,4 +1,4 @@
-"""Answers for the page “Which location?”, computed from the drafts of all sites on a web server."""
+"""Explanations for the page “Which location?”, computed from the drafts of all sites on a web server."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def _neighbours(site: Site, web_server: WebServer, port: int) -> list[Site]:
 
 
 def explained(site: Site, web_server: WebServer, question: Request) -> Explanation:
-    """Explain which server block and location handle a request to the site. NotExpressible if an expression cannot be
-    evaluated here, or takes too long.
+    """Explain which server block and location handle a request to the site. NotExpressible if the panel cannot evaluate
+    a regular expression, or if the evaluation takes too long.
     """
     sites = [freeze.fetched(site), *_neighbours(site, web_server, question.port)]
     specs = [freeze.spec_of_fetched(item, web_server) for item in sites]
@@ -53,8 +53,8 @@ def _expressions(spec: SiteSpec) -> set[str]:
 
 
 def _with_raw(specs: Sequence[SiteSpec], found: Explanation, engine: str) -> Explanation:
-    """Add a last step that lists raw directives which can change the result, because Paddock does not evaluate raw
-    directives.
+    """Add a last step to the explanation: raw directives that may change the result, because Paddock does not evaluate
+    them.
     """
     steps = []
     for spec in specs:

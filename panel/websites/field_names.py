@@ -25,8 +25,8 @@ def _is_scalar(hint: object) -> bool:
 
 
 def _scalars(kind: type, names: tuple[str, ...], other: set[str]) -> tuple[str, ...]:
-    """Return the names in `names` that are plain fields of the dataclass `kind`. `other`: fields with another meaning
-    in `kind`.
+    """Return those of `names` that are plain fields of the dataclass `kind`, except names in `other`.
+    `other`: fields whose meaning in `kind` differs.
     """
     hints = get_type_hints(kind)
     return tuple(name for name in names if name not in other and name in hints and _is_scalar(hints[name]))

@@ -241,7 +241,7 @@ def _location(site: Site, web_server: WebServer, row: Location, snippets: _Snipp
 
 
 def _lists(site: Site, location: Location) -> dict[str, list[str]]:
-    """Return the addresses of the team's access lists by name; empty if the location's rules use no list."""
+    """Return {name: addresses} of the team's access lists; {} if the location's rules use no list."""
     is_named = shared.lists_named(location.access_rules)
     return {row.name: row.sources for row in site.team.accesslist_set.all()} if is_named else {}
 

@@ -58,7 +58,8 @@ def _with_port(place: str) -> str:
 def finding_fix(
     *, actor: User, site: Site, code: str, where: str, expected_version: int | None = None
 ) -> tuple[Site, Finding]:
-    """Apply the fix of the warning `code` at `where` to the draft. The host changes only with the next deployment.
+    """Apply the fix of a warning to the draft. `code` is the kind of warning, `where` its place in the site's
+    definition. The host changes only with the next deployment.
 
     Raises PermissionDenied (only administrators change raw directives), ApplicationError if the warning is gone or has
     no automatic fix, and ValidationError.
@@ -74,7 +75,9 @@ def finding_fix(
 
 
 def finding_get(site: Site, code: str, where: str) -> Finding:
-    """Return the warning `code` at `where`; ApplicationError if the site no longer has it."""
+    """Return the site's warning with the given code and place; ApplicationError if the draft no longer has this
+    warning.
+    """
     for finding in site_findings(site):
         if (finding.code, finding.where) == (code, where):
             return finding

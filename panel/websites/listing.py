@@ -91,7 +91,7 @@ def sites_filtered(sites: QuerySet[Site], wanted: dict[str, Any]) -> QuerySet[Si
 
 
 def sites_tagged(sites: QuerySet[Site], tag: str) -> QuerySet[Site]:
-    """Filter the sites that have the tag, or whose host has it."""
+    """Filter the sites by a tag of the site or of its host."""
     return sites.filter(Q(tags__has=tag) | Q(web_server__host__tags__has=tag))
 
 
@@ -189,7 +189,7 @@ def health_of(site: Site) -> str:
 
 
 def is_observed(site: Site) -> bool:
-    """Return whether the health of a deployed site, as its host saw it, is recent: the host responds, too."""
+    """Return whether a deployed site's health is current: its host responds and has checked the site recently."""
     host = site.web_server.host if site.web_server else None
     if host is None or host.status != HostStatus.READY:
         return False

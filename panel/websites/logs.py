@@ -42,7 +42,7 @@ def log_roots(web_server: WebServer) -> list[str]:
 
 
 def may_read(user: User, site: Site, log: Log) -> WebServer:
-    """Return the web server whose host has the log, one of `site_logs`.
+    """Check that the user may read a log of `site_logs`, and return the web server of the site.
 
     Raises ApplicationError for a site without a web server, and PermissionDenied if the file is, contains, or is inside
     a path of another team. The path is checked again when the log is read, because older versions of the panel saved

@@ -73,9 +73,7 @@ def _raw_paths(text: str, engine: str) -> list[str]:
 
 
 def _raw(texts: Iterable[tuple[str, str]], engine: str) -> dict[str, str]:
-    """Return the file paths in raw directives, which are given as pairs (place, text). Keys of the result are the
-    places with a suffix `#number`.
-    """
+    """Return {"PLACE#NUMBER": path} for the file paths in raw directives. `texts` are pairs (place, text)."""
     found = ((where, path) for where, text in texts for path in _raw_paths(text, engine))
     return {f"{where}#{number}": path for number, (where, path) in enumerate(found)}
 

@@ -87,8 +87,8 @@ def _other_listens(site: Site, web_server: WebServer, ports: Set[int]) -> list[t
 
 
 def suspects(sites: Collection[int]) -> list[QuerySet[Any, int]]:
-    """Return querysets of ids: of sites with stream servers, and of sites with a port that a stream server of another
-    site of the host has, too.
+    """Return two querysets of site ids: sites with stream servers, and sites with a port that a stream server of
+    another site of the host also has. Only these sites can have conflicts over ports.
     """
     others = StreamServer.objects.filter(
         port=OuterRef("port"),

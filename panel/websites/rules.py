@@ -212,9 +212,7 @@ def _check_handler(location: Location, faults: _Faults) -> None:
 
 
 def _proxying(location: Location) -> spec.Location:
-    """Return the parts of the location that `handlers.protocol_faults` checks: its upstream's protocol and related
-    settings.
-    """
+    """Return a SiteSpec location with only the fields that `handlers.protocol_faults` checks."""
     return spec.Location(
         match=cast(Any, location.match),
         pattern=location.pattern,

@@ -84,8 +84,8 @@ def local_services_of(site: Site) -> list[str]:
 
 
 def php_sockets(user: User) -> list[tuple[str, str]]:
-    """Return pairs of a PHP pool's socket and its host that the user can choose for a new site: sockets that the last
-    check of each host found, if the user may use them.
+    """Return (socket address, host name) pairs: PHP pools that the user may choose for a new site.
+    The sockets are those that the last check of each host found.
     """
     rows = allowances_visible(user).filter(kind=AllowanceKind.SERVICE).values_list("host", "value")
     allowed: dict[int | None, list[str]] = {}

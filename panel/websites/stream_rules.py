@@ -44,7 +44,9 @@ class Port:
     where: str = ""
 
     def overlaps(self, other: Port) -> bool:
-        """Return whether two sockets cannot be open at the same time, or one would take connections of the other."""
+        """Return whether this port and the other port conflict: the same protocol, port number and IP version, and
+        equal addresses, or one of them stands for all addresses.
+        """
         if (self.protocol, self.port) != (other.protocol, other.port):
             return False
         if (":" in self.address) != (":" in other.address):
@@ -53,7 +55,7 @@ class Port:
 
 
 def stream_ports(rows: Iterable[StreamServer]) -> list[Port]:
-    """Return the ports of stream servers, in order."""
+    """Return one Port for each stream server, in the same order."""
     return [Port(row.protocol, row.address, row.port, f"stream_servers/{n}/port") for n, row in enumerate(rows)]
 
 

@@ -25,8 +25,8 @@ def site_traffic(site: Site) -> Traffic:
 
 
 def of_site(whole: Traffic, name: str) -> Traffic:
-    """Return the part of a web server's counters that belongs to one site, by the names that rendering gives to
-    upstream groups and zones.
+    """Return the part of a web server's counters that belongs to the site `name`. Upstreams, caches and limits are
+    found by the prefix that the renderer gives to a site's names.
     """
 
     def named(rest: str) -> re.Pattern[str]:

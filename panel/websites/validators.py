@@ -86,7 +86,7 @@ def validate_slug(value: str) -> None:
 
 
 def _ascii_name(name: str) -> str:
-    """Return a domain name in A-label form (RFC 5890) in lower case; ValidationError if it has none."""
+    """Return a domain name in A-label form (RFC 5890) in lower case; ValidationError for an invalid name."""
     if name.isascii():
         return name.lower()
     if _IDNA_DEVIATIONS & set(name):
@@ -178,7 +178,7 @@ def _wildcard_rest(value: str, rest: str) -> str:
 
 
 def named_faults(name: str, error: ValidationError) -> list[str]:
-    """Return the error messages about one of several names, each with the name in it."""
+    """Return the error messages about `name`; add the name to messages that lack it."""
     return [text if not name or name in text else f"“{name[:80]}”: {text}" for text in error.messages]
 
 
@@ -214,8 +214,8 @@ _PCRE_ONLY = (
 
 
 def validate_regex(value: str) -> None:
-    """Validate a PCRE expression with Python's parser, after converting PCRE's own syntax.
-    Expressions valid in both are valid in every engine here; the web server's own test is final.
+    """Validate a PCRE expression with Python's parser, after converting PCRE's own syntax, and with PCRE if installed.
+    The web server's own test before a deployment decides.
     """
     refuse_control_characters(value)
     if not value:

@@ -26,9 +26,9 @@ class CaaRecord:
 
 
 def forbidden(names: Iterable[str], identities: Sequence[str]) -> list[str]:
-    """Return sentences about the names for which CAA records forbid an authority with these identities.
+    """Check CAA records of names for an authority with the given identities; return a sentence for each forbidden name.
 
-    [] if the authority publishes no identity, or if DNS does not respond: the authority checks CAA records itself.
+    Return [] if the authority publishes no identity, or if DNS does not respond: the authority checks CAA records too.
     """
     found: dict[str, None] = {}
     for name in names if identities else ():
@@ -43,7 +43,9 @@ def forbidden(names: Iterable[str], identities: Sequence[str]) -> list[str]:
 
 
 def refusal(name: str, place: str, rows: Sequence[CaaRecord], identities: Sequence[str]) -> str:
-    """Return a sentence if the records at `place` forbid a certificate for `name`; otherwise "". Pure: no I/O."""
+    """Return a sentence if the CAA records `rows` of the domain `place` forbid the authority to certify `name`, or "".
+    Pure: no I/O.
+    """
     tags = ("issuewild", "issue") if name.startswith("*.") else ("issue",)
     relevant: list[CaaRecord] = next((part for tag in tags if (part := [row for row in rows if row.tag == tag])), [])
     if not relevant or any(row.authority in identities for row in relevant):
@@ -57,7 +59,9 @@ def refusal(name: str, place: str, rows: Sequence[CaaRecord], identities: Sequen
 
 
 def _relevant(name: str) -> tuple[str, list[CaaRecord]]:
-    """Return the first of `name` and its parent domains that has CAA records, and these records; [] if none has any."""
+    """Return the CAA records that apply to `name`, and their domain: `name` or its closest parent domain with records.
+    The records are [] if no domain has any, or if DNS does not respond.
+    """
     asking = resolver()
     labels = name.split(".")
     for start in range(len(labels)):

@@ -46,7 +46,7 @@ def challenge_name(name: str) -> str:
 
 
 def record_name(name: str) -> str:
-    """Return the name at which the challenge's record must be written: the end of the CNAME records (RFC 8555, 8.4).
+    """Return the name of the TXT record that proves a domain name, at the end of its CNAME records (RFC 8555, 8.4).
     Raises ApplicationError if DNS does not respond or has too many aliases.
     """
     asking, found = resolver(), challenge_name(name)

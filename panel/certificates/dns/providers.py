@@ -31,7 +31,7 @@ class DnsKind(models.TextChoices):
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting of a provider. `is_address`: the panel connects to it, so it must be a public address."""
+    """One setting of a provider. `is_address`: the panel connects to this server, so it must be public."""
 
     name: str
     label: Text

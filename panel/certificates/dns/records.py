@@ -23,7 +23,7 @@ AT_ONCE = 50
 
 
 def put(order: Order | None, dns: DnsAccount, values: Mapping[str, Sequence[str]]) -> list[ChallengeRecord]:
-    """Write the TXT values of each domain name, and return their rows.
+    """Write TXT records ({domain name: values}) at the DNS account; return the database rows of the records.
     Each row is stored before its record is written, so that the record is removed even if this worker dies. Raises
     ApplicationError.
     """
@@ -41,8 +41,8 @@ def put(order: Order | None, dns: DnsAccount, values: Mapping[str, Sequence[str]
 
 
 def unseen(rows: Iterable[ChallengeRecord]) -> list[str]:
-    """Wait until every authoritative server responds with the records.
-    Return sentences about the servers that do not have them after SEEN_TIMEOUT_S.
+    """Wait until every authoritative server responds with the TXT records.
+    Return a sentence for each server that lacks a record after SEEN_TIMEOUT_S.
     """
     by_name: dict[str, list[str]] = {}
     for row in rows:
@@ -59,8 +59,8 @@ def unseen(rows: Iterable[ChallengeRecord]) -> list[str]:
 
 
 def remove(rows: Iterable[ChallengeRecord]) -> list[str]:
-    """Remove records and their rows; return the problems.
-    A record that cannot be removed now keeps its row, and is tried again later.
+    """Remove TXT records from DNS and delete their rows; return a text for each record that could not be removed.
+    Such a record keeps its row, and `clear` removes it later.
     """
     problems = []
     for row in rows:

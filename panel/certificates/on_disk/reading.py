@@ -85,7 +85,7 @@ def _found(row: Mapping[str, Any]) -> Found | None:
 
 
 def _names(leaf: x509.Certificate) -> list[str]:
-    """Return the names in a certificate; [] if they are unreadable, because the validity may still be readable."""
+    """Return the names in a certificate. If they are unreadable, return [], so that the validity can still be shown."""
     try:
         names = names_of(leaf)
     except (ValueError, UnsupportedAlgorithm, x509.DuplicateExtension):

@@ -150,10 +150,8 @@ class Deployments(Resource):
     @extend_schema(request=EmptySerializer, responses={201: DeploymentDetailSerializer(many=True), 204: None})
     @action(detail=True, methods=["post"])
     def again(self, request: Request, uuid: object = None) -> Response:
-        """Make a new plan for a deployment that failed, was discarded, or was replaced by a newer plan.
-
-        A plan that still waits for confirmation is replaced by the new plan. 204: the change needed no plan and is
-        done.
+        """Make a new plan for a deployment that failed, was discarded, or was replaced by a newer plan. A plan that
+        still waits for confirmation is replaced by the new plan. 204: the change took effect without a plan.
         """
         planned = retry.deployment_replan(actor=self.actor, deployment=self.whole())
         return plans_answer(self, planned) if planned else Response(status=204)

@@ -157,8 +157,8 @@ class DeployableSites(Sites):
     @extend_schema(request=EmptySerializer, responses=EmptiedSerializer)
     @action(detail=True, methods=["post"], url_path="empty-cache", writes=Action.DEPLOY)
     def empty_cache(self, request: Request, name: str = "") -> Response:
-        """Delete the cached responses of the site. Apache has one cache for all of its sites, so the cached responses
-        of these sites are deleted too.
+        """Delete the cached responses of the site. Apache has one cache for all its sites, so the cached responses of
+        its other sites are deleted too.
         """
         found = caches.site_cache_empty(actor=self.actor, site=self.get_object())
         return Response(EmptiedSerializer(found).data)

@@ -1,4 +1,4 @@
-"""The last deployment of certificates of each site: a site whose last one was rolled back is deployed alone next."""
+"""Selectors of the last deployments of certificates, which show whether a site must be deployed alone next."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from panel.websites.models import Site
 
 
 def last_deployments(sites: Iterable[Site]) -> dict[int, Deployment]:
-    """Return the last deployment of certificates of each site, by the site's key."""
+    """Return {site id: last deployment of certificates} for the sites that have such a deployment."""
     own = DeploymentItem.objects.filter(site=OuterRef("pk"), deployment__kind=DeploymentKind.CERTIFICATE)
     last = Subquery(own.order_by("-deployment_id").values("deployment_id")[:1])
     rows = Site.objects.filter(pk__in=[site.pk for site in sites]).annotate(last_deployment=last)
@@ -25,5 +25,5 @@ def was_rolled_back(deployment: Deployment | None) -> bool:
 
 
 def was_rolled_back_together(deployment: Deployment | None) -> bool:
-    """Return whether a deployment of several sites was rolled back; it does not tell which site was the reason."""
+    """Return whether a deployment of several sites was rolled back, so that any of the sites can be the cause."""
     return deployment is not None and was_rolled_back(deployment) and deployment.items.count() > 1

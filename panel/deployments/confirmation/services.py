@@ -153,7 +153,7 @@ def refuse_other_live(items: Sequence[DeploymentItem]) -> None:
 
 
 def _refuse_changed(items: Sequence[DeploymentItem]) -> None:
-    """Raise Conflict for plans of an older version of a draft or of its web server. The caller has locked the sites."""
+    """Raise Conflict for plans based on an older version of a draft or web server. The caller has locked the sites."""
     placed = [(item, item.revision) for item in items if item.revision]
     drafts = Site.objects.filter(pk__in=[item.site_id for item, _ in placed])
     versions = dict(drafts.values_list("pk", "version"))
@@ -224,9 +224,7 @@ def deployment_cancel(*, actor: User, deployment: Deployment) -> Deployment:
 
 
 def _take_back_disabling(rows: QuerySet[Deployment]) -> None:
-    """Enable the sites again that were disabled when these deployments were confirmed. The deployments are canceled, so
-    the sites stay on their hosts.
-    """
+    """Enable the sites again that were disabled when these now canceled deployments were confirmed."""
     for row in rows.filter(confirmed_at__isnull=False):
         if row.disables:
             disabling_take_back(row)

@@ -74,7 +74,7 @@ def _of_block(block: ServerBlock) -> list[Probe]:
 
 
 def question(probe: Probe) -> dict[str, object]:
-    """Return a request in the format of the agent's operation `answers`."""
+    """Convert a probe to a request in the format of the agent's operation `answers`."""
     usual = 443 if probe.tls else 80
     port = "" if probe.port == usual else f":{probe.port}"
     return {
@@ -94,7 +94,7 @@ def url_of(probe: Probe) -> str:
 
 
 def begun(probes: Sequence[Probe], first: Sequence[Message], again: Sequence[Message]) -> list[Message]:
-    """Return the rows of a new comparison, from the responses to two rounds of requests before the change."""
+    """Return the rows of a new comparison from the responses to two equal rounds of requests before the change."""
     rows = []
     for probe, answer, second in zip(probes, first, again, strict=True):
         changing = sorted(_differences(answer, second))
@@ -104,7 +104,7 @@ def begun(probes: Sequence[Probe], first: Sequence[Message], again: Sequence[Mes
 
 
 def finished(rows: Sequence[Message], after: Sequence[Message]) -> Message:
-    """Return the complete comparison with the responses after the change, without requests that failed before it."""
+    """Return the complete comparison with the responses after the change; omit requests that failed before it."""
     done = []
     for row, answer in zip(rows, after, strict=True):
         if "error" in row["before"]:

@@ -28,8 +28,8 @@ class Elsewhere:
 def observed(request: ApplyRequest, places: Sequence[Elsewhere]) -> ApplyRequest:
     """Return `request` with the responses of the old hosts added to its probes. Makes no database query.
 
-    If an old host is unreachable, no earlier response of its sites is known. These sites must then respond well on the
-    new host.
+    If an old host is unreachable, the earlier responses of its sites are unknown, and these sites must respond without
+    errors on the new host.
     """
     probes = list(request.probes)
     for place in places:

@@ -45,7 +45,7 @@ def first_groups(rows: Sequence[Deployment]) -> dict[Host, Group]:
 
 
 def _joins(group: Sequence[Deployment], row: Deployment, joinable: Mapping[int, int]) -> bool:
-    """Return whether a deployment is carried out in the same transaction as the given group of its host."""
+    """Return whether a deployment can join `group`, a transaction on the same host."""
     first = group[0]
     if first.started_at is not None or row.started_at is not None:  # the host may know the transaction already
         return first.joined_as is not None and first.joined_as == row.joined_as
@@ -60,9 +60,9 @@ def _places(row: Deployment) -> set[object]:
 
 
 def _joinable(rows: Sequence[Deployment]) -> dict[int, int]:
-    """Return the ids of deployments that can join others, each with the id of the one team that owns its sites.
+    """Return {deployment id: team id} for the deployments that may share a transaction with others of the same team.
 
-    Deployments of different teams are not joined: the steps of a transaction name all of its sites.
+    Deployments of different teams are not joined, because the steps of a transaction name all of its sites.
     """
     hosts = [row.host_id for row in rows]
     plain = [row for row in rows if hosts.count(row.host_id) > 1 and _is_plain(row)]
@@ -83,8 +83,8 @@ def _joinable(rows: Sequence[Deployment]) -> dict[int, int]:
 
 
 def _is_plain(row: Deployment) -> bool:
-    """Return whether a deployment only puts files of sites on the host, has no follow-up, waits for no other
-    deployment, has not started, and may be joined with others.
+    """Return whether a deployment may be joined with others: it only puts files of sites on the host, has not started,
+    waits for no other deployment, triggers no later change, and need not run alone.
     """
     return (
         row.kind == DeploymentKind.DEPLOY

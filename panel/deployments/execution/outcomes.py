@@ -1,4 +1,4 @@
-"""Record the end of deployments: their rows, the states of their sites, and follow-up changes."""
+"""Record the results of deployments: status, steps, states of the sites, and changes that follow a success."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def end_of(
 
 
 def ends_of(group: Sequence[Deployment], end: End) -> list[End]:
-    """Return one End for each deployment of a joined transaction, which ended with `end`. Each omits the checks of
-    sites that belong to the other deployments.
+    """Return an End for each deployment of a joined transaction. `end` is the result of the whole transaction.
+    Each End has only the checks of its own sites and of sites that no deployment of the transaction changes.
 
     Only the End of the first deployment has the files of the web servers and the comparison.
     """
@@ -186,7 +186,7 @@ def _succeeded(ends: Sequence[End]) -> None:
 
 
 def _follow(deployment: Deployment) -> None:
-    """Make the database change that `on_success` of a successful deployment names."""
+    """Carry out the database change that follows a successful deployment, as its `on_success` specifies."""
     target = deployment.target
     match deployment.on_success:
         case OnSuccess.MAIN if target:

@@ -87,17 +87,15 @@ def probes_of(asked: Asked) -> list[Probe]:
 
 
 def health_probes(asked: Asked) -> Iterator[tuple[Listen, Probe]]:
-    """Yield a probe of the health page for every listen of every server block, with that listen; then one of every
-    stream server.
-    """
+    """Yield (listen, probe) pairs: the health page on every listen of every server block, then every stream server."""
     for number, listen, host in _listens(asked.new):
         yield listen, _health(asked, number, listen, host)
     yield from _stream_probes(asked)
 
 
 def _stream_probes(asked: Asked) -> Iterator[tuple[Listen, Probe]]:
-    """Yield a probe of every stream server, with its address and port. A stream server of another port or protocol was
-    not there before.
+    """Yield an (address and port, probe) pair for every stream server of a site. A stream server is new if the live
+    revision has none with the same protocol, address and port.
     """
     before = {(row.protocol, row.address, row.port) for row in asked.old.stream_servers} if asked.old else set()
     for row in asked.new.stream_servers:
@@ -169,8 +167,8 @@ def _probe(asked: Asked, number: int, listen: Listen, host: str, path: str) -> P
 
 
 def _was(old: SiteSpec | None, listen: Listen, host: str) -> tuple[str, int] | None:
-    """Return the address and port at which the revision `old` serves a host name, with TLS if `listen` uses TLS, else
-    without. None if `old` does not serve the host name in this way.
+    """Return the address and port at which the revision `old` serves a host name; prefer those of `listen`.
+    Listens of `old` count only if they use TLS like `listen`. None if `old` does not serve the host name.
     """
     if old is None:
         return None
@@ -204,7 +202,7 @@ def extras_of(asked: Asked) -> list[Probe]:
 
 
 def _paths(block: ServerBlock, number: int) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield a path for each location of a server block, with the location's match type and pattern."""
+    """Yield (path, (match type, pattern)) for each location of a server block; requests for the path reach it."""
     try:
         found = locations_of(block, f"/blocks/{number}")
     except NotExpressible:
@@ -215,8 +213,8 @@ def _paths(block: ServerBlock, number: int) -> Iterator[tuple[str, tuple[str, st
 
 
 def _known(old: SiteSpec | None, host: str) -> set[tuple[str, str]] | None:
-    """Return the match type and pattern of each location in the server blocks of `old` that handle `host`. None if
-    `old`, the live revision, is None.
+    """Return {(match type, pattern)} of the locations in the server blocks of revision `old` that handle `host`.
+    None if `old` is None.
     """
     if old is None:
         return None
@@ -231,7 +229,7 @@ def logs_of(spec: SiteSpec) -> list[tuple[str, str]]:
 
 
 def guards_of(sites: Iterable[tuple[SiteSpec, Health]]) -> list[Probe]:
-    """Return one health page probe for each site that a deployment must not break, for at most MAX_GUARDS sites."""
+    """Return one health page probe for each site that a deployment must not affect; at most MAX_GUARDS probes."""
     guards: list[Probe] = []
     for spec, health in sites:
         if len(guards) == MAX_GUARDS:

@@ -56,7 +56,7 @@ def jobs_make(groups: Sequence[Group]) -> list[Dispatch]:
 
 
 def _items(deployments: Sequence[Deployment], web_servers: Mapping[int, WebServer]) -> dict[int, list[DeploymentItem]]:
-    """Return the items of deployments by deployment id, with their revisions on `web_servers`."""
+    """Return {deployment id: deployment items}; the items' revisions refer to the given `web_servers` objects."""
     items: dict[int, list[DeploymentItem]] = defaultdict(list)
     rows = DeploymentItem.objects.filter(deployment__in=deployments).order_by("pk")
     rows = rows.select_related("deployment", "site", "revision", "previous")
@@ -70,7 +70,9 @@ def _items(deployments: Sequence[Deployment], web_servers: Mapping[int, WebServe
 
 @dataclass(frozen=True)
 class _Facts:
-    """Data from the database that transactions need in addition to their deployments; `moves` is from `_moves`."""
+    """Data from the database that transactions need in addition to their deployments. `moves` is the result of
+    `_moves`.
+    """
 
     live: dict[int, list[SiteState]]
     taking: Collection[int]
@@ -96,8 +98,8 @@ class _Draft:
         self.stand: dict[int, list[FileRecord]] = {}
 
     def add_web_server_files(self, entries: dict[int, list[Entry]]) -> None:
-        """Add the shared files of the web servers, with the state on the host that the confirmed plan showed. A main
-        file is planned separately and depends on no site.
+        """Add the shared files of the web servers, with the state on the host that the confirmed plan showed.
+        Deployments of a main file add none.
         """
         if self.is_of_main:
             return
@@ -175,7 +177,7 @@ def health_of(site: Site) -> Health:
 
 
 def busiest_of(plan: Plan) -> dict[str, dict[str, list[str]]]:
-    """Return the busiest paths that a plan found in access logs, by site name and host name of the server block."""
+    """Return {site name: {host name: [path]}}: the busiest paths that a plan found in access logs."""
     found: dict[str, dict[str, list[str]]] = {}
     for row in plan.busiest:
         found.setdefault(row.site, {}).setdefault(row.host, []).append(row.path)
@@ -183,7 +185,7 @@ def busiest_of(plan: Plan) -> dict[str, dict[str, list[str]]]:
 
 
 def _moves(deployments: Sequence[Deployment]) -> dict[int, dict[int, Revision]]:
-    """Return the revisions that moving sites have on their old hosts, by ids of deployment and site."""
+    """Return {deployment id: {site id: revision on the old host}} for the sites that the deployments move."""
     if not any(deployment.kind == DeploymentKind.MOVE for deployment in deployments):
         return {}
     rows = DeploymentItem.objects.filter(deployment__waits_for__in=deployments, previous__isnull=False)

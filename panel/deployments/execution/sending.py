@@ -94,9 +94,9 @@ Tell = Callable[[Message | Before], None]
 
 
 def hand_over(job: Dispatch, tell: Callable[[dict[str, object] | Verdict | Lost], None]) -> Asked | None:
-    """Send the transaction without waiting, if the host is connected and no other data is needed first.
+    """Send the transaction without waiting for its result, if the host is connected and needs no requests beforehand.
 
-    Another thread then passes its events and result to `tell`. Returns None if `deliver` has to send it instead.
+    Another thread then passes events and the result to `tell`. Return None if `deliver` has to send the transaction.
     """
     host = job.deployment.host
     if job.attempted or job.compared or job.names or job.elsewhere:
@@ -173,8 +173,8 @@ def _refused_names(job: Dispatch) -> str:
 
 
 def _ask_before(job: Dispatch) -> Before | None:
-    """Request the compared addresses twice before the change, to detect content that changes by itself. Return None if
-    nothing is compared, or if the host does not respond: the deployment continues.
+    """Send the requests of the comparison twice before the change, to detect content that changes by itself.
+    Return None if nothing is compared, or if the host does not respond: the deployment continues.
     """
     if not job.compared:
         return None
@@ -188,8 +188,8 @@ def _ask_before(job: Dispatch) -> Before | None:
 
 
 def _ask_after(job: Dispatch, before: Before | None) -> Message | None:
-    """Request the compared addresses again after the change, and return the complete comparison. Return None if no
-    comparison was begun, or if the host does not respond.
+    """Send the requests of the comparison again after the change, and return the complete comparison.
+    Return None if no comparison was begun, or if the host does not respond.
     """
     begun = before.comparison if before is not None else job.deployment.comparison
     if not begun or begun["complete"]:
@@ -239,7 +239,7 @@ def _ask_again(job: Dispatch, cause: ApplicationError, before: Before | None) ->
 
 
 def _ask_later(job: Dispatch, error: ApplicationError) -> Verdict:
-    """Return a Verdict that requeues the deployment: only the journal of the silent host has the result."""
+    """Return a Verdict that requeues the deployment, because the host that knows the result does not respond."""
     return Verdict(waits=f"{error.message} The result of the deployment is unknown until the host responds.")
 
 
@@ -249,7 +249,7 @@ def _is_too_late(job: Dispatch) -> bool:
 
 
 def _abandon(job: Dispatch) -> Verdict:
-    """Tell the host never to begin a transaction, which is too old, or whose deployments are to be sent one by one.
+    """Forbid the host to begin a transaction that is too old, or whose deployments are to be sent one by one.
 
     The host remembers the transaction's id, so that a late request changes nothing. If the host had already begun the
     transaction, the returned Verdict has its result.

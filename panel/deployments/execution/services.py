@@ -171,8 +171,8 @@ class _Batch:
         return left
 
     def _is_whole(self, job: Dispatch, kept: Collection[int]) -> bool:
-        """Return whether the worker still owns all deployments of a transaction. If it owns only some of them, requeue
-        the owned ones.
+        """Return whether the worker still owns all deployments of a transaction.
+        If the worker owns only some of them, requeue these.
         """
         own = tuple(row for row in job.group if row.pk in kept)
         if own and len(own) < len(job.group):
@@ -194,7 +194,7 @@ class _Batch:
         threads.submit(self._wait, job, lambda: ask_again(job, lost))
 
     def _overdue(self, threads: ThreadPoolExecutor) -> None:
-        """Cancel requests whose response did not arrive in time, and ask for their results in threads."""
+        """Cancel requests whose response did not arrive in time, and request their results again in threads."""
         for job, asked in list(self._asked.values()):
             error = asked.overdue(host_agent.APPLY_TIMEOUT_S)
             if error is not None:
@@ -306,7 +306,7 @@ R = TypeVar("R")
 def _each_or_all(
     items: Sequence[T], work: Callable[[Sequence[T]], list[R]], broke: Callable[[T, Exception], None]
 ) -> list[R]:
-    """Run `work` for all items at once; if that fails, for each item alone, so one broken item does
+    """Run `work` for all items at once. If this fails, run it for each item alone, so one broken item does
     not affect others.
     """
     if not items:

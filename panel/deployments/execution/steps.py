@@ -51,7 +51,7 @@ class _Heard:
     unwritten: dict[int, StepEvent] = field(default_factory=dict)
 
     def add(self, event: StepEvent) -> None:
-        """Add an event: the end of the running step replaces that step; any other event is a new step."""
+        """Add an event. An event of the running step replaces the previous event; any other event begins a step."""
         if self.running != event.name:
             self.position += 1
         self.unwritten[self.position - 1] = event
@@ -59,10 +59,10 @@ class _Heard:
 
 
 class Recorder:
-    """Collect the step events of deployments, and write new ones with one statement.
+    """Collect the step events of deployments, and write new events with one statement.
 
-    Logs database errors instead of raising them, so that the transaction is still watched, even if its page lacks some
-    steps. `steps_replace` corrects the rows afterwards.
+    Database errors are logged, not raised, so that the deployment goes on even if its page lacks some steps.
+    `steps_replace` corrects the rows afterwards.
     """
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ _UNDER_WAY = (DeploymentStatus.QUEUED, DeploymentStatus.RUNNING)
 
 
 def main_records(web_server: WebServer) -> dict[str, FileRecord]:
-    """Return the panel's main file and the kept original, by path; empty while the distribution's file is in use."""
+    """Return {path: record} of the panel's main file and the kept original; {} if the distribution's file is used."""
     state = WebServerState.objects.filter(web_server=web_server).first()
     return records_of(state.main_files) if state else {}
 
@@ -91,7 +91,7 @@ def _paths(web_server: WebServer) -> tuple[str, str]:
 
 
 def _original(web_server: WebServer, deployed: dict[str, FileRecord]) -> tuple[str, FileRecord]:
-    """Return the text of the distribution's main file and its record, with the path that nginx reads."""
+    """Return the text and record of the distribution's main file, also if the panel's file has replaced it."""
     path, kept = _paths(web_server)
     if deployed:
         record = deployed[kept]

@@ -156,7 +156,7 @@ def _planned(actor: User | None, sites: Sequence[Site], wanted: spec.Maintenance
 
 @contextmanager
 def _or_discarded(plans: Sequence[Deployment]) -> Iterator[None]:
-    """Context manager for the block that confirms the plans. If the block raises, the plans are canceled."""
+    """Context manager that cancels the given plans if its block, which confirms them, raises an exception."""
     try:
         yield
     except Exception:
@@ -175,7 +175,7 @@ def _confirm(actor: User | None, plans: Sequence[Deployment]) -> None:
 
 
 def _revision_with(actor: User | None, site: Site, live: Revision, wanted: spec.Maintenance | None) -> Revision:
-    """Return the live revision with the wanted maintenance page, or without one (None); other files stay the same."""
+    """Return a revision like the live one with the `wanted` maintenance page, or without a page for None."""
     if PinnedFile.objects.filter(site=site, web_server=live.web_server).exists():
         raise Conflict(
             _("%s has adopted files, which Paddock does not change. Choose Manage again on the drift page first.")

@@ -25,9 +25,9 @@ def sites_check(
 ) -> list[Site]:
     """Load the sites with all related rows, validate them, and return them.
 
-    With `web_server`, each site is validated as if all sites, and those in `beside`, had moved to that web server.
-    Otherwise each is validated on its present web server. Raises ValidationError keyed by place, prefixed with the
-    site's name if there are several sites.
+    With `web_server`, each site is validated as if all sites, and those in `beside`, had moved to that web server;
+    otherwise on the site's present web server. Raises ValidationError keyed by place, prefixed with the site's name
+    if there are several sites.
     """
     sites = list(freeze.with_parts(Site.objects.filter(pk__in=[site.pk for site in sites])))
     faults: dict[str, list[str]] = {}

@@ -23,7 +23,7 @@ def can_stay_disabled(revision: Revision) -> bool:
 
 
 def disabled_records(revision: Revision) -> dict[str, FileRecord]:
-    """Return the files of a revision that stay on the host while the site is disabled, by their paths there."""
+    """Return {path while disabled: file record} for a revision's files that stay on the host of a disabled site."""
     web_server = web_server_specs.web_server_spec(revision.web_server)
     found = {}
     for record in records_of(revision.files).values():
@@ -50,6 +50,6 @@ def disabled_revisions(sites: Iterable[Site]) -> dict[int, Revision]:
 
 
 def disabled_revision_ids(sites: Iterable[Site]) -> dict[int, int]:
-    """Return the ids of the revisions whose files are kept on a host while the sites are disabled, by site id."""
+    """Return {site id: id of the revision whose files stay on a host while the site is disabled}."""
     states = SiteState.objects.filter(site__in=[site.pk for site in sites], disabled_revision__isnull=False)
     return dict(states.values_list("site_id", "disabled_revision_id"))

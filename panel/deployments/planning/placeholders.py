@@ -73,7 +73,7 @@ def placeholder_roots(files: Iterable[PlanFile], host: Host) -> set[str]:
 
 
 def _root_of(path: str, host: Host) -> str:
-    """Return the site folder of the host that contains the path; "" if there is none."""
+    """Return the site folder of the host that contains the path; "" if the path is outside of all site folders."""
     return next((root for root in host.site_roots if path.startswith(root.rstrip("/") + "/")), "")
 
 

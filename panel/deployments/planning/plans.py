@@ -81,7 +81,7 @@ def _texts(entries: Iterable[Entry]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Notes:
-    """Rows for warnings: adopted files by (site id, web server id), and expired certificates by site id."""
+    """Database rows for warnings: adopted files by (site id, web server id), and expired certificates by site id."""
 
     pins: Mapping[tuple[int, int], Sequence[PinnedFile]]
     expired: Mapping[int, Sequence[Certificate]]
@@ -122,7 +122,7 @@ class _Draft:
             self.placeholders = placeholders.placeholders(self.host, self.changes, self.missing, new)
 
     def take(self, rows: Iterable[Taken]) -> None:
-        """Add entries for the lines that adopted sites replace in the host's original files."""
+        """Add entries for the host's original files from which the plan removes the lines of adopted sites."""
         known = {entry.path: entry for entry in self.entries}
         for row in rows:
             if row.path in known:
@@ -206,7 +206,9 @@ def _records(serving: Revision | None, disabled: Revision | None) -> dict[str, F
 
 
 def _renames(files: list[PlanFile]) -> list[PlanFile]:
-    """Mark a new file as renamed if the plan removes another file of the site with the same text; drop their diffs."""
+    """Mark the two paths of a file that a plan renames: it removes one and creates the other, with the same text.
+    Renamed files have no diff.
+    """
     plain = [file for file in files if file.found_sha256 is None]
     leaving = {(file.site, file.old_sha256): file for file in plain if file.action == FileAction.REMOVE}
     for file in plain:
@@ -218,7 +220,7 @@ def _renames(files: list[PlanFile]) -> list[PlanFile]:
 
 
 def changes_shared_files(web_server: WebServer, changes: Iterable[Change]) -> bool:
-    """Return whether the changes can change the files that depend on all live sites of the web server."""
+    """Return whether the changes can affect the web server's shared files, which depend on all of its live sites."""
     revisions = (revision for change in changes for revision in (change.old, change.new) if revision)
     return rendering.shares_files(web_server.engine) or any(map(has_stream_servers, revisions))
 
@@ -248,7 +250,7 @@ def web_server_records(
 def web_server_entries(
     groups: Mapping[WebServer, Sequence[Change]], live: Mapping[int, Sequence[SiteState]]
 ) -> dict[int, list[Entry]]:
-    """Return the entries of a plan for each web server's shared files, by its id. `live` is from `live_states`."""
+    """Return {web server id: plan entries of the web server's shared files}. `live` is the result of `live_states`."""
     states = WebServerState.objects.filter(web_server__in=list(groups))
     stand = {state.web_server_id: records_of(state.files) for state in states}
     entries: dict[int, list[Entry]] = {}
@@ -261,10 +263,10 @@ def web_server_entries(
 
 
 def _ask_all(drafts: Sequence[_Draft], threads: ThreadPoolExecutor) -> list[Callable[[], str]]:
-    """Ask the hosts of all plans under construction (`drafts`). Each returned function waits for a host's response,
-    records it in the plan, and returns "" or an error message.
+    """Send requests to the hosts of all plans under construction. Return one function per plan: it waits for the
+    response, stores the host's facts in the plan, and returns "" or an error message.
 
-    Each host without an open connection is asked in a thread; all others have been asked when this returns.
+    Requests on open connections are sent before this function returns; a host without one is asked in a thread.
     """
     answers: list[Callable[[], str]] = []
     for draft in drafts:
@@ -280,7 +282,7 @@ def _is_ready(host: Host) -> bool:
 
 
 def _ask(draft: _Draft) -> Callable[[], str]:
-    """Ask the host of a plan under construction about its files; return a function as in `_ask_all`.
+    """Request the state of a plan's files from its host. Return a function that waits for the response, see `_ask_all`.
 
     Makes no database query, because each thread would open a connection: `authorities_once` has read the SSH
     authorities.
@@ -312,8 +314,8 @@ def _preflight_ask(draft: _Draft, logs: Sequence[Log]) -> Callable[[], host_agen
 
 
 def _note_preflight(draft: _Draft, logs: Sequence[Log], preflight: Callable[[], host_agent.Preflight] | None) -> str:
-    """Add the most requested paths and the unmet needs of sites, as the host reports them, to the plan. The plan has
-    neither if the host does not respond in time.
+    """Add the most requested paths and the unmet needs of sites to the plan, as the host reports them.
+    The plan lacks them if the host does not respond in time.
     """
     if preflight is not None:
         with contextlib.suppress(ApplicationError):

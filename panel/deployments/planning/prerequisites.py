@@ -89,8 +89,8 @@ def _targets(spec: SiteSpec) -> Iterator[Target]:
 
 
 def as_request(needs: Sequence[SiteNeeds], servers: Iterable[WebServer]) -> dict[str, object] | None:
-    """Return the prerequisites as a request to the agent, without duplicates; None if there are none. Ports that
-    `servers` of the plan occupy are not reported.
+    """Return the prerequisites, without duplicates, as arguments of the agent's operation `preflight`; None if there
+    are none. Ports on which the web servers in `servers` already listen do not count as missing.
     """
     if not needs:
         return None

@@ -27,8 +27,7 @@ from panel.rendering.spec import RenderedFile
 @dataclass(frozen=True)
 class Taken:
     """An original file of the host that a plan removes or changes. `old` and `new` are its states before and after.
-
-    Without `always`, the plan lists the file only if a site writes a file with the same path.
+    Unless `always` is set, the plan contains the file only if a site writes to the same path.
     """
 
     path: str
@@ -60,7 +59,7 @@ def _going(row: ReplacedFile, sites: Collection[int]) -> list[dict[str, object]]
 
 
 def _said(row: ReplacedFile, text: str, sites: Collection[int]) -> str:
-    """Return the content that an original file has after `sites` (ids) are deployed. `text` is the original content."""
+    """Return the content of an original file after the deployment of `sites` (ids). `text` is its original content."""
     rest = without(text, _going(row, sites))
     named = {pk for part in row.parts for pk in part["sites"]}
     return f"{rest.rstrip()}\n\n{row.appends}\n" if row.appends and named & set(sites) else rest
@@ -86,7 +85,7 @@ def _open_rows(changes: Sequence[Change]) -> list[tuple[ReplacedFile, list[Chang
 
 
 def replaced(changes: Sequence[Change]) -> dict[int, list[Taken]]:
-    """Return the original files that first deployments of adopted sites change, by web server id."""
+    """Return {web server id: original files that the first deployments of adopted sites change}."""
     rows = _open_rows(changes)
     texts = contents(row.original_id for row, _own in rows)
     found: dict[int, list[Taken]] = {}
@@ -156,7 +155,7 @@ class Original:
 @transaction.atomic
 def originals_keep(web_server: WebServer, files: Iterable[Original]) -> None:
     """Record the original files from which the first deployments of adopted sites will remove lines. Raises Conflict if
-    a file changed on the host after earlier sites were adopted from it, and some of those are not deployed yet.
+    a file changed on the host after sites were adopted from it, and before all of them were deployed.
     """
     for file in files:
         record = _kept(file.path, file.text, file.mode)

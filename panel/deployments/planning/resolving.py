@@ -38,7 +38,9 @@ def resolved_problems(sites: Sequence[Site], web_server: WebServer | None = None
 
 
 def _named(sites: Sequence[Site], web_server: WebServer | None) -> _Named:
-    """Return the proxy targets that are names, by host and site. Deployed targets are omitted: they were checked."""
+    """Return {host: {site: claims}} for proxy targets that are names and not deployed; deployed names were checked
+    earlier.
+    """
     found: _Named = {}
     for site in sites:
         place = web_server or site.web_server

@@ -35,7 +35,7 @@ def live_revisions(sites: Iterable[Site], read: Iterable[WebServer] = ()) -> dic
 
 
 def live_numbers(sites: Iterable[Site]) -> dict[int, int]:
-    """Return the id of the live revision of each deployed site, by site id."""
+    """Return {site id: id of its live revision} for the deployed sites."""
     return dict(_live(sites).filter(revision__isnull=False).values_list("site_id", "revision_id"))
 
 
@@ -46,7 +46,7 @@ def _live(sites: Iterable[Site]) -> QuerySet[SiteState]:
 def live_states(
     web_servers: Iterable[WebServer], changes: Mapping[WebServer, Sequence[Change]] | None = None
 ) -> dict[int, list[SiteState]]:
-    """Return the states of sites live on each web server, by its id, in order of name, without sites in `changes`."""
+    """Return {web server id: states of its live sites, ordered by site name}. Sites in `changes` are left out."""
     found: dict[int, list[SiteState]] = {web_server.pk: [] for web_server in web_servers}
     rows = SiteState.objects.filter(status__in=DEPLOYED, revision__web_server__in=found)
     left_out = {(web_server.pk, change.site.pk) for web_server, part in (changes or {}).items() for change in part}

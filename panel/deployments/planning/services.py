@@ -158,8 +158,8 @@ def deployment_plan(
 
 
 def hosts_plan(*, actor: User, hosts: Iterable[Host]) -> list[Deployment]:
-    """Plan the deployment of every site on the hosts that changed since its last deployment, if the actor may see the
-    site. Raises ApplicationError if there is no such site.
+    """Plan the deployment of the sites on the hosts that changed since their last deployment and that the actor may
+    see. Raises ApplicationError if no site changed.
     """
     chosen = list(hosts)
     sites = list(sites_changed(actor, chosen))
@@ -225,7 +225,7 @@ def _overwrite_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, C
 
 
 def site_rollback(*, actor: User, site: Site, revision: Revision) -> Deployment:
-    """Plan to restore an earlier revision exactly. The draft stays, so deploying again returns to it."""
+    """Plan to restore an earlier revision exactly. The draft stays unchanged and can be deployed again."""
     _allowed(actor, [site])
     if revision.site_id != site.pk:
         raise ApplicationError(f"{revision} is not a revision of {site}.", field="revision")
@@ -307,8 +307,8 @@ def site_delete(*, actor: User, site: Site) -> Deployment | None:
 def site_move(*, actor: User, site: Site, web_server: WebServer) -> list[Deployment]:
     """Plan to move the site to another web server.
 
-    On one host that is one transaction. Between hosts the site is first deployed and verified on the new host, then
-    removed from the old one: two deployments of a batch, the second waiting for the first.
+    A move on one host is one transaction. For a move to another host, the site is first deployed and verified there,
+    then removed from the old host: two deployments of a batch, the second waiting for the first.
     """
     if not disabled_revisions([site]):
         _live_or_refuse(site)
@@ -345,10 +345,10 @@ def sites_move(*, actor: User, sites: Iterable[Site], web_server: WebServer) -> 
 def _move_drafts(
     actor: User, drafts: Sequence[Site], beside: Sequence[Site], web_server: WebServer, *, is_comparison: bool = False
 ) -> None:
-    """Assign the new web server to drafts. Raises ValidationError if a draft clashes with another site on that web
-    server, or with one of the sites `beside`, which move there too.
+    """Assign the new web server to drafts. Raises ValidationError if a draft has a conflict with another site on that
+    web server, or with a site in `beside`, which the same action moves.
 
-    `is_comparison`: only check, in a transaction that is rolled back before the plan asks the host.
+    `is_comparison`: only check, and roll back the changes in the database.
     """
     clashes = clashes_when_moved(actor, [*drafts, *beside], web_server)
     faults = {

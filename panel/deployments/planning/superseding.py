@@ -20,10 +20,9 @@ def _waiting(kind: str) -> QuerySet[Deployment]:
 
 
 def supersede(actor: User | None, rows: Sequence[Deployment], sites: set[int]) -> None:
-    """Cancel each batch of waiting plans whose sites are all in `sites`, the ids of the sites in the new deployments
-    `rows`.
+    """Cancel older waiting plans that the new deployments `rows` replace. `sites` are the ids of the sites in `rows`.
 
-    Runs while the new plan is stored. A batch that has another site keeps waiting.
+    A batch of older plans is canceled only if `sites` contains all of its sites. Runs while the new plan is stored.
     """
     new = rows[0]
     items = DeploymentItem.objects.filter(deployment__in=_waiting(new.kind).exclude(batch=new.batch))

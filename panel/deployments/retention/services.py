@@ -1,7 +1,7 @@
 """Delete old deployments and revisions, a few at a time.
 
-The newest deployments and revisions of each site stay, and so does all that a live or disabled site needs or that a
-kept deployment names. `PADDOCK_KEEP_DEPLOYMENTS_DAYS` sets the time; 0 keeps everything.
+The newest deployments and revisions of each site stay. So do the revisions that a live or disabled site needs, and
+those in remaining deployments. `PADDOCK_KEEP_DEPLOYMENTS_DAYS` sets the time; 0 keeps everything.
 """
 
 from __future__ import annotations

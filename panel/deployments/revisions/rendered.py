@@ -37,12 +37,14 @@ def sha256_of(text: str) -> str:
 
 
 def records_of(files: Iterable[dict[str, Any]]) -> dict[str, FileRecord]:
-    """Return the file records of Revision.files or WebServerState.files, by path."""
+    """Return {path: file record} for the JSON of Revision.files or WebServerState.files."""
     return {item["path"]: FileRecord(**item) for item in files}
 
 
 def blobs_keep(groups: Mapping[int, Iterable[RenderedFile]]) -> dict[int, list[FileRecord]]:
-    """Store the contents of files that are not stored yet; return for each group its file records, sorted by path."""
+    """Store the contents of new files. Return {key: file records, sorted by path} for the groups of files ({key:
+    files}).
+    """
     records: dict[int, dict[str, FileRecord]] = {}
     wanted: dict[str, RenderedFile] = {}
     for key, files in groups.items():
@@ -79,7 +81,7 @@ def _parts(digests: Iterable[str]) -> Iterator[list[str]]:
 
 
 def contents(digests: Iterable[str]) -> dict[str, str]:
-    """Return the stored texts of blobs, by their SHA-256; unknown digests are omitted."""
+    """Return {SHA-256: text} of the stored blobs; unknown digests are omitted."""
     return {blob.sha256: blob.content for part in _parts(digests) for blob in _blobs(part)}
 
 
@@ -137,13 +139,13 @@ class Frozen:
 
 
 def frozen_now(sites: Sequence[tuple[Site, WebServer]]) -> list[Frozen]:
-    """Freeze sites, just loaded by freeze.with_parts, for their web servers, with one query for all."""
+    """Freeze each site for the given web server; one query for all. Load the sites with `freeze.with_parts` first."""
     pins = _pins_of(site for site, _ in sites)
     return [Frozen(site, web_server, freeze.spec_of_fetched(site, web_server), pins) for site, web_server in sites]
 
 
 def revisions_keep(*, actor: User | None, sites: Sequence[Frozen]) -> dict[int, Revision]:
-    """Render frozen sites and return, by site id, the revision with exactly the rendered files; new ones are stored.
+    """Render frozen sites and return {site id: revision with exactly the rendered files}, after storing new revisions.
     The number of queries is constant.
     """
     files = {item.site.pk: site_files(item.site, item.web_server, item.spec, item.pins) for item in sites}
@@ -157,7 +159,7 @@ def revisions_keep(*, actor: User | None, sites: Sequence[Frozen]) -> dict[int, 
 def _draft(
     actor: User | None, site: Site, web_server: WebServer, spec: dict[str, object], records: Sequence[FileRecord]
 ) -> Revision:
-    """Return an unsaved revision without a number."""
+    """Return a new revision from file records; it is not saved and has no number."""
     files = [asdict(record) for record in sorted(records, key=lambda record: record.path)]
     digest = sha256_of(json.dumps(files, sort_keys=True))
     return Revision(site=site, web_server=web_server, spec=spec, files=files, digest=digest, created_by=actor)
@@ -166,12 +168,14 @@ def _draft(
 def revision_of_records(
     actor: User | None, site: Site, web_server: WebServer, spec: dict[str, object], records: Sequence[FileRecord]
 ) -> Revision:
-    """Return the revision of a site with these stored files, new if there is none: equal files share one revision."""
+    """Return the site's revision with exactly these stored files; create a revision if no earlier one has the same
+    files.
+    """
     return _revisions_stored([_draft(actor, site, web_server, spec, records)])[0]
 
 
 def _revisions_stored(drafts: Sequence[Revision]) -> list[Revision]:
-    """Return for each unsaved revision the stored one with the same files, or save and return the given one."""
+    """Return, for each unsaved revision, the stored revision with the same files; if none is stored, save it."""
     for _attempt in range(5):
         found = _revisions_found(drafts)
         new = [draft for draft in drafts if _key(draft) not in found]
@@ -211,7 +215,7 @@ def _numbers_give(drafts: Sequence[Revision]) -> None:
 
 
 def _ends_set(drafts: Sequence[Revision]) -> None:
-    """Set the expiry times of new revisions: of the first certificate and the first revocation list to expire."""
+    """Set the times at which the first certificate and the first revocation list of each new revision expire."""
     named = {record["sha256"] for draft in drafts for record in draft.files if not record["secret"]}
     rows = Blob.objects.filter(ends_at__isnull=False, sha256__in=[digest for digest in named if digest])
     ends = dict(rows.values_list("sha256", "ends_at")) if any(_has_tls(draft) for draft in drafts) else {}
@@ -235,8 +239,8 @@ def _has_tls(revision: Revision) -> bool:
 
 
 def is_unchecked(revision: Revision) -> bool:
-    """Return whether the files of a revision may let visitors leave the site's folders: they lack the request-time
-    checks, because they are from an older release or were edited.
+    """Return whether a revision's files lack the checks that confine requests to the site's folders, because the files
+    are from an older release or were edited.
     """
     spec = spec_of(revision)
     if not confinement.needs_checks(spec):

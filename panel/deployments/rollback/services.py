@@ -69,7 +69,7 @@ def draft_restore(*, actor: User, site: Site, revision: Revision, expected_versi
 
 
 def is_said(site: Site, revision: Revision) -> bool:
-    """Return whether the draft equals the revision, apart from a maintenance page."""
+    """Return whether the draft has the same settings as the revision; maintenance pages are not compared."""
     draft, earlier = freeze.site_spec(site, revision.web_server), spec_of(revision)
     return replace(draft, maintenance=None) == replace(earlier, maintenance=None)
 

@@ -15,8 +15,9 @@ from panel.hosts.models import Host
 
 @dataclass(frozen=True)
 class Undo:
-    """Plans that restore what deployments replaced. `plans`: one for each host, not confirmed. `kept`: messages about
-    sites that were changed since and stay as they are, by the id of their deployment.
+    """Plans that restore the revisions which deployments replaced. `plans`: one for each host, not confirmed.
+
+    `kept`: {deployment id: [message about a site that is not restored, because its live revision has changed since]}.
     """
 
     plans: list[Deployment]

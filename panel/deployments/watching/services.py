@@ -155,9 +155,9 @@ _kept_specs: dict[tuple[int, dt.datetime], SiteSpec] = {}
 
 
 def _specs(revisions: Mapping[int, dt.datetime]) -> dict[int, SiteSpec]:
-    """Return the SiteSpecs of revisions, by id. They are kept for the next check.
+    """Return {revision id: SiteSpec}, from the cache of earlier checks where possible.
 
-    `revisions` maps ids to times of creation.
+    `revisions` is {id: time of creation}.
     """
     found = {pk: spec for pk, created in revisions.items() if (spec := _kept_specs.get((pk, created)))}
     missing = revisions.keys() - found.keys()
@@ -171,7 +171,7 @@ def _specs(revisions: Mapping[int, dt.datetime]) -> dict[int, SiteSpec]:
 
 
 def _address(name: str) -> str:
-    """Resolve the name of a host to an IP address; "" if that fails now."""
+    """Resolve the name of a host to an IP address; "" if the lookup fails."""
     try:
         return str(socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)[0][4][0])
     except OSError:

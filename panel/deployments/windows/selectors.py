@@ -17,8 +17,8 @@ from panel.hosts.models import Host
 
 @dataclass(frozen=True)
 class Closed:
-    """A host that cannot be changed now, with the freezes or windows that forbid it, and the next allowed time; None if
-    there is none within about a year.
+    """A host that cannot be changed now, with the freezes or windows that forbid changes.
+    `opens_at`: the next time at which changes are allowed; None if changes are forbidden for more than a year.
     """
 
     host: Host
@@ -47,7 +47,7 @@ def change_windows() -> QuerySet[ChangeWindow]:
 
 
 def windows_of(host: Host, rows: Iterable[ChangeWindow]) -> list[ChangeWindow]:
-    """Return the change windows and freezes among `rows` that apply to the host: it has all of their tags."""
+    """Return the change windows and freezes among `rows` whose tags the host has."""
     own = set(host.tags)
     return [row for row in rows if own.issuperset(row.tags)]
 

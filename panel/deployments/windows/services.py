@@ -23,8 +23,8 @@ FIELDS = ("name", "kind", "tags", "weekdays", "opens_at", "closes_at", "zone", "
 def change_window_set(
     *, actor: User, window: ChangeWindow | None = None, expected_version: int | None = None, **values: Any
 ) -> ChangeWindow:
-    """Create a change window, or change `window`; `values` are FIELDS. Raises PermissionDenied, ValidationError,
-    Conflict.
+    """Create a change window, or change `window`. `values` are the columns to set, a subset of FIELDS.
+    Raises PermissionDenied, ValidationError, Conflict.
     """
     row = window or ChangeWindow()
     store(
@@ -47,8 +47,8 @@ def change_window_delete(*, actor: User, window: ChangeWindow) -> None:
 
 
 def refuse_closed(actor: User, hosts: Iterable[Host], *, despite_windows: bool) -> None:
-    """Raise Conflict if change windows forbid changes of a host now. With `despite_windows`, raise only
-    PermissionDenied: the actor must be an administrator.
+    """Raise Conflict if change windows forbid changes of one of the hosts now. With `despite_windows`, windows are
+    ignored, and PermissionDenied is raised unless the actor is an administrator.
     """
     if despite_windows:
         require(actor, Action.ADMINISTER)

@@ -12,7 +12,7 @@ _DAY = dt.timedelta(days=1)
 
 
 def zone_named(name: str) -> ZoneInfo | None:
-    """Return the time zone with an IANA name; None if there is none."""
+    """Return the time zone with the IANA name `name`; None for an unknown name."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -75,7 +75,9 @@ def is_open(times: Sequence[Weekly | Freeze], at: dt.datetime) -> bool:
 
 
 def next_open(times: Sequence[Weekly | Freeze], at: dt.datetime) -> dt.datetime | None:
-    """Return the first moment from `at` on at which changes are allowed; None if there is none within AHEAD."""
+    """Return the first moment, `at` or later, at which changes are allowed; None if no such moment is found within
+    AHEAD.
+    """
     moments = {at, *(item.ends for item in times if isinstance(item, Freeze))}
     for item in times:
         if isinstance(item, Weekly):

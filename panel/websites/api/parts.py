@@ -35,9 +35,7 @@ from panel.websites.serializers.streams import StreamServerSerializer
 
 
 def _keep_site(instance: Any, values: dict[str, Any]) -> dict[str, Any]:
-    """Remove `site` from the values of an update. ApiError if it names another site, because objects cannot move to
-    another site.
-    """
+    """Remove `site` from the values of an update. ApiError if the value is a site other than the object's own."""
     if values.pop("site", instance.site) != instance.site:
         detail = "Objects cannot move to another site. Create a copy in the other site, then delete this object."
         raise ApiError("invalid", detail, [{"pointer": "/site", "detail": detail}])

@@ -232,7 +232,7 @@ class Sites(Resource):
     @action(detail=False, methods=["post"], pagination_class=None, filter_backends=[])
     def bulk(self, request: Request) -> Response:
         """Change many sites, all or none. `enable` and `disable` change the drafts; deploy them afterwards. `move` and
-        `take-off` plan deployments, as `{name}/take-off/` does. `tag` adds and removes tags.
+        `take-off` plan deployments that move or remove the sites. `tag` adds and removes tags.
         """
         values = self.body(BulkInput)
         sites = named_sites(self.rows(), values)

@@ -77,8 +77,9 @@ class Site(BaseModel):
 
 class Maintenance(BaseModel):
     """Maintenance of a site, active or being started: visitors see a page instead of the site.
-    deployments.maintenance writes these rows. Maintenance belongs to the live version, not to the draft: every
-    deployment of the draft keeps it.
+
+    deployments.maintenance writes these rows. The maintenance page belongs to the live version, not to the draft, and
+    stays when the draft is deployed.
     """
 
     site = models.OneToOneField(Site, on_delete=models.CASCADE, related_name="maintenance")

@@ -29,7 +29,7 @@ class _SharedSettingSerializer(serializers.ModelSerializer[Any]):
 
     @cached_property
     def _sites(self) -> dict[str, list[Site]]:
-        """Sites by the name of the setting that they use, loaded once for all settings of the response."""
+        """Return {setting name: sites that use the setting}, loaded once for all settings of the response."""
         rows: Any = [self.instance] if self.parent is None else self.parent.instance
         return sites_of_shared_settings(self.Meta.model, rows)
 

@@ -101,9 +101,9 @@ def at(place: str) -> Iterator[None]:
 
 
 def at_fields(messages: Mapping[str, list[str]], fields: Mapping[str, str]) -> ValidationError:
-    """Return the errors of a site's definition as errors of a form with fewer fields.
-    `fields` maps a part of a place ("listens"), or two parts ("listens/address"), to a field of the form. Other errors
-    are assigned to the last part of their place.
+    """Return a ValidationError with the errors of a site's definition assigned to the fields of a simpler form.
+    `fields` maps one or two parts of a place, such as "listens" or "listens/address", to a form field. Errors at other
+    places are assigned to the last part of their place.
     """
     placed: dict[str, list[str]] = {}
     for place, texts in messages.items():

@@ -56,9 +56,8 @@ def _matched(rows: Sequence[Row], items: Sequence[Any], *keys: tuple[Key, Key]) 
     """Match the items of a definition with existing rows. Return the row of each item (None for a new item), and the
     rows without an item.
 
-    `keys` are pairs of functions. The first function returns the key of a (place, row), the second the key of a (place,
-    item). A row belongs to an item if their keys are equal and not None. The first pair is tried for all items, then
-    the next pair.
+    `keys` are pairs of functions: one computes the key of a row, one the key of an item, each from (place, object). An
+    item gets the first unused row with an equal key. Items without a row are matched again by the next pair.
     """
     found: list[Row | None] = [None] * len(items)
     left = list(enumerate(rows))
@@ -159,7 +158,9 @@ class Builder:
     def _old(
         self, rows: Iterable[Row], data: Data, name: str, *keys: tuple[Key, Key]
     ) -> tuple[list[tuple[Any, Row | None]], list[Row]]:
-        """Return each item of a list in the definition with its existing row or None, and the rows without an item."""
+        """Match a list of the definition with existing rows. Return (item, row or None) pairs, and the rows without an
+        item.
+        """
         items = list_of(data, name)
         found, left = _matched(list(rows), items, *keys)
         return list(zip(items, found, strict=True)), left

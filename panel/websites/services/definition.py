@@ -112,7 +112,7 @@ def _without_secrets(definition: SiteData) -> SiteData:
 
 
 def _is_changed(before: Data, after: Data) -> bool:
-    """Return whether the change of a definition can change the site's files on its host."""
+    """Return whether two versions of a definition differ in fields that affect the site's files on its host."""
     return any(before.get(name) != after[name] for name in after if name not in UNSAID)
 
 

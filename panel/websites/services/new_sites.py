@@ -72,7 +72,7 @@ def _on_ipv6(listen: ListenData) -> ListenData:
 
 
 def _given(preset: str, name: str, web_server: WebServer | None, answers: Mapping[str, str]) -> Answers:
-    """Return the values that the preset needs. ValidationError for missing ones."""
+    """Return the values that the preset needs, with a default for `root`. Raises ValidationError for missing values."""
     needs = PRESETS[preset].needs
     values = {key: answers.get(key) or "" for key in needs}
     if "root" in needs and not values["root"]:
@@ -89,8 +89,8 @@ def _root(web_server: WebServer | None, name: str) -> str:
 
 
 def _access_log(web_server: WebServer | None, name: str) -> dict[str, str]:
-    """Return the fields of the site's own access log, with response times, in the web server's log folder; none while
-    no web server is chosen.
+    """Return the server block's fields for an access log of its own, with response times, in the web server's log
+    folder. {} without a web server.
     """
     folder = web_server.paths.get("log_dir", "").rstrip("/") if web_server else ""
     return {"access_log": f"{folder}/{name}.access.log", "access_log_format": LogFormat.TIMED} if folder else {}

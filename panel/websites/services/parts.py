@@ -49,8 +49,8 @@ def _kept(site: Site) -> checks.Kept:
 
 
 def _target_children(actor: User, site: Site, kept: checks.Kept) -> None:
-    """Increment the site's version, and check that its team may use the sockets and ports of the host that the site
-    refers to.
+    """Increment the site's version. Raises ValidationError if the draft refers to services of the host that the site's
+    team may not use.
     """
     version_count(site)
     checks.refuse_foreign(actor, site, kept=kept)
@@ -106,7 +106,7 @@ def upstream_update(
 
 
 def _used_by(error: ProtectedError) -> tuple[str, str]:
-    """Return the kind and the names of the objects that use a part: its locations, else its stream servers."""
+    """Return why a part cannot be deleted: ("locations" or "stream servers", names of those that use the part)."""
     rows = list(error.protected_objects)
     locations = [row for row in rows if isinstance(row, Location)]
     return "locations" if locations else "stream servers", ", ".join(sorted(str(row) for row in locations or rows))

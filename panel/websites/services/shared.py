@@ -22,7 +22,7 @@ S = TypeVar("S", bound=SharedSetting)
 
 
 def needs_of(model: type[SharedSetting]) -> Action:
-    """Return the permission that changes of this kind of setting need: raw directives are for administrators only."""
+    """Return the permission for changes of a kind of shared setting: ADMINISTER for directive sets, else CHANGE."""
     return Action.ADMINISTER if model is DirectiveSet else Action.CHANGE
 
 

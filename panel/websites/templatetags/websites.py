@@ -93,8 +93,8 @@ def location_extras(location: Location) -> SafeString:
 
 @register.simple_tag
 def block_snippets(block: ServerBlock) -> list[tuple[RawSnippet, str]]:
-    """Return the raw directives of a server block and its locations, each with its location or "". No query if
-    prefetched.
+    """Return (raw directives, location as text) pairs of a server block; the text is "" for directives of the block
+    itself. Makes no query if the snippets are prefetched.
     """
     found = [(snippet, "") for snippet in block.snippets.all()]
     for location in block.locations.all():

@@ -131,7 +131,7 @@ def crumbs_below(site: Site) -> list[Crumb]:
 
 
 def saved(request: Request, to: str, site: Site, words: str) -> HttpResponse:
-    """Show a success message and redirect to the site's page `to`."""
+    """Show a success message and redirect to the page of the site with the URL name `to`."""
     messages.success(request, words)
     return redirect(to, site.name)
 

@@ -81,7 +81,7 @@ def site_list(request: Request) -> HttpResponse:
 @require_POST
 def bulk(request: Request) -> HttpResponse:
     """Enable or disable all selected sites, or redirect to the page of another action. If one site is rejected, no site
-    changes. The view deployments:plan plans deployments.
+    changes.
     """
     sites = _ticked(request, request.POST.getlist("site"))
     action = request.POST.get("action")

@@ -73,7 +73,7 @@ def site_create(request: Request) -> HttpResponse:
 
 
 def _only(values: Iterable[object]) -> object:
-    """Return the only distinct value; None if there are none or several."""
+    """Return the single distinct value in `values`; None if `values` is empty or has different values."""
     found = list(islice(dict.fromkeys(values), 2))
     return found[0] if len(found) == 1 else None
 
