@@ -91,7 +91,7 @@ class SetupForm(_TwicePassword):
 
 
 def _begin_at(form: Form, name: str) -> None:
-    """Give a field of the form the focus when the page opens; for pages with a single purpose."""
+    """Give a field of the form the keyboard focus when the page opens. Only for pages whose purpose is this form."""
     form.fields[name].widget.attrs["autofocus"] = True
 
 
@@ -159,7 +159,9 @@ class ProfileForm(Form):
 
 
 class UserForm(Form):
-    """Account form for administrators. An empty password invites a new user by a link, or keeps the password."""
+    """Form with which administrators create or change an account.
+    Without a password, a new user gets a link that sets one, and an existing user keeps the old password.
+    """
 
     username = forms.CharField(label=_("User name"), max_length=80, validators=[validate_username])
     email = forms.EmailField(label=_("Email"), required=False)

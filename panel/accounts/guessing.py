@@ -1,8 +1,8 @@
 """Limits of wrong guesses of passwords, codes, tokens and one-time links (decision 0409).
 
 Every check of a password or code uses `guess`; unknown tokens and links are counted by `wrong_secret_counted`. The
-counts are database rows, so all web processes share them. A guess is counted before its check and uncounted if correct,
-so parallel guesses cannot exceed the limit.
+counts are database rows, so all web processes share them. A guess is counted before its check, and subtracted again if
+it was correct, so that parallel guesses cannot exceed the limit.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PRUNED_AT_ONCE = 8
 
 
 class Kind(StrEnum):
-    """Kind of a guessed secret.
+    """Kind of secret that somebody can guess.
     Wrong guesses are counted per kind: a correct password must not clear the count of wrong codes.
     """
 
@@ -53,7 +53,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Limit:
-    """Limit of wrong guesses: the first `free` ones cause no delay.
+    """Limit of wrong guesses: the first `free` wrong guesses cause no delay.
 
     Each further wrong guess doubles the delay, from `first` to at most `most` seconds. One wrong guess expires every
     `forget` seconds.
@@ -70,7 +70,7 @@ class Limit:
         return 0.0 if beyond < 0 else min(self.most, self.first * 2.0 ** min(beyond, 30))
 
     def left(self, failures: float, seconds: float) -> float:
-        """Return how many of `failures` wrong guesses still count after `seconds`."""
+        """Return the number of wrong guesses that still count, `seconds` after the count was `failures`."""
         return max(0.0, failures - max(0.0, seconds) / self.forget)
 
 
@@ -97,7 +97,9 @@ class TooManyGuesses(Exception):
 
 @dataclass(frozen=True)
 class Guesser:
-    """Origin of a guess. `device` is a browser or session that is known for the account; "" if there is none."""
+    """Origin of a guess: its network, and the browser or session if known.
+    `device` names the browser or session from which the account has signed in before; "" if there is none.
+    """
 
     network: str
     device: str = ""
@@ -135,7 +137,7 @@ def guesser_in_session(request: HttpRequest) -> Guesser:
 
 
 def guess(guesser: Guesser, *, kind: Kind, account: User | str, check: Callable[[], R]) -> R:
-    """Call `check` and return its result, which is false for a wrong guess.
+    """Check a password or code with `check` and return its result; count the guess if the result is false.
 
     Raises TooManyGuesses without calling `check` if a limit is exceeded. `account` is the owner of the secret; for an
     unknown user, the name as entered.
@@ -220,7 +222,9 @@ def _refuse_if_blocked(rows: Collection[GuessBudget], limits: dict[str, Limit], 
 
 
 def _reserve(limits: dict[str, Limit]) -> None:
-    """Count one guess under every key of `limits`, or raise TooManyGuesses and count none."""
+    """Add one wrong guess to every counter; raise TooManyGuesses and add none if a limit is exceeded.
+    `limits` maps the key of each counter to its limit.
+    """
     now = timezone.now()
     known = list(GuessBudget.objects.filter(key__in=limits))
     _refuse_if_blocked(known, limits, now)  # rejected guesses write nothing, even in a flood
@@ -248,8 +252,9 @@ def _store(row: GuessBudget, failures: float, limit: Limit, counted_at: datetime
 
 
 def _give_back(limits: dict[str, Limit]) -> None:
-    """Uncount one guess, which `_reserve` counted, under every key of `limits`.
-    Other guesses stay counted: one correct password does not clear the count of a whole network.
+    """Subtract one guess, which `_reserve` added, from every counter.
+    `limits` maps the key of each counter to its limit. Other guesses stay counted: one correct password does not clear
+    the count of a whole network.
     """
     if not limits:
         return

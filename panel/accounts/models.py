@@ -145,7 +145,7 @@ class SavedView(BaseModel):
     """A user's named filter of a list; `query` is the query string of the list's URL."""
 
     class Page(models.TextChoices):
-        """Lists that can have saved views, by the names of their URLs."""
+        """Pages with a list whose filter can be saved as a view; each value is the name of the page's URL."""
 
         SITES = "websites:list", _("Sites")
         HOSTS = "hosts:list", _("Hosts")

@@ -91,7 +91,7 @@ def require_writing(user: User) -> None:
 
 
 def require_each(user: User, action: Action, teams: Iterable[Team | None]) -> None:
-    """Raise PermissionDenied unless `user` may do `action` for each of these teams. Each team is checked once."""
+    """Raise PermissionDenied unless `user` may do `action` for every team in `teams`. Each team is checked once."""
     for team in dict.fromkeys(teams):
         require(user, action, team)
 
@@ -108,7 +108,9 @@ def team_keys(user: User) -> list[int]:
 
 
 def teams_read(user: User) -> None:
-    """Prefetch the teams of `user` for a page with many queries. Django drops them when the teams change."""
+    """Load the teams of `user` once, for a page that needs them for many queries.
+    Django discards the loaded teams when the teams of `user` change.
+    """
     if not user.is_admin:
         prefetch_related_objects([user], "teams")
 

@@ -64,7 +64,7 @@ def token_list(user: User) -> QuerySet[ApiToken]:
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the self-check; `advice` tells how to solve a problem."""
+    """One line of the self-check: the state of a part of the panel. `advice` tells how to solve a problem."""
 
     name: str
     state: Literal["ok", "warn", "bad"]

@@ -176,7 +176,9 @@ class TokenMade(TokenSerializer):
 
 
 class LinkSerializer(serializers.Serializer[Any]):
-    """One-time link with which a user sets the password; shown only here. `detail` tells whether it was mailed."""
+    """One-time link with which a user sets the password; shown only here.
+    `detail` tells whether the link was mailed.
+    """
 
     url = serializers.CharField()
     expires_at = serializers.DateTimeField()
@@ -185,7 +187,7 @@ class LinkSerializer(serializers.Serializer[Any]):
 
 
 class MailServerSerializer(serializers.Serializer[Any]):
-    """The mail server in use. `is_stored` is false if the environment variables set it."""
+    """The mail server in use. `is_stored` is false if environment variables set the mail server."""
 
     host = serializers.CharField()
     port = serializers.IntegerField()

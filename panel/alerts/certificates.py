@@ -34,7 +34,7 @@ def _faulty() -> QuerySet[Certificate]:
 
 
 def _live(**due: dt.datetime) -> QuerySet[SiteState]:
-    """Select the states of deployed sites that also match the lookups `due`."""
+    """Select the states of deployed sites that match the field lookups in `due`."""
     return SiteState.objects.filter(status__in=DEPLOYED, **due)
 
 
@@ -59,8 +59,8 @@ def order_alerts(user: User, most: int) -> list[Alert]:
 
 @found_in(lambda hour: Certificate.objects.filter(_due(hour.ends)))
 def certificate_alerts(user: User, most: int) -> list[Alert]:
-    """Return alerts for certificates of sites that expire soon or are revoked, and that are not renewed in time.
-    An alert is repeated at each of EXPIRY_STEPS.
+    """Return alerts for certificates of sites: a certificate expires soon or is revoked, and is not renewed in time.
+    An alert is repeated at each of EXPIRY_STEPS (days before expiry).
     """
     now = timezone.now()
     in_time = Q(revoked_at=None, not_after__gt=now, automatic__problem="", automatic__next_at__gt=now)
@@ -71,8 +71,8 @@ def certificate_alerts(user: User, most: int) -> list[Alert]:
 
 
 def _due(now: dt.datetime) -> Q:
-    """Build the condition of certificates that are revoked, expired, or have reached one of EXPIRY_STEPS.
-    It matches `expiry_step` of websites.certificates.
+    """Return a query condition for certificates that are revoked, expired, or have reached one of EXPIRY_STEPS.
+    The condition agrees with the function `expiry_step` of websites.certificates.
     """
     found = Q(revoked_at__isnull=False) | Q(not_after__lte=now)
     for days in EXPIRY_STEPS:
@@ -96,7 +96,7 @@ def _expiry_alert(row: Certificate, step: int) -> Alert:
 
 
 def _expiry_step(row: Certificate, now: dt.datetime) -> int:
-    """Return the step in days that a row of `_due` has reached; 0 for a revoked or expired certificate."""
+    """Return the step in EXPIRY_STEPS (days before expiry) that a certificate has reached; 0 if revoked or expired."""
     if row.revoked_at:
         return 0
     is_renewed = row.source == CertificateSource.HOST or hasattr(row, "automatic")
@@ -110,7 +110,7 @@ def expiry_label(days: int) -> str:
 
 @found_in(lambda hour: _faulty())
 def fault_alerts(user: User, most: int) -> list[Alert]:
-    """Return alerts for certificates of sites that browsers refuse although they have not expired."""
+    """Return alerts for certificates of sites that have not expired, but that browsers refuse for another reason."""
     rows = visible(_faulty().filter(_IS_USED), user).only("name", "faults")
     return [
         Alert(
@@ -148,7 +148,7 @@ def presented_alerts(user: User, most: int) -> list[Alert]:
 
 @found_in(lambda hour: CertificateWatch.objects.exclude(forbidden=[]))
 def permission_alerts(user: User, most: int) -> list[Alert]:
-    """Return alerts for automatic certificates whose next renewal CAA records forbid."""
+    """Return alerts for sites with automatic certificates if CAA records forbid the next renewal."""
     rows = _watched(user).filter(site__automatic__isnull=False).exclude(forbidden=[])
     return [
         Alert(

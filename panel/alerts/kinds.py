@@ -28,8 +28,8 @@ SUBJECTS: dict[str, Text] = {
 @dataclass(frozen=True)
 class Alert:
     """A problem that needs attention.
-    `status` selects its appearance, `subject` is the kind of the object `title`, `url` is the page that helps to solve
-    it.
+    `status` selects the appearance of the alert. `title` is the name of the object with the problem, `subject` the kind
+    of this object. `url` is the page that helps to solve the problem.
     """
 
     status: str
@@ -47,12 +47,12 @@ class Alert:
 
     @property
     def key(self) -> str:
-        """Key that identifies the alert. It changes when the alert becomes more urgent (`step`)."""
+        """Key that identifies the alert in mails. The key changes when the alert becomes more urgent (`step`)."""
         return f"{self.status} {self.url} {self.step}".rstrip()
 
     @property
     def begins(self) -> str:
-        """Part of the key that stays the same when the alert becomes more urgent (`step`)."""
+        """Beginning of `key`, without `step`: this part stays the same when the alert becomes more urgent."""
         return f"{self.status} {self.url}"
 
 

@@ -1,7 +1,8 @@
 """Find by one query which sources of alerts (functions that return alerts) can have any alerts.
 
-Most installations have few alerts. `found_in` registers a query of all rows, of every team, that can cause a source's
-alerts. If no such row exists, the source is not called, because its own query costs several times as much.
+Most installations have few alerts. `found_in` registers, for a source, a query of all rows of every team that can cause
+alerts of the source. If no such row exists, the source is not called, because its own query costs several times as
+much.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _HOUR = dt.timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Hour:
-    """The hour for which the query of `existing` is built and kept.
+    """The hour for which `existing` builds and caches its query.
     The query must find all rows that can cause an alert at any time in this hour.
     """
 
@@ -39,7 +40,9 @@ _ROWS: dict[Source, Rows] = {}
 
 
 def found_in(rows: Rows) -> Callable[[Source], Source]:
-    """Decorate a source of alerts with a query of all rows, of every team, that can cause its alerts."""
+    """Register a source of alerts (a function that returns alerts) with a query of all rows that can cause its alerts.
+    The query includes the rows of every team.
+    """
 
     def remember(source: Source) -> Source:
         _ROWS[source] = rows
@@ -49,7 +52,9 @@ def found_in(rows: Rows) -> Callable[[Source], Source]:
 
 
 def existing(sources: Sequence[Source]) -> list[Source]:
-    """Return the given alert sources that can currently have alerts for anyone, in the given order."""
+    """Return the sources (functions that return alerts) that can have alerts for any user now.
+    The order is that of `sources`.
+    """
     now = timezone.now()
     hour = now.replace(minute=0, second=0, microsecond=0)
     known = tuple(source for source in sources if source in _ROWS)

@@ -105,7 +105,7 @@ def _of(sources: tuple[Source, ...], user: User, most: int) -> list[Alert]:
 
 
 def visible_runs(user: User) -> QuerySet[Run]:
-    """Select the runs that have only the user's sites, because a run's title names all of its sites."""
+    """Select the runs of which the user can see all sites, because the title of a run names all of its sites."""
     return runs_visible(user)
 
 
@@ -153,7 +153,7 @@ def _unobserved(user: User, most: int) -> list[Alert]:
 
 @found_in(lambda hour: Allowance.objects.filter(needs_review=True))
 def _services(user: User, most: int) -> list[Alert]:
-    """Return alerts about hosts with a local service that several teams share, for administrators to review."""
+    """Return alerts about hosts on which several teams share an entry for a local service; administrators see them."""
     if not may(user, Action.ADMINISTER):
         return []
     rows = Allowance.objects.filter(needs_review=True).order_by("host__name").values_list("host__name", flat=True)

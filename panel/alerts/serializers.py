@@ -21,7 +21,9 @@ class AlertSerializer(serializers.Serializer[Any]):
     at = serializers.DateTimeField(allow_null=True)
 
     def to_representation(self, instance: Any) -> dict[str, object]:
-        """Represent one of hundreds of alerts, without Django REST framework's loop over the fields of each."""
+        """Return an alert as JSON values.
+        Lists have hundreds of alerts, so this method avoids Django REST framework's slower loop over the fields.
+        """
         at = self.fields["at"]
         return {
             "status": str(instance.status),

@@ -27,8 +27,8 @@ PAUSES = (dt.timedelta(minutes=2), dt.timedelta(minutes=10), dt.timedelta(hours=
 
 @dataclass(frozen=True)
 class News:
-    """Contents of an alert mail: new alerts (`new`) and resolved alerts (`over`).
-    `gone` are all mailed alerts that no longer exist: the resolved ones, and alerts that a new alert about the same
+    """Contents of a mail about alerts: new alerts (`new`) and resolved alerts (`over`).
+    `gone` are all mailed alerts that no longer exist: the resolved alerts, and alerts that a new alert about the same
     object replaces.
     """
 
@@ -74,7 +74,7 @@ def _send(user: User, now: dt.datetime) -> None:
 def _claimed(user: User, now: dt.datetime) -> bool:
     """Claim the next attempt to mail alerts to `user` for this worker; return whether the claim succeeded.
 
-    The claim fails if another worker has the attempt, or if the last attempt was too recent.
+    The claim fails if another worker has claimed the attempt, or if the last attempt was too recent.
     """
     row, _made = AlertMail.objects.get_or_create(user=user)
     pause = PAUSES[min(max(row.attempts, 1), len(PAUSES)) - 1]

@@ -30,5 +30,5 @@ def virtual_address_alerts(user: User, most: int) -> list[Alert]:
 
 
 def _is_paused(row: VirtualAddress) -> bool:
-    """Return whether a host of the address is paused for maintenance, so that its state is not observed."""
+    """Return whether a host of the address is paused for maintenance. The panel does not observe paused hosts."""
     return any(member.host.is_paused for member in row.members.all())

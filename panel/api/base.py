@@ -53,10 +53,10 @@ def require_sudo(request: Request, what: str) -> None:
 
 
 class ApiMixin(APIView):
-    """Base of API views.
+    """Base class of API views.
 
-    `reads` and `writes` are the actions that the caller's token must permit; services check the permission for each
-    object.
+    The caller's token must permit the action `reads` for safe methods and the action `writes` for others; services
+    check the permission for each object.
     """
 
     permission_classes = [IsAuthenticated]
@@ -263,7 +263,7 @@ def all_or_none(queryset: QuerySet[Any], field: str, values: list[Any], pointer:
 
 
 def one(queryset: QuerySet[Any], field: str, value: Any, pointer: str) -> Any:
-    """Return the row whose `field` is `value`; raise ApiError if there is none."""
+    """Return the row of `queryset` whose `field` has this value; raise ApiError at `pointer` if there is none."""
     row = queryset.filter(**{field: value}).first()
     if row is None:
         words = f"“{value}” does not exist, or you do not have access to it."
@@ -281,9 +281,8 @@ def base64_decoded(text: str, pointer: str) -> bytes:
 
 
 def all_tagged(queryset: QuerySet[Any], tags: list[str], pointer: str) -> list[Any]:
-    """Return the rows that have all of these tags.
-    Raises ApiError if no row has all of the tags (a tag may be misspelled), or if more than MAX_NAMED rows have
-    them.
+    """Return the rows of `queryset` that have all of these tags.
+    Raises ApiError if no row has all of the tags (a tag may be misspelled), or if more than MAX_NAMED rows have them.
     """
     rows = list(with_tags(queryset, tags)[: MAX_NAMED + 1])
     words = "" if rows else f"No objects that you have access to have all of these tags: {', '.join(tags)}."

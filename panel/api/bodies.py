@@ -174,7 +174,7 @@ async def _is_known(scope: Scope) -> bool:
 
 
 async def _asked(question: Callable[[str], bool], text: str) -> bool:
-    """Call `question`, a query, in a separate thread, close the thread's database connections, and return the result.
+    """Run `question`, a query with the argument `text`, in a separate thread with its own database connections.
     Returns True while the database is unavailable. The request then continues, and its view reports the error.
     """
 

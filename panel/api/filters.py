@@ -22,7 +22,7 @@ _OF_NUMBERS = (django_filters.ModelChoiceFilter, django_filters.NumberFilter)
 
 
 class _Truth(django_filters.TypedChoiceFilter):  # type: ignore[misc]
-    """Filter that accepts only `true` or `false`."""
+    """Filter of a boolean field; accepts only `true` and `false`."""
 
     def __init__(self, **kwargs: Any) -> None:
         choices = [("true", "true"), ("false", "false")]
@@ -30,8 +30,8 @@ class _Truth(django_filters.TypedChoiceFilter):  # type: ignore[misc]
 
 
 class _Numbers(django_filters.BaseInFilter, django_filters.NumberFilter):  # type: ignore[misc]
-    """Filter by numbers or ids, separated by commas; unknown ids match nothing. Numbers that no column can hold match
-    nothing either: SQLite raises OverflowError for them.
+    """Filter by numbers or ids, separated by commas. Unknown ids match nothing.
+    Numbers that no column can hold match nothing either, because SQLite raises OverflowError for them.
     """
 
     def filter(self, queryset: QuerySet[Any], value: list[Decimal] | None) -> QuerySet[Any]:
@@ -59,7 +59,7 @@ class _Time(django_filters.IsoDateTimeFilter):  # type: ignore[misc]
 
 
 class _Tagged(django_filters.BaseInFilter, django_filters.CharFilter):  # type: ignore[misc]
-    """Filter for rows that have all of these tags."""
+    """Filter by tags, separated by commas; selects the rows that have all of the tags."""
 
     def filter(self, queryset: QuerySet[Any], value: list[str] | None) -> QuerySet[Any]:
         return with_tags(queryset, value or [], self.field_name)
@@ -83,7 +83,7 @@ def _filter_set(model: type[Model], fields: tuple[tuple[str, tuple[str, ...]], .
 
 
 def _words(item: Any) -> dict[str, str]:
-    """Return error messages that name the valid values of this filter, by the error codes of Django's form fields."""
+    """Return error messages that name the valid values of a filter, by the error codes of Django's form fields."""
     if "choices" in item.extra:
         known = ", ".join(str(key) or "(nothing)" for key, _label in item.extra["choices"])
         return {"invalid_choice": f"“%(value)s” is not valid. Known values: {known}."}
@@ -97,7 +97,7 @@ def _words(item: Any) -> dict[str, str]:
 
 
 def _may_repeat(model: type[Model] | None, path: str) -> bool:
-    """Return whether a filter by this lookup path joins a row to several rows, so that lists repeat the row."""
+    """Return whether a filter by the lookup `path` can list a row several times, because it joins related rows."""
     for name in path.split("__"):
         if model is None:
             return False

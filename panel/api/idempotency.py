@@ -25,7 +25,7 @@ _MAX_KEY = 255
 
 
 class Replay(Exception):
-    """Raised instead of executing a repeated request; `response` is the response to the first one."""
+    """Raised for a repeated request, which is not executed again; `response` is the response to the first request."""
 
     def __init__(self, response: HttpResponse) -> None:
         super().__init__("replayed")
@@ -41,8 +41,9 @@ def _fingerprint(request: Request) -> str:
 
 
 def claim(request: Request, user: User) -> IdempotencyRecord | None:
-    """Reserve the request's Idempotency-Key and return its record, to which the response is added; None without a key.
-    Raises Replay if the response is known, ApiError if the key is invalid, reused, or in progress.
+    """Reserve the request's Idempotency-Key; return the record that will store the response, or None without a key.
+    Raises Replay if the response is stored already; ApiError if the key is invalid, was used for a different request,
+    or belongs to a request in progress.
     """
     key = request.META.get(HEADER)
     if key is None or request.method != "POST":
@@ -71,10 +72,10 @@ def claim(request: Request, user: User) -> IdempotencyRecord | None:
 
 
 def _take_over(record: IdempotencyRecord) -> bool:
-    """Take over a request whose process died before the response; return False if another caller did.
+    """Take over the record of a request whose process died before it responded; return False if another caller did.
 
-    `created_at` identifies the owner of the record. A first request that finishes late finds another `created_at`,
-    and leaves the record alone.
+    `created_at` identifies the owner of the record. A first request that finishes late finds another `created_at`, and
+    leaves the record alone.
     """
     now = timezone.now()
     left = IdempotencyRecord.objects.filter(pk=record.pk, status=None, created_at=record.created_at)
@@ -85,7 +86,7 @@ def _take_over(record: IdempotencyRecord) -> bool:
 
 
 def _own(record: IdempotencyRecord) -> QuerySet[IdempotencyRecord]:
-    """Select the record of a request; select nothing if a repeated request has taken the record over."""
+    """Select the record that this request reserved; select nothing if a repetition of the request has taken it over."""
     return IdempotencyRecord.objects.filter(pk=record.pk, created_at=record.created_at)
 
 
@@ -94,9 +95,9 @@ def release(record: IdempotencyRecord) -> None:
 
 
 def keep(record: IdempotencyRecord, response: Response, hidden: tuple[str, ...]) -> None:
-    """Store the response for repetitions; after a server error release the key instead, so that the call may be
-    repeated.
-    `hidden` are fields that a repetition does not show.
+    """Store the response for repetitions of the request.
+    After a server error, delete the reservation of the key instead, so that the client can repeat the request. `hidden`
+    are fields that a repetition does not show.
     """
     if response.status_code >= 500:
         release(record)

@@ -51,7 +51,7 @@ class JobLinks(TypedDict):
 
 
 class JobData(TypedDict):
-    """A job, as the API returns it."""
+    """A job in the API's format, which is the same for all types of jobs."""
 
     uuid: str
     type: str
@@ -232,8 +232,8 @@ def job_find(user: User, uuid: UUID) -> JobData | None:
 
 
 def job_cancel(actor: User, uuid: UUID) -> bool:
-    """Cancel a job; return False if it does not exist.
-    The service of its type decides whether it can be cancelled; raises Conflict for types that cannot.
+    """Cancel a job; return False if the job does not exist.
+    The service for the job's type decides whether the job can be cancelled. Raises Conflict for types that never can.
     """
     found = job_found(actor, uuid)
     if found is None:

@@ -41,10 +41,11 @@ def logs_answer(
     tail: Callable[[Log, int], list[str]],
     search: Callable[[Log, Search], LogPeriod],
 ) -> Response:
-    """Return the response of a view of logs.
+    """Return the response of a view of logs, depending on the query parameters.
 
-    Without the parameter `log`, it is the list of logs. With `log`, it has the last `lines` lines, read by `tail`. With
-    `search` or `day` (UTC, today by default) too, it has the newest matching lines of that day, read by `search`.
+    Without `log`, the response lists the logs. With `log`, it also has the last `lines` lines of this log, which `tail`
+    reads. With `search` or `day` (UTC, today by default) too, it has the newest matching lines of the day, which
+    `search` reads.
     """
     wanted = request.query_params.get("log")
     if wanted is None:

@@ -108,7 +108,10 @@ Errors = list[dict[str, str]]
 
 
 class ApiError(Exception):
-    """Error that API views raise; `kind` is a key of the error catalog, `errors` name the places."""
+    """Error that an API view raises.
+    `kind` is a key of the error catalog; `errors` are {"pointer", "detail"} for each place in the request that is
+    wrong.
+    """
 
     def __init__(self, kind: str, detail: str, errors: Errors | None = None) -> None:
         super().__init__(detail)
@@ -180,9 +183,9 @@ def _summary(errors: Errors) -> str:
 
 
 def _at(place: str, fault: ValidationError) -> Errors:
-    """Return the errors of one `place`, each with its JSON pointer.
+    """Convert the error `fault` of one place to a list of {"pointer", "detail"}.
 
-    If `params["field"]` of `fault` names a field of a JSON object at this place, the pointer leads to that field.
+    If the place is a JSON object and `fault.params["field"]` names one of its fields, the pointer leads to that field.
     """
     member = str((getattr(fault, "params", None) or {}).get("field", ""))
     where = {place: {member: [text.removeprefix(f"{member}: ") for text in fault.messages]}}
@@ -191,7 +194,7 @@ def _at(place: str, fault: ValidationError) -> Errors:
 
 def _of_validation(error: ValidationError) -> Response:
     """Convert Django's ValidationError, which services raise, to a 422 response.
-    Its keys may be fields, or places such as blocks/0/root.
+    The keys of the error may be names of fields, or places such as blocks/0/root.
     """
     if not hasattr(error, "error_dict"):
         errors = flatten(list(error.messages))
@@ -226,7 +229,7 @@ def _of_framework(error: exceptions.APIException) -> Response:
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
     """Convert every exception of an API view to a response.
-    Unexpected ones are logged and become a 500 without details.
+    Unexpected exceptions are logged and become a response with status 500 without details.
     """
     set_rollback()
     if isinstance(error, ApiError):

@@ -39,8 +39,8 @@ class StrictMixin:
 
 
 def _with_truths_as_words(data: Any, fields: dict[str, Any]) -> Any:
-    """Replace booleans in number fields by words, because true equals 1 in Python.
-    The field then rejects the word with its own message.
+    """Replace booleans sent for number fields by strings such as "True", because Python treats True as the number 1.
+    The number field then rejects the string with its usual message.
     """
     if not isinstance(data, dict):
         return data

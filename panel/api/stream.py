@@ -23,9 +23,10 @@ def event(name: str, data: Any) -> str:
 
 
 def _still_allowed(user: User, token: ApiToken | None, address: str, session: str) -> User | None:
-    """Return the caller with current permissions, or None to end the stream.
+    """Return the caller with current permissions, or None if the stream of events must end.
 
-    None if the account is inactive, the token is revoked or not allowed from the address, or the session has ended.
+    The stream must end if the account is inactive, the token is revoked or not allowed from the address, or the session
+    has ended.
     """
     if token is None:
         found = user_of_session(session)

@@ -83,7 +83,7 @@ def _validator(field: Any, validator: Any) -> Any:
 
 
 def put_into(field: Any) -> None:
-    """Set the error messages of `field` and of its list items; custom messages are kept."""
+    """Set the error messages of a serializer field and of its list items; messages that the field defines are kept."""
     right = _right(field)
     missing = {"required": f"This field is required. {right}", "null": f"This field must not be null. {right}"}
     own = field._kwargs.get("error_messages", {})

@@ -58,8 +58,8 @@ def audit_record(
     after: Mapping[str, object] | None = None,
 ) -> AuditEntry:
     """Write one audit entry and return it.
-    `action` is noun.verb; `before` and `after` come from `snapshot`. `before` is None for a created object, `after`
-    for a deleted one.
+    `action` is a kind of object and a verb, such as site.update. `before` and `after` come from `snapshot`. `before` is
+    None for a created object, `after` for a deleted one.
     """
     (team,) = teams_of([target])
     return AuditEntry.objects.create(**_columns(actor, action, target, before, after), team_id=team)

@@ -33,7 +33,9 @@ _TEAMS = {
 
 
 def teams_of(targets: Iterable[Model]) -> list[int | None]:
-    """Return the primary key of each object's team, in order; None for objects without a team or with several."""
+    """Return the primary keys of the teams of the objects, in order.
+    None for an object without a team or with several.
+    """
     rows = list(targets)
     shared = {label: _of_shared(label, rows) for label in {row._meta.label_lower for row in rows} & set(_TEAMS)}
     return [_team(row, shared) for row in rows]

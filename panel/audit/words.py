@@ -265,7 +265,7 @@ def action_words(action: str) -> str:
 
 
 def actions_named(words: str) -> list[str]:
-    """Return the actions whose code or text contains the words, ignoring case; for the search."""
+    """Return the codes of actions that contain the searched text in their code or description, ignoring case."""
     return [action for action, name in ACTIONS.items() if words.lower() in f"{action} {name}".lower()]
 
 
@@ -275,7 +275,9 @@ def kind_words(object_type: str) -> str:
 
 @dataclass(frozen=True)
 class Told:
-    """An audit entry for display. `url` is "" if the object no longer exists, or has no page that the user may see."""
+    """An audit entry with its texts for display.
+    `url` is the page of the changed object; "" if the object no longer exists, or has no page that the user may see.
+    """
 
     entry: AuditEntry
     action: str

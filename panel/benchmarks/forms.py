@@ -154,8 +154,8 @@ class SitesForm(Form):
 
     @property
     def can_narrow(self) -> bool:
-        """Return whether the page shows a filter: more sites exist than are offered, sites have tags, or a search is
-        active.
+        """Return whether the page shows the fields that filter the list of sites.
+        The fields are shown if the list is incomplete, if sites have tags, or if a search is active.
         """
         return bool(self.left_out or self.search or self.tags)
 
@@ -289,8 +289,8 @@ def suite_fields(suite: Suite, kept: Sequence[str] = ()) -> dict[str, forms.Fiel
 
 
 def _link_fields() -> dict[str, forms.Field]:
-    """Return the form fields of a custom network link, which is the same in both directions. With all fields empty,
-    cases use the suite's own links.
+    """Return the form fields of a custom network link, of the link emulation, and of the load generator's host.
+    If all fields of the link are empty, the cases use the links of the suite.
     """
     fields: dict[str, forms.Field] = {}
     for name, (label, _low, _high) in links.LIMITS.items():
@@ -334,7 +334,7 @@ def _ticks(label: Any, choices: Mapping[str, str]) -> forms.Field:
 
 
 def suite_choice(data: Mapping[str, Any]) -> Choice:
-    """Return the Choice from the cleaned data of a form with `suite_fields`."""
+    """Return the part of a suite that the user chose, from the cleaned data of a form with `suite_fields`."""
     return Choice(
         tuple(data.get("cases") or ()),
         tuple(data.get("protocols") or ()),

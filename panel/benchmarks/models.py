@@ -176,8 +176,9 @@ class RunTarget(models.Model):
         return self.label
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Save the target. A new target must be a deployed site, or a configuration of a web server in a test bed;
-        otherwise raise ValueError. So Paddock sends load only to managed hosts.
+        """Save the target. Raises ValueError for a new target unless Paddock manages its host.
+        A new target must be a deployed site, or a configuration of a web server in a test bed, so that Paddock sends
+        load only to managed hosts.
         """
         if self._state.adding:
             is_site = self.site_id is not None and self.revision_id is not None

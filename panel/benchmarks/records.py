@@ -73,7 +73,7 @@ class Response(TypedDict, total=False):
 
 
 class ServerFacts(TypedDict):
-    """State of the web server of one target when it was measured."""
+    """State of the web server of one target at the time of the measurement."""
 
     engine: str
     version: str
@@ -116,7 +116,7 @@ class ServerProcess(TypedDict):
 
 
 class TestbedFacts(TypedDict, total=False):
-    """The agent's report on one host's part of a test bed, needed to find leftovers after a failure."""
+    """Facts about the part of a test bed on one host, from the agent. They help to find leftovers after a failure."""
 
     namespaces: list[str]
     tick: int
@@ -134,7 +134,7 @@ class Fingerprint(TypedDict):
 
 
 class TestbedUp(TestbedFacts):
-    """The agent's event when all servers of its part of a test bed respond."""
+    """Event that the agent sends when all servers of a test bed on its host respond."""
 
     state: str
     servers: dict[str, ServerProcess]

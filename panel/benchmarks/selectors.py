@@ -104,8 +104,8 @@ def progress_of(run: Run) -> tuple[int, int]:
 
 
 def history_points(user: User, scenario: Scenario, figure: str) -> list[HistoryPoint]:
-    """Return one figure of each valid run that had the scenario's current load, oldest first. At most HISTORY_RUNS runs
-    are read.
+    """Return the values of one figure in all valid runs with the scenario's current load, oldest first.
+    At most HISTORY_RUNS runs are read.
     """
     runs = (
         runs_visible(user).filter(scenario=scenario, status=RunStatus.FINISHED).order_by("-finished_at")[:HISTORY_RUNS]
@@ -114,7 +114,7 @@ def history_points(user: User, scenario: Scenario, figure: str) -> list[HistoryP
 
 
 def points_of(run: Run, figure: str) -> list[HistoryPoint]:
-    """Return one figure of each target of an ended run."""
+    """Return the values of one figure in an ended run, one for each target that has the figure."""
     assert run.finished_at is not None
     at = run.finished_at.isoformat(timespec="seconds")
     targets: list[TargetSummary] = run.summary.get("targets", [])

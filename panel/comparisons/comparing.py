@@ -20,9 +20,10 @@ SHOWN = 3  # differences per server that are listed in full
 
 @dataclass(frozen=True)
 class Verdict:
-    """Result of comparing responses. `differences`: for each copy, "" if its responses match the first copy's, else the
-    differences in words. `paths`: paths of the load that can be requested. `left_out`: for each other path, the reason
-    why it cannot be requested. `dynamic`: whether the body of a page changes between requests.
+    """Result of comparing the responses of a site's copies.
+    `differences`: for each copy, its differences from the first copy in words, "" if there are none. `paths`: paths of
+    the load that can be requested. `left_out`: for each other path, the reason why it cannot be requested. `dynamic`:
+    whether the body of a page changes between requests.
     """
 
     differences: list[str]

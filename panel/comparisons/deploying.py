@@ -20,8 +20,9 @@ WAIT_S = 3.0  # before another attempt on a busy or unreachable host
 
 
 def carry_out(actor: User, plan: Deployment, check: Callable[[], None]) -> Deployment:
-    """Confirm `plan` and wait until the deployment ends. `check` is called repeatedly; an exception of `check` ends the
-    wait, not the deployment, which `copy_remove` can cancel.
+    """Confirm `plan`, wait until the deployment ends, and return the deployment.
+    `check` is called repeatedly. An exception of `check` ends the wait but not the deployment; `copy_remove` can cancel
+    the deployment.
     """
     deployments.deployment_confirm(actor=actor, deployment=plan)
     while not _ended(plan):
@@ -52,7 +53,7 @@ def copy_remove(actor: User, copy: Site, check: Callable[[], None]) -> None:
 
 
 def _end_former(actor: User, copy: Site, check: Callable[[], None]) -> None:
-    """Cancel queued deployments of the copy, and wait for the end of running ones."""
+    """Cancel queued deployments of the copy, and wait until its running deployments have ended."""
     for item in DeploymentItem.objects.filter(site=copy, deployment__status__in=deployments.ACTIVE):
         row = item.deployment
         if row.started_at is None:
@@ -66,9 +67,9 @@ def _end_former(actor: User, copy: Site, check: Callable[[], None]) -> None:
 
 
 def _ask_about_lost(copy: Site) -> None:
-    """Record the success of deployments of the copy that are marked as failed because their worker died, but that the
-    host applied. The agent reports whether the host applied a deployment. Raises RemoteError while the agent is
-    unreachable.
+    """Correct deployments of the copy that failed in the panel because their worker died, but that the host applied.
+    The agent tells whether the host applied a deployment; then it is recorded as succeeded. Raises RemoteError while
+    the agent is unreachable.
     """
     if live_revision(copy) is not None:
         return

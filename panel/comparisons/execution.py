@@ -58,7 +58,9 @@ class Lost(Exception):
 
 
 def comparison_execute(uuid: UUID) -> Attempt:
-    """Claim and execute one queued comparison. BUSY if the comparison waits for its next attempt to remove copies."""
+    """Claim and execute one queued comparison; return the outcome of this attempt.
+    BUSY: the time for the next attempt to remove the copies has not come.
+    """
     if Comparison.objects.filter(uuid=uuid, retry_at__gt=timezone.now()).exists():
         return Attempt.BUSY
     claim = Claim(Comparison)
@@ -252,8 +254,9 @@ class _Course:
             raise ApplicationError(f"The benchmark failed: {run.error}")
 
     def _run_of(self, same: list[Contender]) -> Run:
-        """Create the run. Its targets are labeled by their web servers and requested like the original, because the
-        names and ports of copies mean nothing to users.
+        """Create the benchmark run that measures the copies in `same`, whose responses are equal.
+        Targets have the names of their web servers, and requests the original's URL, because names and ports of copies
+        mean nothing to users.
         """
         scenario = Scenario(team=self.comparison.original.team, **self.comparison.load)
         scenario.keeps_methods = self.comparison.is_replay
@@ -300,7 +303,9 @@ class _Course:
         Contender.objects.filter(pk=contender.pk).update(was_stopped=False)
 
     def _run_leave(self) -> None:
-        """Detach the run from the copies before they are removed, and attach it to the original site."""
+        """Wait for the end of the run, cancelling it if necessary; then let its results refer to the original site.
+        The run must not refer to the copies, which are removed next.
+        """
         run = Run.objects.filter(comparisons=self.comparison).first()
         if run is None:
             return
@@ -314,8 +319,8 @@ class _Course:
         run.targets.update(site=site, revision=None)
 
     def _again_later(self, remains: str) -> None:
-        """Release the claim for a later attempt, because the host may be unreachable for a while. The row lists the
-        copies until they are removed.
+        """Release the claim and schedule another attempt to remove the copies: the host may be unreachable for a while.
+        The comparison's row lists the copies until they are removed.
         """
         wait = min(RETRY_FIRST * 2 ** min(self.comparison.cleanings, 10), RETRY_MOST)
         self._save(remains=remains, retry_at=timezone.now() + wait, cleanings=self.comparison.cleanings + 1)

@@ -26,8 +26,8 @@ class ComparisonPhase(models.TextChoices):
 
 
 class Comparison(Job):
-    """A server comparison. `load` is a copy of the load: keyword arguments for `scenario_create` in
-    panel/benchmarks.
+    """A server comparison: one site, copied to several web servers of its host and measured under the same load.
+    `load` is a copy of the load: keyword arguments for `scenario_create` in panel/benchmarks.
     """
 
     time_limit = timedelta(hours=48)  # that of its run
@@ -67,8 +67,8 @@ class Comparison(Job):
 
     @property
     def is_live(self) -> bool:
-        """Return whether the page of the comparison can still change: the comparison, or the move of the site after it,
-        is not finished.
+        """Return whether the page of the comparison can still change.
+        This is so while the comparison, or the deployment that moves the site afterwards, is not finished.
         """
         return not self.is_finished or (self.switch is not None and not self.switch.is_finished)
 

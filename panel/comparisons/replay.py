@@ -43,11 +43,11 @@ class Replay:
 
 
 def replay_of(lines: Iterable[str], *, queries: bool = False, other_methods: bool = False) -> Replay:
-    """Return the load of an access log: its successful GET and HEAD requests. `other_methods` adds the requests with
-    OTHER_METHODS, without a body, because logs contain no bodies.
+    """Return the load that repeats the successful GET and HEAD requests of an access log (`lines`).
 
-    Each request keeps its method. Query strings may contain secrets, so they are removed unless `queries`; requests
-    that become equal are merged. Requests of Paddock's own checks are neither sent nor counted.
+    `other_methods` adds the requests with OTHER_METHODS, without a body, because logs contain no bodies. Each request
+    keeps its method. Query strings may contain secrets, so they are removed unless `queries`; requests that become
+    equal are merged. Requests of Paddock's own checks are neither sent nor counted.
     """
     counts: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
@@ -87,7 +87,9 @@ def _why(method: str) -> str:
 
 
 def _shares(counts: Counter[str]) -> list[str]:
-    """Return up to SLOTS entries for the most frequent requests, each at least once, evenly interleaved."""
+    """Return the most frequent requests as a list of at most SLOTS entries, in which each occurs as often as its share.
+    Each request occurs at least once. Repetitions of a request are spread evenly over the list.
+    """
     most = counts.most_common(SLOTS)
     total = sum(count for _path, count in most)
     if not total:

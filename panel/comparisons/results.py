@@ -27,8 +27,9 @@ MEASURED = (RunStatus.FINISHED, RunStatus.INVALID)
 
 @dataclass(frozen=True)
 class Cell:
-    """One table cell. `ratio`: in words, relative to the site's own web server; "" for that web server, and for figures
-    without a comparison.
+    """One cell of the result table: a figure of one web server.
+    `ratio` compares the figure, in words, with that of the site's own web server; "" for the own web server, and for
+    figures without a comparison.
     """
 
     label: str  # of its column
@@ -39,8 +40,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One web server in the result table. `cells` match `columns`; empty if the web server was not measured. `is_now`:
-    whether the site uses this web server now.
+    """One web server in the result table.
+    `cells` are the web server's figures in the order of `columns`; empty if it was not measured. `is_now`: whether the
+    site uses this web server now.
     """
 
     contender: Contender
@@ -54,7 +56,7 @@ def measured(comparison: Comparison) -> Run | None:
 
 
 def columns(comparison: Comparison) -> list[Figure]:
-    """Return the figures of the result table that at least one web server has."""
+    """Return the columns of the result table: the figures that were measured for at least one web server."""
     run = measured(comparison)
     found = {name for target in (run.summary.get("targets", []) if run else []) for name in target["figures"]}
     return [BY_NAME[name] for name in SHOWN if name in found]
@@ -76,8 +78,8 @@ def rows(comparison: Comparison) -> list[Row]:
 
 
 def by_contender(comparison: Comparison) -> tuple[dict[int, TargetSummary], dict[int, dict[str, FigureRatio]]]:
-    """Return the run's targets and its ratios, each by the key of their contender. The run's targets are the web
-    servers with equal responses, in order.
+    """Return the measured figures and the ratios of a comparison, as two dictionaries by the primary key of Contender.
+    Only web servers with equal responses were measured; the targets of the run have the same order.
     """
     run = measured(comparison)
     if run is None:

@@ -21,8 +21,9 @@ def is_stopped(web_server: WebServer) -> bool:
 
 
 def stop_again(web_server: WebServer, holder: str, since: datetime) -> None:
-    """Stop a web server that runs only for the comparison started at `since`. ApplicationError if it keeps running, or
-    its host is busy or unreachable.
+    """Stop a web server that was started for a comparison, unless sites or users need the web server now.
+    `since` is the start of the comparison. Raises ApplicationError if the web server keeps running, or if its host is
+    busy or unreachable.
     """
     with host_lock(web_server.host, holder, wait_s=LOCK_WAIT_S):
         if _is_needed(web_server, since):

@@ -56,8 +56,8 @@ MOST_SERVERS = 8
 
 
 class Chosen(NamedTuple):
-    """A load, copied from a scenario or made from a log, as a comparison stores it. `is_replay`: whether the load was
-    made from a log. `left_out`: reasons in words why log lines are not replayed.
+    """The load of a comparison, copied from a scenario or made from an access log.
+    `is_replay`: whether the load was made from a log. `left_out`: reasons in words why log lines are not replayed.
     """
 
     load: Parameters
@@ -231,7 +231,7 @@ def comparison_repeat(*, actor: User, comparison: Comparison) -> Comparison:
 
 
 def _told(load: Parameters) -> dict[str, object]:
-    """Return the load for the audit log: with its methods, but without the visitors' paths."""
+    """Return the load as the audit log records it: the number of paths and their methods, but no paths of visitors."""
     return {**load, "paths": len(load["paths"]), "methods": sorted(_methods(load["paths"]))}
 
 

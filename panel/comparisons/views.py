@@ -206,7 +206,7 @@ def delete(request: Request, uuid: UUID) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def switch(request: Request, uuid: UUID, position: int) -> HttpResponse:
-    """Show a confirmation page, or move the site to the web server in one step."""
+    """Show a confirmation page; on POST, move the site to the web server and verify the move in one step."""
     comparison = comparison_or_404(request, uuid)
     contender = contender_or_404(comparison, position)
     if request.method == "POST":

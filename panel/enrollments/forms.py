@@ -40,7 +40,7 @@ class EnrollmentForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not 
         }
 
     def values(self) -> Mapping[str, Any]:
-        """Return the arguments of `enrollment_create`."""
+        """Return the form's values as keyword arguments for `enrollment_create`."""
         data = dict(self.cleaned_data)
         valid_for = dt.timedelta(hours=data.pop("hours"))
         return data | {"valid_for": valid_for}

@@ -61,7 +61,7 @@ class Enrollment(BaseModel):
         return is_running and creator is not None and creator.is_active and creator.is_admin
 
     def waiting_at(self, address: str) -> QuerySet[Host]:
-        """Select the hosts that the enrollment added at this address and that the panel never signed in to.
+        """Select the hosts that the enrollment added from `address` but that the panel never signed in to.
         Their command was interrupted, or their check has not run yet.
         """
         return self.hosts.filter(address=address, last_seen_at=None) if self.is_valid else self.hosts.none()

@@ -10,7 +10,10 @@ MOST_CHARACTERS = 4096
 
 @dataclass(frozen=True)
 class Report:
-    """Report of a new host. `name` is the host's own name, `host_key` a line as in ssh_host_ed25519_key.pub."""
+    """Report of a new host about itself.
+    `name` is the host name that the host itself reports, `port` its SSH port, `host_key` a line as in
+    ssh_host_ed25519_key.pub.
+    """
 
     name: str
     port: int

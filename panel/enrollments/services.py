@@ -110,8 +110,8 @@ def host_add(*, token: str, address: str, report: Report) -> tuple[Host, str]:
 
 
 def host_ready(*, token: str, name: str) -> None:
-    """Start the check of an enrolled host that accepts the panel's SSH key now.
-    Raises ApplicationError with the code `gone` if the enrollment of this token did not add the host.
+    """Start the check of an enrolled host, which accepts the panel's SSH key now.
+    Raises ApplicationError with the code `gone` if the enrollment with this token is unknown or did not add the host.
     """
     row = enrollment_of(token)
     host = row.hosts.filter(name=name).first() if row is not None else None

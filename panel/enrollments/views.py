@@ -116,7 +116,7 @@ def _added(request: HttpRequest, token: str) -> str:
 
 
 def _answered(request: HttpRequest, act: Callable[[], str | None]) -> HttpResponse:
-    """Call `act` and return its result as plain text.
+    """Call `act` and return its result as a response in plain text for the enrollment script.
     Errors become plain text with a 4xx status, which the script prints.
     """
     try:

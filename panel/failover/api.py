@@ -34,7 +34,7 @@ FORGET = OpenApiParameter(
 
 
 class VirtualAddresses(Resource):
-    """Virtual addresses: IP addresses that keepalived moves to another host when one fails.
+    """Virtual addresses: IP addresses that keepalived moves to another host when their current host fails.
 
     Only administrators change them.
     """

@@ -32,11 +32,12 @@ _NO_INTERFACE = gettext_lazy("No network interface of the host has the address %
 
 @dataclass
 class Change:
-    """One change of a virtual address: `draft` is the new configuration (None to withdraw), `former` the applied one.
+    """One change of a virtual address on its hosts.
 
-    `texts` are the new keepalived files by host, `formers` the files to restore. `begun` are the hosts that may use
-    the new file already. `silent` are hosts that lose the address and do not respond; the change skips these hosts.
-    `checks` are the URLs that decide which host may have an address.
+    `draft` is the new configuration (None to withdraw), `former` the applied one. `texts` are the new keepalived files
+    by host, `formers` the files to restore. `begun` are the hosts that may use the new file already. `silent` are hosts
+    that lose the address and do not respond; the change skips these hosts. `checks` are the URLs that decide which host
+    may have an address.
     """
 
     row: VirtualAddress
@@ -52,12 +53,12 @@ class Change:
 
     @property
     def spec(self) -> AddressSpec:
-        """Configuration that this change is about: the new one, else the applied one, else the saved one."""
+        """Configuration to work with: the new one; for a withdrawal, the applied one or, without it, the saved one."""
         return self.draft or self.former or draft_of(self.row)
 
     @property
     def is_new(self) -> bool:
-        """Return whether no host has this IP address yet."""
+        """Return whether the change applies an IP address that none of the hosts has yet."""
         return self.draft is not None and (self.former is None or self.former.ip != self.draft.ip)
 
     def uses(self, host: Host) -> bool:
@@ -99,7 +100,9 @@ def _change(row: VirtualAddress, *, withdraw: bool, replace: bool) -> Change:
 
 
 def _look(change: Change) -> None:
-    """Observe every host and render its new file. Raises ApplicationError with all problems, before any change."""
+    """Read the state of keepalived on every host and render the host's new file; change nothing on the hosts.
+    Raises one ApplicationError that names all problems.
+    """
     unused = [change.spec.ip] if change.is_new else []
     others = [spec for spec in applied_on(change.hosts) if spec.name != change.row.name]
     specs = [*others, change.draft] if change.draft else others
@@ -133,9 +136,9 @@ def _look(change: Change) -> None:
 
 
 def _former(change: Change, others: list[AddressSpec], host: Host, seen: Observation) -> str | None:
-    """Render the host's keepalived file from before this change; None if that is not possible.
+    """Render the host's keepalived file from before this change; None if the host lost an address that the file needs.
 
-    The result is the same after a killed attempt of the change.
+    The former configuration gives the text, not the file on the host, which a killed attempt may have changed.
     """
     specs = [*others, change.former] if change.former else others
     if any(one not in seen.addresses for one in _own_addresses(specs, host)):
@@ -144,8 +147,8 @@ def _former(change: Change, others: list[AddressSpec], host: Host, seen: Observa
 
 
 def _taken(change: Change, found: Mapping[Host, Observation]) -> list[str]:
-    """Return a problem for each host that found the new address in use by another host in the network.
-    [] if one of these hosts has the address already, given by a killed attempt of this change.
+    """Return a problem for each host that found the new address in use by another device in the network.
+    Returns [] if one of the hosts in `found` already has the address from a killed attempt of this change.
     """
     for host, seen in found.items():
         text = change.texts[host]
@@ -205,8 +208,8 @@ def _require_passing_check(change: Change, found: Mapping[Host, Observation], pr
 
 
 def _each(change: Change, work: Callable[[Change, Host], None]) -> None:
-    """Call `work` for each host, standby hosts first, so that the address stays in place as long as possible.
-    If no host has the address yet, the order is the reverse: the host that should take the address comes first.
+    """Call `work` for each host, standby hosts first, so that the address stays on its host as long as possible.
+    If no host has the address yet, the order is reversed: the host that should take the address comes first.
     """
     for host in change.hosts if change.is_new else reversed(change.hosts):
         try:
@@ -231,7 +234,7 @@ def _put(change: Change, host: Host) -> None:
 
 
 def _await_holder(change: Change, host: Host) -> None:
-    """Wait up to FIRST_S until `host`, the first host, has taken the new address.
+    """Wait up to FIRST_S seconds until `host`, the first host of the address, has taken the new address.
     Other hosts get their files afterwards, even if `host` has not taken the address, because its check may fail.
     """
     deadline = time.monotonic() + FIRST_S
@@ -248,8 +251,8 @@ def _sent(host: Host, action: str, text: str, expected: list[str] | None) -> Non
 
 
 def _verified(change: Change, locks: HeldLocks) -> str:
-    """Wait until exactly one host has the address, and return its name; "" once no host has a withdrawn address.
-    Raises ApplicationError after SETTLE_S.
+    """Wait until exactly one host has the address, and return its name; when withdrawing, until no host has it: "".
+    Raises ApplicationError after SETTLE_S seconds.
     """
     deadline = time.monotonic() + SETTLE_S
     while True:
@@ -281,7 +284,7 @@ def _unverified(change: Change, holders: list[str], left: str) -> str:
 
 
 def _undone(change: Change) -> str:
-    """Restore the former files of the changed hosts; return sentences about the result."""
+    """Restore the former keepalived files of the hosts that were changed; return sentences about the result."""
     kept, lost = [], []
     for host in change.begun:
         text = change.formers[host]

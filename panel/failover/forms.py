@@ -85,5 +85,5 @@ class VirtualAddressForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # 
         return [(self._hosts[name], address) for name, address in pairs]
 
     def values(self) -> Mapping[str, Any]:
-        """Return the values of the model's fields."""
+        """Return the entered values of the fields of `VirtualAddress`, without its hosts."""
         return {name: self.cleaned_data[name] for name in ("name", "address", "check_url", "returns")}

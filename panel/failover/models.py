@@ -1,4 +1,4 @@
-"""Models of virtual addresses: IP addresses that keepalived moves to another host when one fails."""
+"""Models of virtual addresses: IP addresses that keepalived moves to another host when their current host fails."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ MAX_ROUTER_ID = 255  # RFC 5798, section 5.2.3
 
 
 class VirtualAddress(BaseModel):
-    """An IP address that one of its hosts has at a time.
+    """An IP address that only one of several hosts has at a time.
 
-    `applied` is the configuration that its hosts use (rendering.keepalived.AddressSpec as JSON); null if it is not
-    applied.
+    `applied` is the configuration that its hosts use (rendering.keepalived.AddressSpec as JSON); null if the address is
+    not applied.
     """
 
     name = models.SlugField(max_length=40, unique=True, validators=[validate_name])

@@ -1,4 +1,4 @@
-"""Judgment of the reports of the hosts of a virtual address. Pure: no I/O."""
+"""State of a virtual address, computed from the reports of its hosts. Pure: no I/O."""
 
 from __future__ import annotations
 
@@ -49,8 +49,9 @@ def digest(text: str) -> str:
 
 
 def cleaned(response: Mapping[str, Any], checks: Iterable[str]) -> dict[str, object]:
-    """Return the agent's response with only values of the expected types and length: a hostile host can send anything.
-    `checks` are the URLs that the agent had to check; a URL that it does not report counts as failed.
+    """Return the agent's report on keepalived, reduced to values of the expected types and lengths.
+    A hostile host can send anything. `checks` are the URLs that the agent had to check; a URL that it does not report
+    counts as failed.
     """
     reported = _texts(response.get("checks"))
     return {
@@ -99,9 +100,9 @@ class Verdict:
 
 
 def verdict(ip: str, check_url: str, hosts: Mapping[str, Observation | None]) -> Verdict:
-    """Judge an applied address by the observations of its hosts.
+    """Judge an applied virtual address by the last reports of its hosts: its current host, and its possible next host.
 
-    The observation of a host is None if the state of the host is not known now.
+    `hosts` maps names of hosts to their reports; None if the current state of a host is not known.
     """
     holders = [name for name, seen in hosts.items() if seen is not None and ip in seen.addresses]
     unknown = [name for name, seen in hosts.items() if seen is None]

@@ -45,7 +45,7 @@ def applied_of(row: VirtualAddress) -> AddressSpec | None:
 
 
 def applied_on(hosts: Iterable[Host]) -> list[AddressSpec]:
-    """Return the applied configurations of the virtual addresses that use any of these hosts."""
+    """Return the applied configurations of all virtual addresses that involve at least one of these hosts."""
     names = {host.name for host in hosts}
     specs = [applied_of(row) for row in VirtualAddress.objects.filter(applied__isnull=False)]
     return [spec for spec in specs if spec and any(peer.host in names for peer in spec.peers)]
@@ -57,7 +57,7 @@ def is_changed(row: VirtualAddress) -> bool:
 
 
 def observed(host: Host) -> Observation | None:
-    """Return the last report of the host about keepalived, or None."""
+    """Return the last report of the host about keepalived; None if the host has not reported yet."""
     found = getattr(host, "keepalived", None)
     return observation(found.seen, found.text, found.seen_at) if found and found.seen else None
 
@@ -78,7 +78,9 @@ def states_of(rows: Sequence[VirtualAddress]) -> list[Verdict]:
 
 
 def _left_over(row: VirtualAddress, spec: AddressSpec | None, texts: Mapping[str, str]) -> list[str]:
-    """Return the names of hosts that still have a removed address in their file, because they did not respond."""
+    """Return the names of hosts whose keepalived file still has this address, although it was removed from the host.
+    The hosts did not respond when the address was removed. `texts` maps names of hosts to their files.
+    """
     names = {peer.host for peer in spec.peers} if spec else set()
     line = instance_line(row.name)
     return sorted(name for name, text in texts.items() if name not in names and line in text)
@@ -116,7 +118,7 @@ class HostState:
 
 
 def hosts_of(row: VirtualAddress) -> list[HostState]:
-    """Return the states of the hosts of the draft, in the order in which they take the address."""
+    """Return the states of the hosts in the saved configuration, in the order in which they take the address."""
     now = timezone.now()
     found = []
     for member in row.members.all():

@@ -25,7 +25,8 @@ class MemberSerializer(StrictSerializer):
 
 class MemberStateSerializer(serializers.Serializer[object]):
     """A host of a virtual address, with its last report.
-    `has_address` is null if it is not known now; `check` is empty if the check passes.
+    `has_address` tells whether the host has the address, null if this is not known now; `check` is empty if the check
+    passes.
     """
 
     host = serializers.CharField(source="member.host.name")
@@ -37,9 +38,9 @@ class MemberStateSerializer(serializers.Serializer[object]):
 
 
 class VirtualAddressSerializer(serializers.ModelSerializer[VirtualAddress]):
-    """An IP address that keepalived moves to another host when one fails.
+    """An IP address that keepalived moves to another host when its current host fails.
 
-    `status` is planned (not applied), succeeded, unsure or failed; `status_text` is the same in words. `is_changed`
+    `status` is planned (not applied), succeeded, unsure or failed; `status_text` is the status in words. `is_changed`
     tells whether the address differs from the configuration that its hosts use.
     """
 

@@ -73,8 +73,8 @@ def _told(agent: Session, pool: FpmPool, action: str, replace: bool, **values: s
 
 
 def _sockets_follow(host: Host, *, added: str = "", removed: str = "") -> None:
-    """Add the socket `added` to the PHP sockets in the host's stored facts, and remove the socket `removed`. Forms of
-    sites offer these sockets. The next check of the host replaces the list.
+    """Update the list of PHP sockets in the host's stored facts: add the socket `added`, remove the socket `removed`.
+    Forms of sites offer these sockets. The next check of the host replaces the list.
     """
     facts = Host.objects.values_list("facts", flat=True).get(pk=host.pk)
     known = {path for path in facts.get("php_sockets", ()) if isinstance(path, str)} - {removed}

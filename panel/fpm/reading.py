@@ -31,7 +31,9 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Offer:
-    """PHP versions on a host, each with whether it runs, and the accounts that a pool can run as."""
+    """Choices for a new PHP-FPM pool on a host.
+    `versions` maps each PHP version to whether its php-fpm runs; `accounts` are the accounts that a pool can run as.
+    """
 
     versions: Mapping[str, bool]
     accounts: tuple[str, ...]
@@ -64,8 +66,8 @@ def server_of(response: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def cleaned(response: Mapping[str, Any], name: str) -> dict[str, object]:
-    """Return the agent's report on one pool: {"digest": SHA-256 in hex, "listens": whether a process listens on the
-    socket}.
+    """Return the agent's report on the pool `name`, reduced to values of the expected form.
+    {"digest": SHA-256 of the pool's file in hex, "listens": whether a process listens on the socket}
     """
     pools = response.get("pools")
     report = pools.get(name) if isinstance(pools, dict) else None
@@ -85,7 +87,7 @@ def _fits(pattern: re.Pattern[str], value: object) -> bool:
 
 
 def is_edited(text: str, seen: Mapping[str, Any], is_current: bool) -> bool:
-    """Return whether the host reports another file than Paddock wrote, or none."""
+    """Return whether the host reports that the pool's file was edited or deleted after Paddock wrote `text`."""
     return bool(text and seen) and is_current and seen["digest"] != digest(text)
 
 

@@ -118,7 +118,7 @@ def live_users(pool: FpmPool) -> list[str]:
 
 
 def sockets_of_teams(hosts: Iterable[int]) -> dict[int, dict[str, int]]:
-    """Map each host to the sockets of its pools, each with the key of the only team whose sites may use it."""
+    """Return {key of a host: {path of a pool's socket: key of a team}}; only sites of this team may use the socket."""
     found: dict[int, dict[str, int]] = {}
     rows = FpmPool.objects.filter(host__in=list(hosts)).values_list("host", "name", "site__team")
     for host, name, team in rows.order_by():

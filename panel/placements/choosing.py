@@ -13,7 +13,9 @@ from panel.placements.models import Placement
 
 @dataclass(frozen=True)
 class Target:
-    """A host of the placement, with the web server for its copy, or with the `problem` that prevents a choice."""
+    """A host of a placement, with the web server for the copy of the site.
+    `web_server` is None if Paddock cannot choose one; `problem` is then the reason.
+    """
 
     host: Host
     web_server: WebServer | None

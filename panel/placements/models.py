@@ -15,8 +15,8 @@ from panel.websites.models import Site
 class Placement(BaseModel):
     """A site with copies on every host that has all of `tags`.
 
-    `values` are values that differ on a host, by the host's name and a JSON pointer into the site's definition:
-    {"web-2": {"/blocks/0/listens/0/address": "192.0.2.2"}}.
+    `values` are the differences of single copies, by host name and a JSON pointer into the site's definition: {"web-2":
+    {"/blocks/0/listens/0/address": "192.0.2.2"}}.
     """
 
     site = models.OneToOneField(Site, on_delete=models.CASCADE, related_name="placement")

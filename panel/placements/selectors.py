@@ -39,7 +39,7 @@ def placements_visible(user: User) -> QuerySet[Placement]:
 
 
 def members(user: User, placement: Placement) -> list[Member]:
-    """Return the hosts that have the tags, and the hosts with a copy that lost the tags, by name."""
+    """Return the hosts of a placement by name: hosts that have its tags, and hosts with a copy that lost the tags."""
     copies = list(PlacedSite.objects.filter(placement=placement))
     sites = {site.pk: site for site in sites_listed(user).filter(pk__in=[copy.site_id for copy in copies])}
     by_server = {sites[copy.site_id].web_server_id: copy for copy in copies if copy.site_id in sites}

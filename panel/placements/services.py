@@ -1,7 +1,7 @@
 """Services of placements: place a site on hosts by tags, and plan the deployments of its copies.
 
-A copy is an independent site: it is deployed, rolled back, watched, and measured like any other. It has the definition
-of the placement's site, with the host's own values.
+A copy is an independent site: it is deployed, rolled back, watched, and measured like any other site. A copy has the
+definition of the placement's site, with the host's own values.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LOGS = ("access_log", "error_log")
 
 @dataclass(frozen=True)
 class Update:
-    """Result of an update of copies.
+    """Result of updating the copies of placements in the panel.
 
     `added` and `changed` are copies, `leaving` are copies on hosts that no longer have the tags, `problems` are texts
     by host name.

@@ -19,7 +19,9 @@ _LINE = re.compile(r"(?P<host>\S+)\s+(?P<pointer>/\S*)\s*=\s*(?P<value>.*)\Z")
 
 
 def check_values(values: Any) -> None:
-    """Raise ValidationError unless `values` is {host: {pointer: value}} and no pointer is to a field of _FIXED."""
+    """Raise ValidationError unless `values` is {host: {JSON pointer: value}}.
+    Pointers to the fields in _FIXED, which all copies share, are rejected too.
+    """
     if not isinstance(values, dict) or not all(isinstance(own, dict) for own in values.values()):
         example = '{"web-2": {"/blocks/0/listens/0/address": "192.0.2.2"}}'
         raise ValidationError({"values": _("Enter values by host and place, for example %s.") % example})
@@ -37,7 +39,9 @@ def check_values(values: Any) -> None:
 
 
 def with_values(definition: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, object]:
-    """Return a copy of the definition with these values. Raises ValidationError for a pointer to a missing field."""
+    """Return a copy of a site's definition in which `values`, {JSON pointer: value}, replace the original values.
+    Raises ValidationError for a pointer to a missing field.
+    """
     changed: dict[str, object] = deepcopy(dict(definition))
     for pointer, value in values.items():
         *path, last = pointer.split("/")[1:]
@@ -89,5 +93,5 @@ def _value(text: str) -> Any:
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether `from_text` reads the text back unchanged."""
+    """Return whether the text can be written without JSON quotes, because `from_text` reads it back unchanged."""
     return text == text.strip() and text.isprintable() and _value(text) == text

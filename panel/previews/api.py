@@ -17,7 +17,7 @@ from panel.previews.serializers import PreviewInput, PreviewSerializer
 
 
 class Previews(Resource):
-    """Previews: private copies of the live version and the draft of a plan's sites receive the same requests."""
+    """Previews of plans: private copies of the live version and of the draft of each site receive the same requests."""
 
     model = Preview
     serializer_class = PreviewSerializer

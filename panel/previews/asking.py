@@ -37,14 +37,14 @@ class Listener:
 
 @dataclass(frozen=True)
 class Visitor:
-    """A server name and a socket by which visitors reach a server block."""
+    """A way in which visitors reach a server block: one of its server names, and a socket."""
 
     host: str
     listener: Listener
 
     @property
     def authority(self) -> str:
-        """Value of the Host header (RFC 9110 section 7.2): without the scheme's default port."""
+        """Host header: the server name, with the port unless it is the scheme's default (RFC 9110 section 7.2)."""
         default = 443 if self.listener.tls else 80
         return self.host if self.listener.port == default else f"{self.host}:{self.listener.port}"
 
@@ -54,7 +54,7 @@ class Visitor:
 
 @dataclass(frozen=True)
 class Question:
-    """One request that a preview sends to both versions of a site."""
+    """One request that a preview sends to the live version of a site and to its draft."""
 
     visitor: Visitor
     method: str
@@ -79,7 +79,7 @@ def logged(lines: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def made(specs: Iterable[SiteSpec]) -> list[str]:
-    """Return the path of the start page and one path for each location of the site."""
+    """Return paths to request in any case: the start page, and one matching path for each location of the site."""
     paths = ["/"]
     for spec in specs:
         for number, block in enumerate(spec.blocks):
@@ -89,7 +89,7 @@ def made(specs: Iterable[SiteSpec]) -> list[str]:
 
 
 def visitors(specs: Iterable[SiteSpec]) -> list[Visitor]:
-    """Return one server name for each server block, on each of its sockets."""
+    """Return a Visitor for each socket of each server block, with one of the server block's names."""
     found = [
         Visitor(_name(block), Listener.of(listen))
         for spec in specs
@@ -100,7 +100,9 @@ def visitors(specs: Iterable[SiteSpec]) -> list[Visitor]:
 
 
 def _name(block: ServerBlock) -> str:
-    """Return a host name that the server block handles: an exact name if it has one."""
+    """Return a host name that the server block handles: an exact name, or a name that matches a wildcard.
+    "site.invalid" if the server block has neither.
+    """
     by_kind = {names.kind(name): name for name in reversed(block.names)}
     if name := by_kind.get("exact"):
         return name
@@ -114,7 +116,9 @@ def _name(block: ServerBlock) -> str:
 
 
 def questions(specs: Sequence[SiteSpec], requests: Sequence[tuple[str, str]]) -> list[Question]:
-    """Return every request for every visitor, at most MOST_REQUESTS. `requests` from the access log come first."""
+    """Return the requests of a preview, at most MOST_REQUESTS: each path with every Visitor of the sites.
+    `requests`, from the access log, come first; then one request to each location.
+    """
     asked = list(dict.fromkeys([*requests, *(("GET", path) for path in made(specs))]))
     return list(_limited(asked, visitors(specs)))
 

@@ -1,8 +1,7 @@
-"""Private copies of a site: its live version and its draft, on two private web servers of the same host. Pure
-functions.
+"""Private copies of a site: its live version and its draft, on two private web servers of the same host. Pure.
 The copies serve the site's own folders and send requests to its own upstreams and PHP pools. Ports, certificates, logs,
-caches and rate limits are private, because a second web server could not share them, or would use up what visitors
-need.
+caches and rate limits are private, because a second web server could not share them, or would use up limits that
+visitors need.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _TLS = TlsFiles("preview", f"{main_files.ROOT}/tls/preview.crt", f"{main_files.R
 
 @dataclass(frozen=True)
 class Version:
-    """One version of a site and its web server; `binary` is the path of the web server's program."""
+    """One version of a site (live or draft) with its web server; `binary` is the path of the web server's program."""
 
     spec: SiteSpec
     web_server: WebServerSpec
@@ -55,8 +54,8 @@ def listeners(spec: SiteSpec) -> list[Listener]:
 
 
 def request(ident: str, copies: Sequence[Copy], tls: tuple[str, str], *, as_root: bool) -> TestbedRequest:
-    """Return the request for a test bed with one web server for each copy. `tls`: PEM texts of a certificate and its
-    key.
+    """Build the agent's request for a test bed that runs one private web server for each copy.
+    `ident` is the id of the test bed, `tls` the PEM texts of a certificate and its key.
     """
     files = {"tls/preview.crt": tls[0], "tls/preview.key": tls[1]}
     for copy in copies:
@@ -94,15 +93,17 @@ def _texts(copy: Copy) -> dict[str, str]:
 
 
 def private(spec: SiteSpec, ports: Mapping[Listener, int], place: str) -> SiteSpec:
-    """Return the site on private ports, with its own files in the folder `place`."""
+    """Return a private copy of the site, which listens on `ports`.
+    The password files of its locations are in the folder `place`.
+    """
     taken: set[int] = set()
     blocks = tuple(_block(block, ports, place, taken) for block in spec.blocks)
     return challenges.without(replace(spec, blocks=blocks, stream_servers=()))
 
 
 def _block(block: ServerBlock, ports: Mapping[Listener, int], place: str, taken: set[int]) -> ServerBlock:
-    """Return the private copy of a server block. `taken`: private ports that already have a default server; the
-    function adds to it.
+    """Return the private copy of a server block, which listens on private ports.
+    `taken` is the set of private ports that already have a default server; the function adds ports to it.
     """
     listens: dict[int, Listen] = {}
     for item in block.listens:

@@ -172,7 +172,7 @@ def _log_lines(actor: User, site: Site) -> tuple[list[str], list[str]]:
 
 
 class _Copies:
-    """Private web servers with both versions of a site, for the duration of the requests."""
+    """Private web servers on the host, one for each version of a site, that respond to the preview's requests."""
 
     def __init__(self, target: Target, before: Version, after: Version) -> None:
         self._target = target
@@ -181,8 +181,8 @@ class _Copies:
         self._tls = (bundle.certificate_pem, bundle.private_key_pem)
 
     def asked(self, ident: str, asked: Sequence[Question], check: Check) -> tuple[list[Heard], list[Heard]]:
-        """Send each request to both versions; return the responses of each. Raises RemoteError, and the exceptions of
-        `check`.
+        """Send each request to the live version and to the draft; return (responses of live, responses of draft).
+        Raises RemoteError, and the exceptions of `check`.
         """
         held, copies = self._started(ident, check)
         try:
@@ -220,8 +220,8 @@ class _Copies:
         ]
 
     def _responses(self, ident: str, copy: Copy, asked: Sequence[Question]) -> list[Mapping[str, Any]]:
-        """Return the copy's response to each request. The response is an error if this version of the site has no such
-        socket.
+        """Send the requests to one copy and return its responses, in the same order.
+        If this version of the site has no listener for a request, the response is an error.
         """
         there = [item for item in asked if item.visitor.listener in copy.ports]
         sent = [_sent(item, copy.ports[item.visitor.listener]) for item in there]
@@ -232,7 +232,7 @@ class _Copies:
 
 
 def _sent(question: Question, port: int) -> dict[str, object]:
-    """Return the request in the agent's format (agents/host/answers.py)."""
+    """Convert a request to the agent's format (agents/host/answers.py); `port` is the private port of the copy."""
     visitor = question.visitor
     return {
         "address": LOOPBACK,

@@ -11,8 +11,8 @@ from panel.rendering.spec import SiteSpec
 
 
 def location_of(spec: SiteSpec, question: Question) -> str:
-    """Return match and pattern of the location that handles the request, such as `^~ /static/`. "" if none does, or if
-    the choice cannot be computed.
+    """Return match and pattern of the location that handles the request, such as `^~ /static/`.
+    "" if no location handles it, or if the choice cannot be computed.
     """
     host, listener = question.visitor.host, question.visitor.listener
     scheme: Literal["http", "https"] = "https" if listener.tls else "http"

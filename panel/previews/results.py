@@ -31,7 +31,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Difference:
-    """A request to which the two versions respond differently."""
+    """A request that gets different responses from the live version and the draft, with the changes of the response."""
 
     method: str
     url: str
@@ -80,9 +80,9 @@ def from_json(data: Sequence[Mapping[str, Any]]) -> list[SiteResult]:
 
 @dataclass(frozen=True)
 class Heard:
-    """Response of one version to a request. `again` is the response to a repetition of the request: parts that differ
-    from `response` change without a deployment, too. `location` is the location that handles the request. `ports`:
-    private port of each socket.
+    """Response of one version of a site to a request.
+    `again` is the response to a repetition of the request: parts that differ from `response` change without a
+    deployment, too. `location` is the location that handles the request. `ports`: private port of each socket.
     """
 
     response: Response
@@ -92,8 +92,8 @@ class Heard:
 
 
 def difference(question: Question, before: Heard, after: Heard) -> Difference | None:
-    """Compare the responses of the two versions. Return the differences that a visitor would notice; None if there are
-    no such differences.
+    """Compare the response of the live version (`before`) with that of the draft (`after`).
+    Return the differences that a visitor would notice; None if there are no such differences.
     """
     one, two = _seen(before.response, before.ports), _seen(after.response, after.ports)
     again = _seen(before.again, before.ports) if before.again is not None else one

@@ -44,7 +44,9 @@ def may_deploy(user: User, deployment: Deployment) -> bool:
 
 
 def may_preview(user: User, deployment: Deployment) -> bool:
-    """Return whether the plan replaces live versions of sites and the user may preview it."""
+    """Return whether the user can preview the plan.
+    The plan must replace the live version of at least one site, and the user must be allowed to deploy its sites.
+    """
     if deployment.kind not in KINDS:
         return False
     compares = deployment.items.filter(revision__isnull=False, previous__isnull=False).exists()

@@ -24,7 +24,7 @@ from panel.websites.selectors import sites_visible
 
 
 class Releases(Resource):
-    """Releases of the content of sites. Of each site, the newest five and the live release are kept."""
+    """Releases of the content of sites. Paddock keeps the newest five releases of each site, and its live release."""
 
     model = Release
     serializer_class = ReleaseSerializer
@@ -37,7 +37,9 @@ class Releases(Resource):
 
 
 class Publications(Resource):
-    """Publications of releases. Each replaces the folder of a site's files on all of its hosts, or on none."""
+    """Publications of releases.
+    A publication replaces the folder of a site's files on all hosts of the site, or on none.
+    """
 
     model = Publication
     serializer_class = PublicationSerializer

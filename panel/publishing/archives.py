@@ -51,7 +51,9 @@ class Entry:
 
 @dataclass
 class Packed:
-    """Counts of the files that were written to a release's archive, and notes about names that should not be public."""
+    """Result of writing a release's archive: the number and size of its files.
+    `notes` are about files whose names should not be public.
+    """
 
     files: int = 0
     unpacked_bytes: int = 0
@@ -59,7 +61,7 @@ class Packed:
 
 
 def packed(source: IO[bytes], target: IO[bytes], folder: str = "") -> Packed:
-    """Write the files below `folder` of a zip or tar archive to `target` as tar.gz; return their counts.
+    """Write the files below `folder` of a zip or tar archive to `target` as tar.gz; return their number and size.
 
     If one top folder contains all files, as in downloads from GitHub, names are written without this folder. Raises
     ApplicationError at the field `archive` or `folder` if the archive is rejected.
@@ -152,10 +154,10 @@ def _strange(name: str) -> ApplicationError:
 
 
 def checked(entries: Iterator[Entry]) -> dict[str, Entry]:
-    """Return the entries of an archive by their normalized names; raise ApplicationError if the archive is rejected.
+    """Check the entries of an archive; return {normalized name: entry}, or raise ApplicationError.
 
-    Names must not occur twice or point outside the archive. The number of entries and the sizes that they announce
-    are limited before anything is unpacked.
+    Names must not occur twice or point outside the archive. The number of entries and the sizes that they announce are
+    limited before anything is unpacked.
     """
     found: dict[str, Entry] = {}
     size = 0
@@ -219,9 +221,9 @@ def _check_link(name: str, target: str) -> None:
 
 
 def _prefix(entries: dict[str, Entry], folder: str) -> str:
-    """Return the prefix of the names to publish, with a final slash; "" for all names.
+    """Return the folder of the archive whose files to publish, with a final slash; "" for the whole archive.
 
-    Raises ApplicationError if no file has the prefix.
+    `folder` is the folder that the user chose. Raises ApplicationError if no file is in the folder.
     """
     tops = {name.split("/")[0] for name in entries}
     only = next(iter(tops)) if len(tops) == 1 else ""

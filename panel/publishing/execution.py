@@ -3,8 +3,8 @@
 To exchange the folders of a host is to put the prepared folder in the place of the site's current folder. No folder is
 exchanged before all hosts have the files. If a host fails, or if a site responds worse than before, every host whose
 folders were exchanged gets its former files back. If a worker dies, another worker starts the publication again,
-because all steps can be repeated. If that attempt fails, it also restores the hosts whose folders the dead worker
-exchanged. At the end each host is asked which release it has.
+because all steps can be repeated. If this second attempt fails, it also restores the hosts whose folders the dead
+worker exchanged. At the end each host reports which release it has.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class Stopped(Exception):
 class Target:
     """Outcome of a publication on one host.
 
-    `replaced` is the name under which the agent keeps the former files on the host. `is_asked` is recorded before
-    the host is asked to exchange its folders. `serves` tells which content the host had at the end: a release,
-    other files, or unknown. `release` is the number of that release, None if the panel no longer has it.
+    `replaced` is the name under which the agent keeps the former files on the host. `is_asked` is recorded before the
+    host is asked to exchange its folders. `serves` tells which content the host had at the end: a release, other files,
+    or unknown. `release` is the number of this release, None if the panel no longer has the release.
     """
 
     site: str
@@ -97,7 +97,7 @@ def publication_execute(uuid: UUID) -> Attempt:
 
 
 def orphans_queue() -> list[UUID]:
-    """Requeue publications of dead workers; return the UUIDs of all queued ones."""
+    """Queue publications of dead workers again; return the UUIDs of all queued publications."""
     return claims.orphans_queue(Publication, "created_at", "pk")
 
 
@@ -140,7 +140,7 @@ class _Work:
         self._tidy(ON_HOST)
 
     def _continue(self) -> None:
-        """Mark the hosts that a dead worker had already asked to exchange their folders."""
+        """Mark the hosts that an earlier worker, which died, had already asked to exchange their folders."""
         asked = {(target["host"], target["folder"]) for target in self.publication.targets if target.get("is_asked")}
         for host in self.hosts:
             host.target.is_asked = (host.target.host, host.target.folder) in asked
@@ -263,7 +263,9 @@ class _HostWork:
         self.current = ""  # at the end: name of the release on the host
 
     def attempt(self, step: Callable[[], None], *, is_undo: bool = False) -> None:
-        """Run a step and record its outcome; an ApplicationError becomes the state of the target."""
+        """Run one step on the host and record the outcome. After an ApplicationError, the host counts as failed.
+        `is_undo`: the step restores the former files.
+        """
         try:
             step()
         except ApplicationError as error:
@@ -321,7 +323,9 @@ class _HostWork:
             )
 
     def look_after(self) -> None:
-        """Set the target to failed if the site responds worse than before."""
+        """Check the site's health page on the host.
+        The host counts as failed if the site responds worse than before.
+        """
         after = self._observed()
         was_well = self.before is not None and self.before.is_well
         if after is not None and not after.is_well:
@@ -332,7 +336,9 @@ class _HostWork:
         self.work.record()
 
     def back(self) -> None:
-        """Restore the former files on the host, even if the host's response to `switch` was lost."""
+        """Restore the former files on the host.
+        This also works if the response to the request to exchange the folders was lost.
+        """
         try:
             self._call("return")
         except OperationRefused as error:
@@ -343,10 +349,10 @@ class _HostWork:
             self.target.state = "returned"
 
     def tidy(self, names: list[str]) -> None:
-        """Let the agent delete all releases of this site except `names` and the live one, and record which one is live.
+        """Delete releases of this site on the host, and record which release is live there.
 
-        The deleted releases include prepared ones, so a late request to exchange the folders has no effect.
-        Releases that could not be deleted are deleted the next time.
+        The agent keeps the live release and those in `names`. It also deletes prepared releases, so that a late request
+        to exchange the folders has no effect. Releases that could not be deleted are deleted the next time.
         """
         try:
             self.current = str(self._call("tidy", keep_releases=names)["current"])

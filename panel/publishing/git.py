@@ -46,8 +46,8 @@ def check_repository(text: str) -> WebhookUrl:
 
 
 def check_ref(text: str) -> str:
-    """Return the name of a branch or tag or a commit, "" for the default branch.
-    Raises ApplicationError at the field `git_ref` if it is not valid.
+    """Return the name of a branch or tag, or a commit, if it is valid; "" stands for the default branch.
+    Raises ApplicationError at the field `git_ref` otherwise.
     """
     if text and (not _REF.fullmatch(text) or ".." in text or text.endswith((".lock", "/", "."))):
         raise ApplicationError(_("Enter the name of a branch or tag, or a commit."), field="git_ref")
@@ -55,9 +55,10 @@ def check_ref(text: str) -> str:
 
 
 def fetched(text: str, ref: str, token: str, folder: Path, check: Callable[[], None]) -> tuple[Path, str]:
-    """Fetch the revision `ref` of the repository `text` into the empty `folder`; return the tar archive and the commit.
+    """Fetch a revision of a git repository into the empty `folder`; return the path of a tar archive, and the commit.
 
-    `check` is called while git runs; if it raises, git is killed. Raises ApplicationError with the reason if git fails.
+    `text` is the URL of the repository, `ref` a branch, tag or commit. `check` is called while git runs; if it raises,
+    git is killed. Raises ApplicationError with the reason if git fails.
     """
     program = shutil.which("git")
     if program is None:
@@ -138,8 +139,8 @@ def _said(said: str, code: int) -> str:
 
 
 def _environment(folder: Path, url: WebhookUrl, place: str, token: str) -> dict[str, str]:
-    """Return environment variables with git's settings: other accounts can read arguments, but not the environment.
-    git reads no configuration files.
+    """Return environment variables that contain the settings of git, including the token.
+    Other accounts can read arguments of processes, but not their environment. git reads no configuration files.
     """
     address = f"[{place}]" if ":" in place else place
     values = {

@@ -43,8 +43,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Move:
-    """A site that a plan moves from the host `old_host` to that of `web_server`.
-    `live` is its live publication, whose kept files stay on the old host; `there` the last publication on the new host.
+    """A published site that a plan moves from the host `old_host` to the host of `web_server`.
+    `live` is the live publication, whose kept files stay on the old host. `there` is the last publication on the new
+    host.
     """
 
     site: Site
@@ -114,10 +115,10 @@ def _root(spec: SiteSpec) -> str:
 
 
 def places_of(site: Site, above: int, web_server: WebServer | None = None) -> list[Place]:
-    """Return the folders to publish to: one for the site, and one for each of its copies, on their hosts.
+    """Return the folders to publish to, each on its host: one for the site, and one for each copy of a placement.
 
-    With `web_server`, only the same folder on the host of that web server. Raises ApplicationError if a folder
-    cannot be published to.
+    `above` is as in Publication. With `web_server`, return only the same folder on the host of that web server. Raises
+    ApplicationError if a folder cannot be published to.
     """
     if web_server is not None:
         return [_place_elsewhere(site, above, web_server)]
@@ -148,7 +149,7 @@ def _place(site: Site, above: int) -> Place | None:
 
 
 def _place_elsewhere(site: Site, above: int, web_server: WebServer) -> Place:
-    """Return the folder of a live site on the host of `web_server`, to which the site is to be moved."""
+    """Return the folder on the host of `web_server` for the content of a live site that is to move to this host."""
     here = places_of(site, above)[0]
     place = replace(here, host=web_server.host, is_live=here.host == web_server.host)
     _check(place, is_root=False)

@@ -93,7 +93,7 @@ class PublicationSerializer(serializers.ModelSerializer[Publication]):
 
 
 def _shown(target: dict[str, object]) -> dict[str, object]:
-    """Return a target without internal fields; `serves` and `release` are left out until the publication ends."""
+    """Return the outcome on one host without internal fields, and before the end without `serves` and `release`."""
     hidden = {"is_asked"} if target.get("serves") else {"is_asked", "serves", "release"}
     return {name: value for name, value in target.items() if name not in hidden}
 

@@ -35,7 +35,7 @@ MOST_KEPT_PATHS = 50
 
 @dataclass(frozen=True)
 class Choices:
-    """Choices of a publication, as in the fields of `Publication`."""
+    """Options of a publication, named as the fields of `Publication`."""
 
     above: int = 0
     keep: Sequence[str] = ()
@@ -48,7 +48,9 @@ DEFAULT = Choices()
 
 @dataclass(frozen=True)
 class GitSource:
-    """A revision of a git repository to publish, or one `folder` of it. `token` is for private repositories."""
+    """A revision of a git repository to publish: `ref` is a branch, tag or commit, `token` a secret for private ones.
+    If `folder` is set, only the files in this folder are published.
+    """
 
     url: str
     ref: str = ""
@@ -189,8 +191,9 @@ def keep_checked(keep: Sequence[str]) -> list[str]:
 
 @transaction.atomic
 def publication_cancel(*, actor: User, publication: Publication) -> Publication:
-    """Cancel a queued publication at once; a running one stops before its next step, or not at all if it is too late.
-    Raises Conflict if it has ended.
+    """Cancel a publication. A queued publication ends immediately; a running publication stops before its next step.
+    Once hosts exchange their folders, a running publication no longer stops. Raises Conflict if the publication has
+    ended.
     """
     require(actor, Action.DEPLOY, publication.site.team)
     rows = Publication.objects.filter(pk=publication.pk)

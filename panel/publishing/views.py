@@ -105,7 +105,9 @@ def from_git(request: Request, name: str) -> HttpResponse:
 
 @require_POST
 def again(request: Request, name: str, number: int) -> HttpResponse:
-    """Publish a release again, with the choices of the publication `like`; by default, of the live publication."""
+    """Publish a release again, with the options of an earlier publication.
+    The form names this publication in `like`; by default, it is the live publication.
+    """
     site = site_get(request, name, Action.DEPLOY)
     release: Release = get_object_or_404(releases_visible(request.user), site=site, number=number)
     last = _model_of(request, site)

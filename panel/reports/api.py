@@ -62,7 +62,9 @@ class Schedules(Resource):
         return selectors.schedules_visible(self.actor)
 
     def _values(self, partial: bool = False) -> dict[str, Any]:
-        """Return the request's values, with names and ids resolved to objects that the user can see."""
+        """Return the values of the request body for the services, with objects in place of names and ids.
+        Objects that the user cannot see are errors.
+        """
         values = self.body(ScheduleSerializer, partial=partial)
         if "scenario_id" in values:
             values["scenario"] = self._scenario(values.pop("scenario_id"))

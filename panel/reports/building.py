@@ -39,7 +39,7 @@ def _link(name: str, uuid: Any) -> str:
 
 
 def document_of(run: Run | None, suite_run: SuiteRun | None, notes: Sequence[str]) -> Document:
-    """Return the document of a run or suite run; `notes` are additional remarks about the schedule's dates."""
+    """Build the content of a report from a run or a suite run; `notes` are remarks on the schedule's dates."""
     if run is not None:
         return run_document(run, notes)
     assert suite_run is not None, "a report belongs to a run or to a suite"
@@ -175,7 +175,7 @@ def _compared_section(compared: Sequence[run_changes.Change]) -> list[Section]:
 
 
 def _history(run: Run, earlier: Sequence[Run]) -> list[Picture]:
-    """Return a chart of the throughput of all runs with marked changes; none before the third run."""
+    """Return a chart of the throughput of this run and earlier runs, with changes marked; none before the third run."""
     ended = [row for row in [*earlier, run] if row.finished_at and row.status == RunStatus.FINISHED]
     points = [point for row in ended for point in selectors.points_of(row, "throughput_rps")]
     chart = pictures.history(points, "throughput_rps") if len(earlier) >= 2 else None
@@ -263,8 +263,8 @@ def _suite_facts(row: SuiteRun, shown: dict[str, Any]) -> list[list[str]]:
 
 
 def _suite_around(row: SuiteRun, before: SuiteRun) -> list[str]:
-    """Describe the differences between two suite runs, for the cases that both have: versions, hosts, settings. Each
-    difference is listed once.
+    """Describe the differences between two suite runs in versions, hosts and settings; each difference once.
+    Only cases that both suite runs have are compared.
     """
     old = {before.plan[run.case]["slug"]: run for run in before.runs.all() if run.case is not None}
     found = []

@@ -39,7 +39,7 @@ OPEN = (OccurrenceStatus.WAITING, OccurrenceStatus.RUNNING)
 
 
 class Outcome(models.TextChoices):
-    """Main result of a report."""
+    """Main result of a report, for example that figures are worse than in the previous run."""
 
     FIRST = "first", _("First report")
     WORSE = "worse", _("Worse")

@@ -1,6 +1,7 @@
 """Dates of cron expressions. Pure; syntax and meaning are those of the library cronsim, which follows Debian's cron.
 Five fields: minute, hour, day of the month, month, day of the week; `L` is the last day of a month, `5#2` its second
-Friday. When clocks move forward, skipped dates come right after; when clocks move back, each date comes once.
+Friday. When clocks move forward, dates in the skipped hour come right after the change; when clocks move back, each
+date comes once.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def next_date(expression: str, zone: str, after: dt.datetime) -> dt.datetime:
 
 
 def passed(expression: str, zone: str, first: dt.datetime, now: dt.datetime) -> list[dt.datetime]:
-    """Return `first` and the later dates of a cron expression until `now`, limited to the newest `MOST_COUNTED`."""
+    """Return the dates of a cron expression up to `now`: `first`, and the newest later dates, at most MOST_COUNTED."""
     backwards = CronSim(normal(expression), now.astimezone(ZoneInfo(zone)) + dt.timedelta(minutes=1), reverse=True)
     found = []
     for date in islice(backwards, MOST_COUNTED):

@@ -26,8 +26,8 @@ PAUSES_S = (30, 120, 600, 3600, 6 * 3600)
 
 @dataclass(frozen=True)
 class Tried:
-    """Result of one attempt to deliver a report. `words` describes it for users. `again`: whether another attempt may
-    succeed.
+    """Result of one attempt to deliver a report.
+    `words` describes the result for users. `again`: whether another attempt may succeed.
     """
 
     is_done: bool

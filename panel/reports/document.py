@@ -60,7 +60,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """Content of a report.
+    """Content of a report, which compares a run with the previous run.
 
     `since` is the name of the previous run, and `changes` are sentences about changes of figures since the previous
     run. `around` are other differences between the two runs. `notes` are remarks on the schedule's dates, for example

@@ -75,15 +75,15 @@ def silent_since() -> dt.datetime | None:
 
 
 def removed_of(schedule: Schedule) -> QuerySet[AuditEntry]:
-    """Return the audit entries of reports that retention removed, newest first."""
+    """Return the audit entries about reports of the schedule that its retention limits deleted, newest first."""
     return AuditEntry.objects.filter(
         action="report.prune", object_type="reports.schedule", object_id=str(schedule.pk)
     ).order_by("-pk")
 
 
 def alarming(user: User, since: dt.datetime) -> list[Report]:
-    """Return the newest report of each schedule since `since`, if it shows worse figures, invalid figures, or a
-    failure.
+    """Return reports created after `since` that need attention: worse figures, invalid figures, or a failure.
+    Only the newest report of each schedule counts.
     """
     rows = reports_visible(user).filter(schedule__isnull=False, created_at__gt=since).defer("content")
     newest: dict[int | None, Report] = {}

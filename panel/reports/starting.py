@@ -23,8 +23,8 @@ from panel.reports.models import Occurrence, Schedule
 def begin(
     schedule: Schedule, due_at: dt.datetime, *, reason: str = "", by_hand: bool = False, actor: User | None = None
 ) -> Occurrence:
-    """Create the row of a date and start its run, unless another run is in progress. `actor` is the user for a manual
-    start; otherwise the run has the permissions of the schedule's user.
+    """Record a date of a schedule as an Occurrence and start its run, unless another run is in progress.
+    `actor` is the user for a manual start; otherwise the run has the permissions of the schedule's user.
     """
     status, why = OccurrenceStatus.RUNNING, reason
     under_way = schedule.occurrences.filter(status__in=OPEN).order_by("due_at").first()
@@ -45,8 +45,8 @@ def _overlapping(schedule: Schedule, under_way: Occurrence) -> tuple[OccurrenceS
 
 
 def start(row: Occurrence, actor: User | None) -> None:
-    """Queue the run of the date. If that fails, mark the date as failed with the reason, and create a
-    report about it.
+    """Queue the run of a schedule's date.
+    If the run cannot start, mark the date as failed with the reason, and create a report about the failure.
     """
     try:
         with transaction.atomic():

@@ -25,7 +25,7 @@ def store(
     document: Document | None = None,
     occurrence: Occurrence | None = None,
 ) -> Report:
-    """Store a report and return it. By default, `document` is built from the run or suite run."""
+    """Store a report and return it. Without `document`, its content is built from the run or suite run."""
     if document is None:
         document = building.document_of(run, suite_run, [])
     schedule = occurrence.schedule if occurrence else None

@@ -17,7 +17,7 @@ def deliver(uuid: str) -> None:
 
 @shared_task
 def sweep() -> None:
-    """Start due runs, create reports of ended ones, and wake workers for due deliveries."""
+    """Start due runs, create reports of ended runs, and wake workers for due deliveries."""
     watching.look()
     for uuid in delivering.waiting():
         deliver.delay(str(uuid))

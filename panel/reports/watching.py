@@ -1,4 +1,4 @@
-"""Schedules in the periodic sweep: start due runs, follow running ones, create reports of ended ones.
+"""Schedules in the periodic sweep: start due runs, follow runs in progress, and create reports of ended runs.
 Database rows are the source of truth (docs/decisions/0002). One transaction records a date, queues its run and advances
 the schedule. If a worker dies before the transaction is committed, the next sweep starts the run.
 """
@@ -127,7 +127,9 @@ def _is_ended(row: Occurrence) -> bool:
 
 
 def _end(row: Occurrence, status: OccurrenceStatus, words: str) -> bool:
-    """Mark a date as ended if its run is in progress. Return False if another worker has marked it already."""
+    """Mark a schedule's date as ended.
+    Return False if the date has ended already, because another worker was faster.
+    """
     running = Occurrence.objects.filter(pk=row.pk, status=OccurrenceStatus.RUNNING)
     return bool(running.update(status=status, reason=words, finished_at=timezone.now()))
 
@@ -165,8 +167,8 @@ def _give_up(row: Occurrence) -> None:
 
 
 def _report(row: Occurrence) -> None:
-    """Create and deliver the report of a date whose run has ended. The document is built before the transaction,
-    because building takes time and changes no data.
+    """Create and deliver the report of a schedule's date whose run has ended.
+    The document is built before the transaction, because building takes time and changes no data.
     """
     run, suite_run = _fresh(row)
     notes = notes_of(row, run, suite_run)

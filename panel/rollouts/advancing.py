@@ -113,9 +113,9 @@ def _step(rollout: Rollout) -> Next:
 
 @transaction.atomic
 def _wish(rollout: Rollout) -> Wish:
-    """Return the pending request of a person, and clear it, so that only one worker follows it.
-    A request to undo is also stored as the start of the undo, so that it is not lost if the worker dies. Other
-    requests can be made again.
+    """Return the action that a user requested for the rollout, and clear the request, so that one worker follows it.
+    A request to undo is also stored as the start of the undo, so that it is not lost if the worker dies. Other requests
+    can be made again.
     """
     wish = Wish(rollout.wish)
     if wish != Wish.NONE:
@@ -127,9 +127,7 @@ def _wish(rollout: Rollout) -> Wish:
 
 
 def deployments_of(wave: Wave) -> QuerySet[Deployment]:
-    """Return the deployments of a wave with their hosts and what connects to them; without their plans, which are
-    large.
-    """
+    """Return a wave's deployments with their hosts, jump hosts and authorities, but without plans, which are large."""
     rows = Deployment.objects.filter(rollout_part__wave=wave).order_by("pk")
     return rows.select_related("host__authority", "host__bastion__authority").defer("plan", "comparison", "checks")
 

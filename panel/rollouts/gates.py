@@ -42,7 +42,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Counted:
-    """Responses of one site on one host, before and after its deployment."""
+    """Responses of one site on one host before and after a deployment, counted from the access log."""
 
     site: str
     host: str
@@ -57,8 +57,8 @@ def failing_sites(deployments: Iterable[Deployment]) -> list[int]:
 
 
 def answers(wave: Wave, deployments: Sequence[Deployment]) -> Finding:
-    """Check the health pages of all sites of the wave now, from their hosts and from the panel.
-    Fails for sites that respond worse than before the wave.
+    """Gate: check the health pages of all sites of the wave now, from their hosts and from the panel.
+    The gate fails if a site fails its health check now but did not fail it before the wave.
     """
     items = DeploymentItem.objects.filter(deployment__in=list(deployments))
     sites = list(items.values_list("site", flat=True))
@@ -75,7 +75,9 @@ def answers(wave: Wave, deployments: Sequence[Deployment]) -> Finding:
 
 
 def responses(rollout: Rollout, deployments: Sequence[Deployment], others: Sequence[Deployment]) -> Finding:
-    """Compare 5xx responses and response times with those before the deployments and on unchanged hosts."""
+    """Gate: compare the 5xx responses and response times of the wave with those before, and with unchanged hosts.
+    `others` are deployments that have not started; their hosts are unchanged.
+    """
     counted = counts_of(deployments, live=True)
     ago_s = max((_ago_s(row) for row in deployments), default=0.0)
     beside = counts_of(others[:OTHERS], live=False, ago_s=ago_s)
@@ -83,10 +85,10 @@ def responses(rollout: Rollout, deployments: Sequence[Deployment], others: Seque
 
 
 def counts_of(deployments: Sequence[Deployment], *, live: bool, ago_s: float = 0.0) -> list[Counted]:
-    """Return the responses in each access log, before and after the end of the deployment.
+    """Count the responses in each access log of the deployments' sites, before and after the end of the deployment.
 
-    With `ago_s`, for hosts without a deployment, return the responses before and after the time `ago_s` seconds
-    ago. Hosts that do not respond are left out.
+    With `ago_s`, for hosts without a deployment, count the responses before and after the time `ago_s` seconds ago.
+    `live` is as in `_logs`. Hosts that do not respond are left out.
     """
     places = _logs(deployments, live=live)
 
@@ -116,7 +118,8 @@ def _ago_s(deployment: Deployment) -> float:
 
 def _logs(deployments: Sequence[Deployment], *, live: bool) -> dict[int, list[tuple[str, str, list[str]]]]:
     """Return {primary key of a deployment: access logs of its sites}, each log as (site name, path, log folders).
-    With `live`, these are the logs of the deployed revision, otherwise the logs of the previous revision.
+    With `live`, these are the logs of the revision that the deployment deploys, otherwise those of the previous
+    revision.
     """
     side = "revision" if live else "previous"
     items = DeploymentItem.objects.filter(deployment__in=list(deployments), **{f"{side}__isnull": False})
@@ -132,8 +135,9 @@ def _logs(deployments: Sequence[Deployment], *, live: bool) -> dict[int, list[tu
 
 
 def judged(counted: Sequence[Counted], beside: Sequence[Responses], most_errors: float, most_slower: int) -> Finding:
-    """Compare the responses of each site with those before the deployment, and with unchanged hosts (`beside`).
+    """Judge the responses of each site after the deployment, compared with those before and those of unchanged hosts.
 
+    `beside` are the responses of unchanged hosts. `most_errors` is in percentage points, `most_slower` in percent.
     Pure: no I/O.
     """
     others = _share(sum(row.errors for row in beside), sum(row.requests for row in beside))

@@ -84,7 +84,7 @@ class Wave(models.Model):
 
 
 class Part(models.Model):
-    """One host of a wave: its deployment, and the rollback of that deployment (`undo`)."""
+    """One host of a wave: its deployment, and the deployment `undo` that rolls it back."""
 
     wave = models.ForeignKey(Wave, on_delete=models.CASCADE, related_name="parts")
     deployment = models.OneToOneField(Deployment, on_delete=models.CASCADE, related_name="rollout_part")

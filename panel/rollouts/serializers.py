@@ -20,7 +20,9 @@ class GateFindingSerializer(serializers.Serializer[dict[str, object]]):
 
 
 class PartSerializer(serializers.ModelSerializer[Part]):
-    """One host of a wave: its deployment and its rollback. `kept` is the reason if it was not rolled back."""
+    """One host of a wave: its deployment and its rollback.
+    `kept` is the reason why the host was not rolled back, if any.
+    """
 
     host = serializers.CharField(source="deployment.host.name", read_only=True)
     deployment = serializers.UUIDField(source="deployment.uuid", read_only=True)

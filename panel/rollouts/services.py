@@ -128,7 +128,7 @@ def _require(actor: User, rollout: Rollout) -> None:
 
 
 def rollout_pause(*, actor: User, rollout: Rollout) -> Rollout:
-    """Start no further wave. Running deployments continue to their end; no wave is judged meanwhile."""
+    """Pause a rollout: no further wave starts, and no wave is judged. Running deployments continue to their end."""
     return _wish(actor, rollout, Wish.PAUSE, UNDER_WAY, action="rollout.pause")
 
 

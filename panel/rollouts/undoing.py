@@ -31,8 +31,8 @@ def _parts(rollout: Rollout) -> list[Part]:
 
 
 def step(rollout: Rollout) -> bool | None:
-    """Take the next step of the undo.
-    Return None while it continues, and at the end whether every host was rolled back.
+    """Take the next step of the undo of a rollout.
+    Return None if more steps follow. At the end, return whether every host was rolled back.
     """
     _cancel_waiting(rollout)
     parts = _parts(rollout)
@@ -63,7 +63,9 @@ def _cancel_waiting(rollout: Rollout) -> None:
 
 
 def _plan(parts: Sequence[Part]) -> None:
-    """Plan the rollback of these parts together. A part that cannot be rolled back stores the reason in `kept`."""
+    """Plan the rollback of several hosts of a rollout together.
+    A host that cannot be rolled back gets no plan; `kept` of its Part stores the reason.
+    """
     try:
         undo = undo_plan([part.deployment for part in parts])
     except ApplicationError as error:
@@ -90,9 +92,9 @@ def _confirm(parts: Sequence[Part]) -> None:
 
 
 def _alone_or_kept(parts: Sequence[Part], work: Callable[[Sequence[Part]], None], error: ApplicationError) -> None:
-    """Run `work` for each part alone after it failed for all of them, so that one host does not block the others.
+    """Run `work` for each host alone, after it failed for all hosts together: one host must not block the others.
 
-    If there is only one part, it gets no rollback; `kept` stores the message of `error`.
+    A single host gets no rollback; `kept` of its Part stores the message of `error`.
     """
     if len(parts) > 1:
         for part in parts:

@@ -89,7 +89,7 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
 
 
 def _offers(rollout: Rollout) -> list[str]:
-    """Return the names of the actions that are possible now, the likeliest first."""
+    """Return the names of the actions that the user can choose now, in the order of their buttons."""
     is_forward = not rollout.is_finished and not rollout.is_undoing
     offers = []
     if rollout.waves.filter(status=WaveStatus.APPROVAL, approved_at=None).exists() and is_forward:
@@ -107,7 +107,7 @@ def _offers(rollout: Rollout) -> list[str]:
 
 
 def _acting(work: Callable[..., Rollout]) -> Callable[[Request, UUID], HttpResponse]:
-    """Build a view that runs an action on a rollout and then shows the rollout."""
+    """Build a view that calls a service, such as `rollout_pause`, for a rollout and then shows the rollout."""
 
     def act(request: Request, uuid: UUID) -> HttpResponse:
         rollout = get_object_or_404(rollouts_visible(request.user), uuid=uuid)

@@ -74,7 +74,8 @@ def link_create(*, actor: User, user: User) -> NewLink:
 def password_forgotten(name: str) -> bool:
     """Mail a link to the account with this user name or email address; return whether a mail was sent.
 
-    A worker calls this, so that the page responds the same, and as quickly, whether or not the account exists.
+    A worker calls this, so that neither the content nor the duration of the page's response reveals whether the account
+    exists.
     """
     given = name.strip()
     if not given or not given.isascii() or not given.isprintable() or not can_mail():

@@ -25,13 +25,15 @@ _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # without characters that look al
 
 
 def _recovery_digest(user: User, code: str) -> str:
-    """Return the keyed digest of a recovery code: the codes cannot be guessed from a stolen database alone."""
+    """Return a digest of a recovery code, keyed with SECRET_KEY, so that a stolen database alone reveals no codes."""
     text = f"{user.pk}:{code.replace('-', '').replace(' ', '').lower()}"
     return hmac.new(settings.SECRET_KEY.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
 def enrolment_begin(*, user: User) -> str:
-    """Create a two-factor secret that `user` has to confirm before it is required; return its otpauth URI."""
+    """Create a secret for two-factor authentication and return its otpauth URI.
+    Sign-in does not require a code before `user` confirms the secret with a first code.
+    """
     if user.has_second_factor:
         raise ApplicationError(
             "Two-factor authentication is already on. Turn off two-factor authentication first.", code="already_on"
@@ -61,7 +63,7 @@ def _matching_counter(user: User, code: str, now: float) -> int | None:
 
 
 def _spend_counter(user: User, counter: int) -> bool:
-    """Mark a time step as used; return False if another request with the same code was first."""
+    """Mark the time step of a code as used, so that no code works twice. Return False if another request was first."""
     won = User.objects.filter(pk=user.pk, totp_last_counter__lt=counter).update(totp_last_counter=counter)
     user.totp_last_counter = max(user.totp_last_counter, counter)
     return bool(won)
@@ -96,7 +98,7 @@ def _new_recovery_codes(user: User) -> list[str]:
 
 
 def recovery_codes_renew(*, user: User) -> list[str]:
-    """Create and return new recovery codes for `user`; the old ones stop working."""
+    """Create and return new recovery codes for `user`; the old codes stop working."""
     if not user.has_second_factor:
         raise ApplicationError("Turn on two-factor authentication first.", code="off")
     with transaction.atomic():

@@ -34,7 +34,9 @@ _SYSTEMS = (
 
 @dataclass(frozen=True)
 class SessionLine:
-    """A session, as a list shows it. `name` identifies the session in URLs; the secret key never leaves the panel."""
+    """One line in the list of a user's sessions.
+    `name` identifies the session in URLs; the secret session key never leaves the panel.
+    """
 
     name: str
     browser: str

@@ -24,7 +24,9 @@ USER_FIELDS = ("username", "email", "role", "is_active", "timezone", "theme")
 
 
 def set_password_checked(user: User, password: str) -> None:
-    """Set a password; raise ValidationError at the field `password` if it is too weak."""
+    """Set the password of `user` without saving the row.
+    Raises ValidationError at the field `password` if the password is too weak.
+    """
     try:
         validate_password(password, user)
     except ValidationError as error:

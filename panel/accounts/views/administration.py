@@ -124,7 +124,9 @@ def user_edit(request: HttpRequest, pk: int) -> HttpResponse:
 def _delete_page(
     request: HttpRequest, name: str, *, title: str, losses: list[str], above: Crumb, delete: Callable[[], None]
 ) -> HttpResponse:
-    """Ask for the name of an object to confirm its deletion; then delete it and redirect to the list `above`."""
+    """Ask the user to type the name of an object to confirm its deletion; then delete the object.
+    `above` is the list to which the page redirects afterwards.
+    """
     form = ConfirmNameForm(request.POST or None, expected=name)
 
     def confirmed(_data: dict[str, Any]) -> bool:

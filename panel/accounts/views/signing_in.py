@@ -57,7 +57,7 @@ def _enter(request: HttpRequest, user: User, target: str) -> HttpResponse:
 
 
 def _named(username: str) -> User | str:
-    """Return the account of that name, ignoring case; if there is none, the name itself."""
+    """Return the account with the user name `username`, ignoring case; `username` itself if no such account exists."""
     return user_named(username) or username
 
 
@@ -127,8 +127,8 @@ def sign_in(request: HttpRequest) -> HttpResponse:
 def _ended(request: Request) -> HttpResponse:
     """Respond to a request for a part of a page after the session ended.
 
-    The sign-in page does not fit into a part of a page: a form being edited is left as it is (204); any other page is
-    redirected as a whole.
+    A check of a form field gets status 204, so that the form stays as it is. Any other request sends the whole page to
+    the sign-in page, which does not fit into a part of a page.
     """
     if (request.htmx.target or "").endswith("-error"):
         return HttpResponse(status=204)
@@ -137,9 +137,9 @@ def _ended(request: Request) -> HttpResponse:
 
 
 def _is_cut(request: HttpRequest, target: str) -> bool:
-    """Return whether this sign-in page is the response to a form that was sent after the session had ended.
+    """Return whether the browser shows the sign-in page because it sent a form after the session had ended.
 
-    If so, the URL of the form's page is both the referrer and the target after sign-in.
+    In this case, the page of the form is both the referrer and the target after sign-in.
     """
     came_from = urlsplit(request.META.get("HTTP_REFERER", "")).path
     is_own = bool(target) and unquote(came_from) == unquote(urlsplit(target).path)

@@ -49,7 +49,7 @@ def _by_label(rows: Rows) -> Spec:
 
 
 def _facets(field: str, rows: Rows, each: Spec) -> Spec:
-    """Return a specification that draws the chart `each` once for every value of `field`, one below the other."""
+    """Return a specification that repeats the chart `each` for every value of `field`, one chart below the other."""
     values = list(dict.fromkeys(row[field] for row in rows))
     row = {"field": field, "type": "nominal", "sort": values, "header": {"labelOrient": "top"}}
     facets: Spec = {"data": {"values": _named(rows)}, "facet": {"row": row}, "resolve": {"scale": {"y": "independent"}}}
@@ -100,8 +100,8 @@ def _latency_scale(points: Rows) -> Spec:
 
 
 def curve(names: list[str], points: Rows, marks: Rows) -> Spec:
-    """Latency curves: a line through `points` {"series", "at", "ms"} for each of `names`, with a symbol at each of
-    `marks`.
+    """Line chart of latency by percentile, with a line for each series in `names`.
+    The line goes through the `points` {"series", "at", "ms"} of the series; `marks` are points that get a symbol.
     """
     scale = _latency_scale(points)
     is_log = scale["type"] == "log"
@@ -129,8 +129,8 @@ def curve(names: list[str], points: Rows, marks: Rows) -> Spec:
 
 
 def ratios(baseline: str, rows: Rows) -> Spec:
-    """Chart of ratios {"label", "figure", "value", "low", "high", "text"} around a line at 1, one row of charts for
-    each figure.
+    """Chart of ratios to the target `baseline`: one chart for each figure, with a vertical line at the ratio 1.
+    `rows` are ratios {"label", "figure", "value", "low", "high", "text"}.
     """
     each = {"width": _INNER, "height": {"step": 36}, "layer": _ratio_layers(baseline, rows)}
     return _facets("figure", rows, each)
@@ -213,8 +213,8 @@ def history(figure: Figure, names: list[str], values: Rows, changes: Rows = ()) 
 
 
 def _lines(y: Spec, names: list[str]) -> list[Spec]:
-    """Return the layers of a line chart: a line for each name, a vertical rule for each interval, a symbol for each
-    value.
+    """Return the layers of a line chart: a line for each of `names`, a symbol for each value, and its interval.
+    `y` is the encoding of the values. Intervals are vertical rules.
     """
     series = nominal(names)
     whisker = {"y": _quantity("low"), "y2": {"field": "high"}, "color": series["color"]}

@@ -102,7 +102,7 @@ def interval_words(figure: Figure, found: Spread) -> str:
 
 
 def sure(found: FigureEstimate) -> str:
-    """Format the confidence of an interval: "75 %"."""
+    """Format the confidence of a figure's interval in percent: "75 %"; "–" if the figure has no interval."""
     return "–" if found["confidence"] is None else f"{100 * found['confidence']:.0f} %"
 
 
@@ -111,7 +111,9 @@ MARKED = (50, 90, 99, 99.9, 99.99)
 
 
 def _on_curve(targets: Sequence[TargetSummary], percents: Sequence[float] = ()) -> list[Point]:
-    """Points of the targets' latency curves: all points below 100 %, or only the percentiles in `percents`."""
+    """Return the points of the targets' latency curves, only for `percents` if given.
+    The point at 100 % is left out.
+    """
     return [
         {"series": target["label"], "at": -math.log10(1 - percent / 100.0), "ms": ms}
         for target in targets
@@ -285,8 +287,8 @@ def _when_and_what(point: HistoryPoint) -> list[str]:
 
 
 def changes_of(points: Sequence[HistoryPoint], name: str) -> dict[int, str]:
-    """Map the index of the first point after each significant change of a target's figure to a description of the
-    change.
+    """Return {index in `points`: description} for each significant change of the figure `name`, separately by target.
+    The index is that of the first point after the change.
     """
     better = BY_NAME[name].better
     found = {}
@@ -301,8 +303,8 @@ def changes_of(points: Sequence[HistoryPoint], name: str) -> dict[int, str]:
 
 
 def by_concurrency(runs: Sequence[tuple[int, Summary]]) -> Chart | None:
-    """Chart of throughput by number of connections, from pairs of a concurrency and a run's summary. None unless a
-    target was measured with at least two concurrencies.
+    """Chart of throughput by number of concurrent connections; None unless a target has at least two such numbers.
+    `runs` are pairs of a number of connections and the summary of the run with this number.
     """
     points: list[ConcurrencyPoint] = [
         {"series": target["label"], "concurrency": concurrency, **_spread(target["figures"]["throughput_rps"])}

@@ -27,10 +27,10 @@ class NotComparable(ApplicationError):
 
 
 def check_answers(labels: list[str], paths: list[str], answers: list[list[Response]], *, dynamic: bool) -> None:
-    """Check that all targets give the same successful responses; raise NotComparable with the first difference.
+    """Check that all targets send the same successful responses; raise NotComparable with the first difference.
 
     `answers[target][path]` is in the format of agents/host/answers.py. A single target must respond with 2xx, too:
-    errors and redirects are fast but measure nothing. `dynamic`: response bodies may differ.
+    errors and redirects are fast but measure nothing. If `dynamic`, the bodies of responses may differ.
     """
     for label, own in zip(labels, answers, strict=True):
         for path, answer in zip(paths, own, strict=True):
@@ -114,8 +114,8 @@ def _target_changes(old: TargetFacts, new: TargetFacts) -> list[str]:
 
 
 def _named(host: HostFacts) -> dict[str, str]:
-    """Return the facts of a host that affect figures: their names in words, mapped to their values. Memory is rounded,
-    because kernels reserve different amounts.
+    """Return the facts of a host that affect figures, as {name of the fact in words: value}.
+    Memory is rounded, because kernels reserve different amounts.
     """
     facts: Mapping[str, object] = host
     found = {words: str(facts[key] or "none") for key, words in _NAMES.items() if key in facts}

@@ -25,8 +25,7 @@ def is_connection_loss(error: RemoteError) -> bool:
 
 
 def told(error: RemoteError, remote: Target, asked: Mapping[str, Any], check: Callable[[], None]) -> str:
-    """Wait at most ten minutes until a lost host responds again; explain the loss and name what the run left on the
-    host.
+    """Wait up to ten minutes until a lost host responds again; explain the loss, and name leftovers of the run.
 
     `error` is the error that reported the loss. `asked` is the agent's report on the running test bed, {"namespaces",
     "tick", "boot"}, or only {"boot": boot id}. `check` is called repeatedly during the wait; an exception of `check`
@@ -49,7 +48,10 @@ def told(error: RemoteError, remote: Target, asked: Mapping[str, Any], check: Ca
 
 
 def leftovers_report(remote: Target, asked: Mapping[str, Any]) -> str:
-    """Describe what a run whose worker died left on a host. `asked` is as in `told`. Raises no RemoteError."""
+    """Describe, in words, which processes and folders a run left on a host after the run's worker died.
+    `asked` is the agent's last report on the test bed, as in `told`. An unreachable host is described too, without a
+    RemoteError.
+    """
     try:
         with pool.session(remote) as agent:
             found = agent.call("testbed", {"action": "left", **asked}, timeout=_CALL_S)
@@ -71,7 +73,7 @@ def leftovers_text(host: str, left: list[str]) -> str:
 
 
 def _answer(remote: Target, asked: Mapping[str, Any], check: Callable[[], None]) -> Message:
-    """Wait until a new agent starts on the host; return its response about leftovers of the run.
+    """Wait until a new agent starts on the host; return its report on leftovers of the run.
 
     Connections and logins are tried again for ten minutes, because a booting host refuses them for a while.
     """

@@ -25,8 +25,8 @@ logger = logging.getLogger(__name__)
 
 
 def run_execute(uuid: UUID) -> Attempt:
-    """Claim and execute one queued run. BUSY if another job has locked one of its hosts; the run is then
-    queued again.
+    """Claim and execute one queued run; return the outcome of this attempt.
+    If another job has locked a host of the run, the run is queued again and the outcome is BUSY.
     """
     claim = Claim(Run)
     if not claim.take([uuid], started_at=timezone.now()):
@@ -98,8 +98,8 @@ def orphans_end() -> list[UUID]:
 
 
 def orphan_ask(uuid: UUID) -> Attempt:
-    """Ask the hosts of a dead worker's run what the run left on them, and append the answers to the run's error. BUSY
-    if another job has locked one of the hosts.
+    """Find what a run of a dead worker left on its hosts, and append the findings to the run's error.
+    Returns BUSY if another job has locked one of the hosts.
     """
     run = Run.objects.get(uuid=uuid)
     hosts = _hosts(run)

@@ -34,8 +34,9 @@ class Measured:
     remarks: list[str] = field(default_factory=list)  # observations besides the figures, in words
 
     def cpu_per_1000(self, *trees: str) -> float | None:
-        """Return the CPU seconds of the process trees per 1,000 successful requests; None without figures. Comparable
-        even if server and load tool share CPUs.
+        """Return the CPU seconds of these process trees per 1,000 successful requests.
+        None if the trees were not measured, or if no request succeeded. Runs are comparable by this figure even if web
+        server and load tool share CPUs.
         """
         if self.metrics is None or not self.metrics.good or not all(tree in self.cpu_s for tree in trees):
             return None
@@ -72,7 +73,7 @@ def measured_json(metrics: Metrics, result: BenchOutcome) -> dict[str, object]:
 def measured_from(
     data: dict[str, Any], samples: Samples, *, target: int, label: str, number: int, error: str
 ) -> Measured:
-    """Return a stored round as Measured. `metrics` is None if `data`, its Round.metrics, is empty."""
+    """Build a Measured from a stored round: `data` is its Round.metrics. If `data` is empty, `metrics` is None."""
     if not data:
         return Measured(target, label, number, None, samples=samples, error=error)
     figures = {key: value for key, value in data.items() if key not in _COSTS}

@@ -136,9 +136,7 @@ class Measuring:
         return reasons
 
     def _network_reasons(self) -> list[str]:
-        """Return the reasons, in words, why the emulated link makes the run invalid: measured properties that differ
-        from the requested properties.
-        """
+        """Return sentences about the emulated link: each names a measured property that makes the run invalid."""
         if not self.network:
             return []
         network = stored_case(self.run.parameters["testbed"]["case"]).network
@@ -290,8 +288,8 @@ class Measuring:
         _keep(row, built.argv[0], result)
 
     def _lost_by(self, tool: str, result: BenchOutcome) -> str:
-        """Describe the load tool's own failure that made the round fail: a crash, or siege hanging at the end. "" if
-        the tool reported a result, or failed for another reason.
+        """Return a sentence if the load tool itself made the round fail: it crashed, or siege hung after the load.
+        Returns "" if the tool reported a result, or failed for another reason.
         """
         if self.tool == Tool.SIEGE and result["stopped"] == "timeout":
             return f"{tool} hung at the end of this round and reported no figures; the round was repeated."

@@ -19,7 +19,9 @@ _TIMES, _AT_LEAST_MS = 20.0, 2000.0
 
 
 def remarks(metrics: Metrics, server_log: str) -> list[str]:
-    """Return remarks on a round, in words. `server_log`: lines of the servers' error logs since the previous round."""
+    """Return remarks on a round, in sentences.
+    `server_log` has the lines of the servers' logs since the previous round.
+    """
     said = []
     for pattern, name in _FULL:
         found = pattern.search(server_log)

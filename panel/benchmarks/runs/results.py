@@ -87,7 +87,7 @@ def remarks(rounds: list[Measured]) -> list[str]:
 
 
 def stands_in(run: Run) -> bool:
-    """Return whether the bundled load generator replaced h2load."""
+    """Return whether the bundled load generator replaced h2load in the run."""
     hosts = run.fingerprint.get("hosts", {}).values()
     return run.parameters.get("tool") == Tool.H2LOAD and any(BUNDLED in host.get("programs", {}) for host in hosts)
 
@@ -120,8 +120,9 @@ def _cell(name: str, found: FigureEstimate | None) -> FigureCell:
 
 
 def verdicts(summary: Summary) -> list[dict[str, str]]:
-    """Return the parts of a sentence on the throughput of each target relative to the first: label, baseline, kind of
-    verdict, ratio, interval and confidence, formatted for display.
+    """Return the throughput of each target relative to the first target, as texts for the sentences of a template.
+    Keys: label, baseline, kind (of verdict), times (the ratio), and, if the ratio has an interval, low, high, and sure
+    (its confidence).
     """
     said = []
     for ratio in summary.get("ratios", []):
@@ -161,8 +162,8 @@ def compared(runs: list[Run]) -> dict[str, object]:
 
 
 def _against(first: list[Measured], run: Run) -> dict[str, object]:
-    """Return the template context of one compared run: the run, and a table of changes from the first run. The table
-    covers the targets that both runs have; None if they share no target.
+    """Return the template context that compares a run with the rounds `first` of the first run: the run and a table.
+    The table lists the changes of the targets that both runs have; it is None if they share no target.
     """
     found = run_changes.changes(selectors.measured_rounds(run), first, {})
     return {"run": run, "table": change_texts.table(found) if found else None}

@@ -1,7 +1,6 @@
 """Changes between two measurements of the same load, and their significance. Pure functions.
-Two separate questions. Do the rounds of the two runs differ? `intervals.unpaired` answers this. Do the two runs differ
-by more than runs usually do? `intervals.scatter` answers this, from the earlier runs since the last change
-(changepoints.py).
+`intervals.unpaired` tests whether the rounds of the two runs differ. `intervals.scatter` tests whether the two runs
+differ by more than runs usually do, judging by the earlier runs since the last change (changepoints.py).
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class Reality(StrEnum):
 
 @dataclass(frozen=True)
 class Change:
-    """The change of one figure of one target: `ratio` is the current value divided by the previous one.
+    """Change of one figure of one target from the previous run. `ratio` is the current value divided by the former.
 
     `usual` is the interval of normal variation, computed from `runs` earlier runs; None if too few earlier runs exist.
     """
@@ -113,8 +112,8 @@ def around(now: Fingerprint, before: Fingerprint) -> list[str]:
 
 
 def _part(side: Fingerprint, targets: Mapping[str, TargetFacts], labels: Sequence[str]) -> Fingerprint:
-    """Return the fingerprint limited to the targets in `labels`, in this order. Values that an older version of the
-    panel did not record are None.
+    """Return a fingerprint with only the targets in `labels`, in this order, and without boot ids.
+    Values that an older version of the panel did not record are None.
     """
     missing = {"revision": None, "version": None, "content": None}
     full = [cast(TargetFacts, {**missing, **targets[label]}) for label in labels]

@@ -60,9 +60,9 @@ def scenario_create(*, actor: User, **values: Any) -> Scenario:
 
 @transaction.atomic
 def quick_create(*, actor: User, quick: Quick) -> Scenario:
-    """Create a predefined scenario, or return the scenario of that name that the actor can see.
+    """Create a scenario from the predefined scenario `quick`, or return an existing one that the actor can see.
 
-    Names are unique among all teams: if a scenario that the actor cannot see has the name, a number is appended.
+    Names are unique among all teams: if only a scenario that the actor cannot see has the name, a number is appended.
     """
     require(actor, Action.BENCHMARK)
     existing = scenarios_visible(actor).filter(name=quick.name).first()
@@ -148,16 +148,16 @@ def runs_create(
 
 @transaction.atomic
 def run_create_once(*, actor: User, scenario: Scenario, sites: Sequence[Site], title: str = "") -> Run:
-    """Queue a run with a scenario that is not stored, for a load that is used only once."""
+    """Queue a run with the load of an unsaved scenario, for a load that is used only once."""
     require(actor, Action.BENCHMARK, scenario.team)
     scenario.full_clean(validate_unique=False)
     return _run_store(actor=actor, scenario=None, parameters=parameters_of(scenario), sites=sites, title=title)
 
 
 def repeated_as(run: Run) -> Literal["run", "suite", "comparison"]:
-    """Return which of three things to start again to repeat `run`: the "run", the "suite" of which the run is a case,
-    or the server "comparison". A run of a comparison cannot be repeated alone, because the measured copies of the site
-    no longer exist.
+    """Return the kind of job to start again in order to repeat `run`: "run", "suite", or "comparison".
+    A case of a suite is repeated with its suite. A run of a server comparison is repeated with the comparison, because
+    the measured copies of the site no longer exist.
     """
     if run.suite_run_id is not None:
         return "suite"

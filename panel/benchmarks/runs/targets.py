@@ -1,5 +1,6 @@
-"""The listener of a deployed site that a load tool may send requests to. Runs get targets only from this module.
-The listener comes from the live revision, because the draft may have listeners that the host does not have.
+"""Choice of the listener of a deployed site to which a load tool sends requests.
+Runs get their targets only from this module. The listener comes from the live revision, because the draft may have
+listeners that the host does not have.
 """
 
 from __future__ import annotations
@@ -61,8 +62,9 @@ def endpoint(revision: Revision, arguments: Arguments) -> Endpoint:
 
 
 def endpoint_as(revision: Revision, arguments: Arguments, base_url: str) -> Endpoint:
-    """Return the listener of a revision for requests with the port of `base_url` in their Host header.
-    Applications respond depending on the requested port, so a copy of a site must get the same port as the original.
+    """Return the listener of a revision, for requests whose Host header has the port of `base_url`.
+    A site's copy listens on another port than the original. Applications respond depending on the requested port, so
+    requests to both must name the port at which visitors reach the original: that of `base_url`.
     """
     found = endpoint(revision, arguments)
     known = urlsplit(base_url).port or {"http": 80, "https": 443}[found.scheme]
@@ -102,8 +104,8 @@ def allowed(revision: Revision) -> list[str]:
 
 
 def trees(revision: Revision) -> dict[str, list[str]]:
-    """Return the roots of the process trees to monitor on the host: of the web server and, with PHP, of the
-    application. Each is a pid file or a list of process names.
+    """Return the process trees to monitor on the host, as {"server": roots, "application": roots}.
+    The key "application" exists only for sites with PHP. Roots are the path of a pid file, or names of processes.
     """
     web_server: WebServer = revision.web_server
     pid_file = web_server.paths.get("pid_file", "")

@@ -19,10 +19,10 @@ ACTIVE_SHARE = 0.90
 
 
 def reasons(parameters: Parameters, rounds: Iterable[Measured], cpus: int, changes: list[str]) -> list[str]:
-    """Return the reasons, for people, why a run is invalid; empty if it is valid.
+    """Return the reasons, in sentences for users, why a run is invalid; empty if the run is valid.
 
-    `parameters` are stored with the run. `rounds` contain no warm-ups. `cpus` is the number of CPUs available to the
-    load tool. `changes` are differences in the fingerprint during the run, in words.
+    `parameters` are the stored parameters of the run. `rounds` contain no warm-ups. `cpus` is the number of CPUs
+    available to the load tool. `changes` are differences in the fingerprint during the run, in words.
     """
     by_target: dict[str, list[Measured]] = defaultdict(list)
     for measured in rounds:
@@ -62,8 +62,8 @@ def _client_bound(label: str, good: list[Measured], parameters: Parameters, cpus
 
 
 def threads(parameters: Parameters) -> int:
-    """Return the number of CPUs that the load tool can use: siege has a thread for every user, ab has one, and other
-    tools have as many as the arguments say.
+    """Return the number of threads of the load tool, which is the number of CPUs that the tool can use.
+    siege has a thread for every user, ab has one thread, and the argument `threads` sets the number for other tools.
     """
     arguments = parameters["arguments"]
     if parameters["tool"] == Tool.SIEGE:
@@ -101,8 +101,8 @@ def _cut_short(label: str, good: list[Measured], parameters: Parameters) -> list
 
 
 def _little(label: str, good: list[Measured], parameters: Parameters) -> list[str]:
-    """Return a reason if the figures contradict Little's law, N = X * R (Little 1961): the number of concurrent
-    requests is throughput times response time.
+    """Return a reason why the run is invalid if its figures contradict Little's law, N = X * R (Little 1961).
+    By this law, the number of concurrent requests is throughput times response time.
     """
     arguments = parameters["arguments"]
     # With a fixed rate, connections are idle in between; with new connections, wrk's time excludes connecting.
@@ -130,11 +130,12 @@ def _little(label: str, good: list[Measured], parameters: Parameters) -> list[st
 
 
 def _apart(measured: Measured, offered: int, *, only_shorter: bool) -> float:
-    """Return |expected - reported| / reported mean latency, after subtracting the rounding error of the tool's report.
-    `offered` is the number of concurrent requests.
+    """Return the error of the reported mean latency by Little's law, as a fraction of the reported mean.
 
-    `only_shorter`: ignore a mean above the expected value. wrk's mean grows with every pause, because wrk also counts
-    the requests that it would have sent during the pause (stats_correct in wrk's source).
+    The expected mean follows from the throughput and `offered`, the number of concurrent requests. The rounding error
+    of the tool's report is subtracted.
+    If `only_shorter`, ignore a mean above the expected value: wrk's mean grows with every pause, because wrk also
+    counts the requests that it would have sent during the pause (stats_correct in wrk's source).
     """
     assert measured.metrics is not None
     latency = measured.metrics.latency_ms
@@ -164,8 +165,8 @@ def _errors(label: str, good: list[Measured], parameters: Parameters) -> list[st
 
 
 def _stopped_early(label: str, good: list[Measured], parameters: Parameters) -> list[str]:
-    """Return a reason if the load stopped before the end of the round. h2load does not reconnect, so over HTTP/2 a web
-    server's limit of requests per connection ends the load.
+    """Return a reason why the run is invalid if the load stopped before the end of a round.
+    h2load does not reconnect, so over HTTP/2 a web server's limit of requests per connection ends the load.
     """
     seconds = float(parameters["arguments"].get("duration_s") or 0)
     early = [

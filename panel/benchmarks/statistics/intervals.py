@@ -96,12 +96,11 @@ def _coverage(count: int, trimmed: int) -> float:
 
 
 def ratio(values: Sequence[float], baseline: Sequence[float]) -> Ratio:
-    """Return the median of the ratios of round i of `values` to round i of `baseline`, with a paired bootstrap
-    interval.
+    """Return the ratio of two targets: the median over the rounds of value / baseline, with a bootstrap interval.
 
-    Pairing removes effects common to both rounds (a busy minute, a warm cache). Pairs in which a value is zero or
-    negative are left out. The computation uses logarithms, so the ratio of A to B is exactly the inverse of the ratio
-    of B to A.
+    The ratio pairs the rounds of both targets. Pairing removes effects common to both rounds (a busy minute, a warm
+    cache). Pairs in which a value is zero or negative are left out. The computation uses logarithms, so the ratio of A
+    to B is exactly the inverse of the ratio of B to A.
     """
     pairs = zip(values, baseline, strict=True)
     logs = [math.log(value) - math.log(base) for value, base in pairs if value > 0 and base > 0]
@@ -115,13 +114,12 @@ def ratio(values: Sequence[float], baseline: Sequence[float]) -> Ratio:
 
 
 def unpaired(values: Sequence[float], earlier: Sequence[float]) -> Ratio:
-    """Return the median of `values` divided by the median of `earlier`, which was measured at another time, so rounds
-    cannot be paired.
+    """Return the ratio of two runs: the median of `values` divided by the median of `earlier`, with an interval.
 
-    From six rounds on both sides the interval is a bootstrap of both medians. With fewer rounds it is the range of all
-    quotients, which contains 1 unless every round of one side is above every round of the other. For equal servers the
-    probability of that is 2 / C(n + m, n): 10 % for three and three, 3 % for four and four. (Lehmann, Nonparametrics,
-    1.2.)
+    The runs were measured at different times, so their rounds cannot be paired. From six rounds in each run the
+    interval is a bootstrap of both medians. With fewer rounds it is the range of all quotients, which contains 1 unless
+    every round of one run is above every round of the other. For equal servers the probability of that is 2 / C(n + m,
+    n): 10 % for three and three, 3 % for four and four. (Lehmann, Nonparametrics, 1.2.)
     """
     now, before = (_logs(side) for side in (values, earlier))
     count = min(len(now), len(before))

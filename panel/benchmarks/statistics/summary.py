@@ -123,7 +123,9 @@ def _estimate(found: intervals.Estimate | intervals.Ratio) -> FigureEstimate:
 
 
 def _median_curve(rounds: list[Measured]) -> list[list[float]]:
-    """Return the median latency of the rounds at each percentile that all rounds have."""
+    """Return the latency curve [[percentile, ms], ...] of several rounds: at each percentile, the median of the rounds.
+    Percentiles that a round lacks are left out.
+    """
     curves = [{point[0]: point[1] for point in m.metrics.curve} for m in rounds if m.metrics and m.metrics.curve]
     if not curves:
         return []

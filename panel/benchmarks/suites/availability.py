@@ -18,9 +18,9 @@ from panel.hosts.models import Engine, Host, WebServer
 
 @dataclass(frozen=True)
 class Availability:
-    """The part of a suite that can run on a host. `setups`: the available configurations, each with its web server.
-    `left_out`: reasons why other configurations cannot run. `cases`: the cases that the available configurations
-    support.
+    """The configurations and cases of a suite that can run on a host.
+    `setups`: the available configurations, each with its web server. `left_out`: reasons why other configurations
+    cannot run. `cases`: the cases that the available configurations support.
     """
 
     setups: list[tuple[Setup, WebServer]]

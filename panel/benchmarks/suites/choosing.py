@@ -26,11 +26,11 @@ from panel.core.errors import ApplicationError
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen parts of a suite. `cases` are ids of published cases (`small-multiplexed`), rows of their tables
-    (`small-multiplexed-0`), or slugs of single cases.
+    """The parts of a suite that a user chose to run.
 
-    `paths` replace the application's own list of paths. `network` replaces the links of all cases. `link` is the link
-    emulation, a key of links.CARRIERS. `load_from` is the name of the load generator's host.
+    `cases` are ids of published cases (`small-multiplexed`), rows of their tables (`small-multiplexed-0`), or slugs of
+    single cases. `paths` replace the application's own list of paths. `network` replaces the links of all cases. `link`
+    is the link emulation, a key of links.CARRIERS. `load_from` is the name of the load generator's host.
     """
 
     cases: tuple[str, ...] = ()
@@ -64,9 +64,9 @@ class Choice:
         return replace(self, cases=cases, protocols=protocols, application=named)
 
     def of(self, suite: Suite, preset: PresetName) -> tuple[Case, ...]:
-        """Return the chosen cases of the preset, with the chosen application and link.
+        """Return the cases of the preset that this choice selects, with the chosen application and network link.
 
-        ApplicationError if the preset lacks a chosen name, and for invalid paths or an impossible link.
+        ApplicationError if the preset lacks a chosen case or protocol, and for invalid paths or an impossible link.
         """
         application = self._application(suite)
         links.check_carrier(self.link)
@@ -150,7 +150,7 @@ def _browsing(case: Case, application: Application, paths: tuple[str, ...], pres
 
 
 def _checked(paths: Sequence[str]) -> list[str]:
-    """Validate and return paths; ApplicationError with field `paths` for an invalid one."""
+    """Validate and return paths; ApplicationError with field `paths` for an invalid path."""
     try:
         return clean_paths(Tool.SIEGE, list(paths)) if paths else []
     except ArgumentError as error:
@@ -168,12 +168,12 @@ def check_setups(suite: Suite, setups: Sequence[str]) -> None:
 
 
 def _names(case: Case) -> set[str]:
-    """Return the names under which a case can be chosen: its published id, its row, its slug."""
+    """Return the names by which a user can choose a case: its published id, its row in the table, and its slug."""
     return {case.source, case.slug, case.slug.removesuffix(f"-{case.protocol}")}
 
 
 def title(suite: Suite, name: str) -> str:
-    """Return the title for a name in `Choice.cases`; the name itself if the suite lacks it."""
+    """Return the title of the cases that an entry `name` of `Choice.cases` selects; `name` itself if there are none."""
     case = next((case for case in (*suite.full, *suite.short) if name in _names(case)), None)
     if case is None:
         return name
@@ -184,7 +184,7 @@ def title(suite: Suite, name: str) -> str:
 
 
 def _called(suite: Suite, name: str) -> str:
-    """Format a case for an error message: its title for people and its name for programs."""
+    """Format the name of a case for an error message: `“Small page, ten concurrent streams” (small-multiplexed)`."""
     words = title(suite, name)
     return f"“{name}”" if words == name else f"“{words}” ({name})"
 
@@ -203,8 +203,8 @@ def groups(cases: Sequence[Case]) -> dict[str, str]:
 
 
 def described(suite: Suite, preset: str, choice: Choice, servers: Sequence[str]) -> list[tuple[str, str]]:
-    """Describe the choice as pairs of label and text. `servers` are names of web servers; empty means all on
-    the host.
+    """Describe the chosen part of a suite as pairs of label and text, for example ("Application", "WordPress").
+    `servers` are names of web servers; empty means all on the host.
     """
     found = [("Suite", f"{suite.title}, {'full suite' if preset == 'full' else 'preview'}")]
     found += [("Part", words)] if (words := choice.words(suite)) else []

@@ -57,7 +57,7 @@ def is_same_load(now: Case, before: Case) -> bool:
 
 
 def asked_otherwise(now: Side, before: Side) -> list[str]:
-    """Return the titles of cases that are in both runs but have different loads."""
+    """Return the titles of cases that both suite runs have under the same name, but with different loads."""
     shared = [
         (outcome.case, before.outcomes[slug].case) for slug, outcome in now.outcomes.items() if slug in before.outcomes
     ]

@@ -45,8 +45,8 @@ class Network:
         }
 
     def deviations(self, measured: LinkMeasurement) -> list[str]:
-        """Describe where a measured link (native/netem/src/measure.rs, to_json) differs too much from the requested
-        one.
+        """Describe, in words, the properties of a measured link that differ too much from this link; [] if none do.
+        `measured` is in the format of native/netem/src/measure.rs (to_json).
         """
         found = []
         rtt_ms = measured["rtt_us"]["p50"] / 1000
@@ -131,8 +131,8 @@ class Application:
 class Case:
     """One load, measured in one run on every configuration that supports its protocol.
 
-    `figure` is the figure in the case's table (summary.FIGURES). `source` and `row` are the case's id and row in the
-    publication.
+    `figure` is the name of the figure that the result table shows (a key in summary.FIGURES). `source` is the id of the
+    case in the publication, `row` its row in the published table.
     """
 
     slug: str

@@ -32,7 +32,9 @@ def _arguments(words: str) -> dict[str, Value]:
 
 
 def _case(source: dict[str, Any], number: int, row: dict[str, Any], protocol: str, **changed: Any) -> Case:
-    """Return the case of one row of a published table with one protocol. `changed` replaces values for a preview."""
+    """Build the case that repeats one row of a published table with one protocol.
+    `changed` are values that differ from the publication, for a preview.
+    """
     link = Network(row["bandwidth_mbps"], row.get("rtt_ms") or 0, row.get("queue_packets", 1000))
     path = changed.get("path", source["path"])
     arguments = {**_arguments(source["args"]), **changed.get("arguments", {})}
@@ -76,8 +78,9 @@ def _full() -> tuple[Case, ...]:
 
 
 def _short() -> tuple[Case, ...]:
-    """Return the cases of the preview: one load at the shortest delay with each protocol, and the shallow queue with
-    HTTP/3.
+    """Return the cases of the preview: two published cases with fewer requests.
+    One requests a small page at the shortest delay, with each protocol; the other requests a file through a short
+    queue, with HTTP/3.
     """
     chosen: dict[str, tuple[int, dict[str, Any]]] = {
         "small-multiplexed": (

@@ -1,5 +1,5 @@
-"""Emulated links: custom links instead of published ones, their implementation, their measured properties, and the
-minimum duration of a load on a link.
+"""Emulated network links of a suite: custom links that replace the published links, and their implementations.
+Also describes measured links in words, and computes the minimum duration of a load on a link.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def carrier(measured: LinkMeasurement) -> str:
 
 
 def carrier_words(measured: LinkMeasurement) -> str:
-    """Name the implementation of a measured link; for the bundled emulator, with the reason why tc netem was not used,
-    if known.
+    """Name the implementation that emulated a measured link, for example tc netem.
+    The name of the bundled emulator is followed by the reason why tc netem was not used, if known.
     """
     if carrier(measured) != EMULATOR:
         return carrier(measured)
@@ -70,9 +70,9 @@ def measured_words(network: Link) -> str:
 
 
 def over(network: Network, cases: Sequence[Case]) -> tuple[Case, ...]:
-    """Return the cases with `network` as their link. Cases that differ only by link become one.
+    """Return the cases with `network` as their link. Cases that differed only by their link become one case.
 
-    ApplicationError if the link is impossible, or a round would exceed its time limit.
+    ApplicationError if the link is impossible, or if a round would exceed its time limit.
     """
     check(network)
     found: dict[tuple[str, ...], Case] = {}
@@ -101,8 +101,8 @@ def check(network: Network) -> None:
 
 
 def least_s(case: Case, requests: int) -> float:
-    """Return the minimum duration of a case's load in seconds, by the link's bandwidth for files and by its delay for
-    sequential requests.
+    """Return the minimum number of seconds that a link needs for the requests of a case; 0 without a link.
+    The bandwidth of the link limits files; its delay limits requests that follow each other.
     """
     if case.network is None:
         return 0.0

@@ -20,15 +20,15 @@ def suite(slug: str) -> dict[str, Any]:
 
 
 def case(slug: str, case_id: str) -> dict[str, Any] | None:
-    """Return a published case: {"args", "unit", "better", "rows", or "rounds" with "average" and "rating"}; None if the
-    publication lacks the case.
+    """Return a published case as in published.json; None if the publication lacks the case.
+    Keys: "args", "unit", "better", and either "rows", or "rounds" with "average" and "rating".
     """
     cases: list[dict[str, Any]] = suite(slug)["cases"]
     return next((item for item in cases if item["id"] == case_id), None)
 
 
 def value(slug: str, case_id: str, row: int, server: str) -> float | None:
-    """Return the published value of one case and row for a server; None if none was published."""
+    """Return the published figure of a server in one row of a case; None if the publication has no such figure."""
     found = case(slug, case_id)
     if found is None or not server:
         return None
@@ -52,7 +52,7 @@ _NAMES = {
 
 
 def named(server: str) -> str:
-    """Return the display name of a server in the publications."""
+    """Return the display name of a server, by its name in the published tables."""
     return _NAMES.get(server, server)
 
 

@@ -39,7 +39,7 @@ def _cells(outcome: Outcome, setups: Sequence[Setup]) -> list[Cell]:
 
 
 def _ratio(found: FigureRatio | None, words: str) -> Cell:
-    """Return the table cell of one ratio. `words`: reason why the figure is missing or invalid, "" if it is valid."""
+    """Return the table cell of one ratio; `words` tells why the figure is missing or invalid, "" if it is valid."""
     if found is None:
         return Cell(words) if words else NONE
     if found["verdict"] == "too_few":

@@ -20,7 +20,7 @@ from panel.core.charts import Chart
 
 @dataclass(frozen=True)
 class Line:
-    """One case of a suite run in the list of cases. `run` is None until the case starts."""
+    """One line in the list of a suite run's cases. `run` is None until the case starts."""
 
     number: int
     case: Case
@@ -63,7 +63,7 @@ def course(row: SuiteRun) -> dict[str, Any]:
 
 
 def setups(row: SuiteRun) -> list[Setup]:
-    """Return the configurations of a suite run, in the suite's order, with the protocols that each one used."""
+    """Return the configurations of a suite run, each with only the protocols that were measured."""
     suite = SUITES[row.suite]
     own = [(suite.setup(item["slug"]), item) for item in row.setups]
     return [replace(setup, protocols=tuple(item.get("protocols", setup.protocols))) for setup, item in own]
@@ -147,7 +147,7 @@ def remarks(runs: list[Run], group: list[Outcome]) -> list[str]:
 
 
 def _machine(row: SuiteRun) -> dict[str, object]:
-    """Return the facts of the hosts as the first case recorded them."""
+    """Return {host name: facts} from the fingerprint of the first measured case; {} if no case was measured."""
     run = row.runs.exclude(fingerprint={}).order_by("case").first()
     found: dict[str, object] = run.fingerprint.get("hosts", {}) if run else {}
     return found

@@ -135,7 +135,7 @@ def _frozen(setup: Setup, web_server: WebServer) -> dict[str, object]:
 
 
 def suite_repeat(*, actor: User, row: SuiteRun) -> SuiteRun:
-    """Start the suite again with the same preset, configurations and choice, using the suite's current definition."""
+    """Start a suite run again with the same preset, configurations and chosen part, as the suite is defined now."""
     require_suite(actor, row)
     if row.host is None:
         raise ApplicationError(f"The host of {row.title} no longer exists. Start the suite on another host.")

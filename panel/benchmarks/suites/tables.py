@@ -21,8 +21,9 @@ PUBLISHED = "published"
 
 @dataclass(frozen=True)
 class Cell:
-    """One table cell. `detail` is the interval, or the reason for a missing value. `published`: whether the figure was
-    published. `link`: target on the same page with details.
+    """One table cell: `text` for people, `value` for programs.
+    `detail` is the interval, or the reason for a missing value. `published`: whether the value comes from the
+    publication. `link`: target on the same page with details.
     """
 
     text: str
@@ -88,8 +89,9 @@ def number_cell(value: float | None, digits: int, *, detail: str = "", published
 
 
 def figure_cell(name: str, figures: dict[str, FigureEstimate], words: str = "", *, unit: bool = False) -> Cell:
-    """Return the cell of a figure: the median of the rounds and its interval, as `summary.summarize` stores them.
-    `unit`: whether the cell's text contains the unit. False for tables whose note has the unit.
+    """Return the table cell of a figure: the median of the rounds and its interval, from `summary.summarize`.
+    `words` tells why the figure is missing or invalid. `unit`: whether the text of the cell contains the unit. False
+    for tables whose note has the unit.
     """
     found = figures.get(name)
     if found is None:
@@ -203,8 +205,8 @@ _MEASURES = (
 
 
 def printed_value(suite: Suite, case: Case, server: str) -> float | None:
-    """Return the published value of a server for this load; None if none was published. The publications of `grid`
-    tables have only HTTP/3.
+    """Return the published figure of a server for the load of `case`; None if the publication has no such figure.
+    The publications of suites with `grid` tables have figures only for HTTP/3.
     """
     if not case.as_published or (suite.table == "grid" and case.protocol != "h3"):
         return None

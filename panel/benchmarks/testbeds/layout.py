@@ -31,7 +31,7 @@ _TLS = TlsFiles("testbed", f"{main_files.ROOT}/tls/testbed.crt", f"{main_files.R
 
 @dataclass(frozen=True)
 class Program:
-    """The program of a web server on the host, which test beds start as private instances."""
+    """Program of a web server that is installed on the host; test beds start private instances of it."""
 
     binary: str
     version: str
@@ -100,7 +100,7 @@ class _Ground:
 
 @dataclass(frozen=True)
 class _Lot:
-    """The part of a test bed that belongs to one configuration: its place, files and servers."""
+    """The part of a test bed that belongs to one configuration: its address, files and servers."""
 
     place: Place
     files: dict[str, str]
@@ -145,7 +145,9 @@ def plan(
 
 
 def _between(request: TestbedRequest, places: list[Place], peers: Peers) -> Plan:
-    """Split a plan for two hosts: the web servers on one host, the link and the load generator on the other."""
+    """Split the plan of a test bed between two hosts: web servers on the first, link and load generator on the other.
+    `request` is the request for a test bed on one host; the new plan has a request for the agent of each host.
+    """
     load = replace(request, files=[], fill=[], folders=[], servers=[], application="", peer=peers.request("load"))
     alone = replace(request, network=None, link="", programs={}, peer=peers.request("servers"))
     return Plan(alone, places, load)
@@ -167,7 +169,9 @@ def _lot(setup: Setup, program: Program, ground: _Ground, port: int, php_port: i
 
 
 def _texts(lots: list[_Lot], ground: _Ground, content: Content, ready_made: str) -> dict[str, str]:
-    """Return {path below the test bed: text} for all files that have a text, not just a size."""
+    """Return {path below the test bed: text} for all files of the test bed whose text the panel sends.
+    Files that have only a size are not included; the agent generates their content.
+    """
     files = _certificate() if ground.tls else {}
     files |= {f"www/{name}": text for name, text in content.texts}
     files |= main_files.mariadb() if ready_made else {}
@@ -210,8 +214,8 @@ def _place(setup: Setup, endpoint: Endpoint, digest: str) -> Place:
 
 
 def _servers(place: Place, program: Program, php: str) -> list[TestbedServer]:
-    """Return the programs of one configuration, in start order. `php` is the address of the configuration's
-    own lsphp.
+    """Return the servers to start for one configuration, in start order: its PHP processes, then its web server.
+    `php` is the address at which the configuration's own lsphp listens.
     """
     setup = place.setup
     pools = []

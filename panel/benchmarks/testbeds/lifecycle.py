@@ -39,10 +39,10 @@ _ATTEMPTS = 4  # ports are chosen here and may be in use there
 
 @dataclass(frozen=True)
 class OpenTestbed:
-    """A running test bed.
+    """A running test bed: private instances of web servers, which end with a run.
 
     `aims` are the targets of the run. `network` is the requested link and its measurements, `programs` the SHA-256 of
-    uploaded programs by name. `known`: each agent's report on its part, needed to find leftovers.
+    uploaded programs by name. `known` maps each host to its agent's report, needed to find leftovers after a failure.
     """
 
     aims: list[Aim]
@@ -154,8 +154,9 @@ def _load_host(run: Run) -> Host | None:
 
 
 def _source(up: TestbedUp, words: str) -> str:
-    """Return a process source in the agent's format (agents/host/sample.py): the process of a test bed server (`words`
-    is its name), or its child processes by name (`name/pattern`).
+    """Return processes to monitor in the agent's format (agents/host/sample.py), for example `pid:123/lsphp*`.
+    `words` is the name of a server in the test bed (`nginx`), or selects child processes of the server by their names
+    (`openlitespeed/lsphp*`).
     """
     name, slash, pattern = words.partition("/")
     return f"pid:{up['servers'][name]['pid']}{slash}{pattern}"
@@ -181,7 +182,9 @@ def _described(place: standings.Place, web_server: WebServer) -> Callable[[], Se
 
 
 def _plan(run: Run, rows: list[RunTarget], web_servers: list[WebServer], remotes: list[Target]) -> standings.Plan:
-    """Upload the programs for a test bed and return its plan. `remotes`: the hosts of the servers and of the load."""
+    """Upload the programs that a test bed needs, and return the plan of the test bed.
+    `remotes` are the host of the web servers and, if it is another host, that of the load generator.
+    """
     testbed = run.parameters["testbed"]
     suite = SUITES[testbed["suite"]]
     case: Case = stored_case(testbed["case"])
@@ -234,7 +237,7 @@ def _address(remote: Target) -> str:
 
 
 def program(web_server: WebServer) -> standings.Program:
-    """Return the data of a web server's program that test beds need."""
+    """Describe the program of an installed web server, as test beds need it to start private instances."""
     lsphp = str(web_server.host.facts.get("lsphp", ""))
     return standings.Program(
         web_server.paths.get("binary", ""), web_server.version, frozenset(web_server.modules), lsphp
@@ -242,7 +245,9 @@ def program(web_server: WebServer) -> standings.Program:
 
 
 class HeldTestbed:
-    """A running `testbed` request to an agent, with a thread that waits for its end. `ident` is the test bed's id."""
+    """A running `testbed` request to an agent: the agent keeps a test bed on its host until the request ends.
+    A thread waits for the end of the request. `ident` is the id of the test bed.
+    """
 
     def __init__(self, remote: Target, ident: str, request: Message) -> None:
         self._remote, self._ident, self.name = remote, ident, remote.name
@@ -299,7 +304,9 @@ class HeldTestbed:
             raise ApplicationError(f"Leftovers of the run on {self._remote.name}: {remains}.")
 
     def told(self, error: RemoteError, waiting: Callable[[], None]) -> str:
-        """Describe the state of the test bed on the host after the connection to its agent was lost."""
+        """Describe the loss of the connection to the agent, and leftovers of the test bed on the host, in sentences.
+        Waits until the host responds again; calls `waiting` meanwhile.
+        """
         if self.result is not None:
             return f"{error.message} {connection_loss.leftovers_text(self._remote.name, [])}"
         return connection_loss.told(error, self._remote, self.known, waiting)

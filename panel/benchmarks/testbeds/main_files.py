@@ -29,8 +29,8 @@ SOCKETS = "sockets"
 
 @dataclass(frozen=True)
 class Lsphp:
-    """PHP that OpenLiteSpeed uses by LSAPI: lsphp that listens at `address`, or a `program` that OpenLiteSpeed
-    starts.
+    """PHP processes to which OpenLiteSpeed connects by LSAPI.
+    Either lsphp already listens at `address`, or OpenLiteSpeed starts the `program` itself.
     """
 
     address: str = ""
@@ -161,8 +161,8 @@ def _openlitespeed(setup: Setup, settings: Settings, as_root: bool, lsphp: Lsphp
 
 
 def _lsphp(setup: Setup, lsphp: Lsphp) -> list[Node]:
-    """Return OpenLiteSpeed's script handler for PHP files of all virtual hosts. A persistent connection occupies one
-    lsphp child.
+    """Return the nodes of OpenLiteSpeed's configuration that send PHP files of all virtual hosts to lsphp.
+    A persistent connection occupies one lsphp child.
     """
     own = f"uds:/{home(setup.slug)}/{SOCKETS}/{LSPHP}.sock"
     started: dict[str, str | int] = {

@@ -27,8 +27,8 @@ _PATH = re.compile(r"/[A-Za-z0-9._~%:@!*+,=&/?-]*")
 
 
 class ArgumentError(ValueError):
-    """Raised for invalid arguments. `errors` maps an argument's name ("" for the whole) to the problem and the
-    solution.
+    """Raised for invalid arguments of a load tool.
+    `errors` maps the name of each invalid argument ("" for all arguments together) to the problem and the solution.
     """
 
     def __init__(self, errors: dict[str, str]) -> None:
@@ -242,7 +242,7 @@ def _integer(field: Field, raw: Any) -> int:
 
 
 def _together(tool: Tool, values: Arguments) -> dict[str, str]:
-    """Check combinations of arguments that are valid one by one. Return the errors by argument."""
+    """Check that arguments which are valid alone are also valid together. Return {argument: error}."""
     requests, duration = values.get("requests"), values["duration_s"]
     concurrency, threads = values["concurrency"], values.get("threads", 1)
     assert isinstance(concurrency, int) and isinstance(threads, int)

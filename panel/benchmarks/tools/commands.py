@@ -36,7 +36,7 @@ BUNDLED = "gallop-load"
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One listener of a site, with the site's name in requests to it."""
+    """One listener of a site, and the host name that requests to the listener contain."""
 
     address: str  # literal IPv4 or IPv6 address
     port: int
@@ -60,7 +60,7 @@ class Endpoint:
 
     @property
     def sni_authority(self) -> str:
-        """Host header for a load tool that also sends its value as SNI, where a port is not allowed (RFC 6066, 3)."""
+        """Host header for load tools that also send its value as SNI, which must not contain a port (RFC 6066, 3)."""
         return _bracketed(self.name) if self.tls else self.authority
 
     @property

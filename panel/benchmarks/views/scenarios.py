@@ -147,7 +147,7 @@ def scenario_delete(request: Request, pk: int) -> HttpResponse:
 
 
 def _argument_words(scenario: Scenario) -> list[tuple[str, str, str]]:
-    """Return label, value and unit of each argument of the scenario that is set."""
+    """Return (label, value, unit) for each argument of the scenario that has a value."""
     words = []
     for field in TOOLS[Tool(scenario.tool)].fields:
         value = scenario.arguments.get(field.name)

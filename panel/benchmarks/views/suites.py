@@ -61,7 +61,7 @@ def suite_list(request: Request) -> HttpResponse:
 
 
 def _offer(user: User, slug: str, host: Host | None) -> dict[str, object]:
-    """Return the data of one suite and its form. Expected durations are for `host`, the preselected host."""
+    """Return the template context for one suite: its data, its form, and the expected durations on `host`."""
     suite = SUITES[slug]
     return {
         "suite": suite,
@@ -74,8 +74,8 @@ def _offer(user: User, slug: str, host: Host | None) -> dict[str, object]:
 
 @require_safe
 def suite_expected(request: Request, suite: str) -> HttpResponse:
-    """Return, as HTML, the expected duration of each preset for the chosen part and host. The HTML is the form's
-    buttons with the durations; with `words` in the query, only text.
+    """Return the expected duration of each preset of a suite as HTML, for the part and the host chosen in the form.
+    The HTML is the form's buttons with the durations; with `words` in the query, only text.
     """
     if suite not in SUITES:
         raise Http404

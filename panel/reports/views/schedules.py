@@ -105,9 +105,7 @@ def create(request: Request, kind: str = Kind.SCENARIO) -> HttpResponse:
 
 
 def _asked_suite(request: Request) -> dict[str, object]:
-    """Return the suite of the query as an initial value of the form, which shows the suite's parts; empty for an
-    unknown suite.
-    """
+    """Return {"suite": the suite in the query}, to preset the form; {} for an unknown suite."""
     suite = request.GET.get("suite", "")
     return {"suite": suite} if suite in SUITES else {}
 
@@ -129,7 +127,9 @@ def _form_page(request: Request, form: ScheduleForm, kind: str, **context: Any) 
 
 
 def _takes(request: Request, form: ScheduleForm) -> list[tuple[str, str]]:
-    """Return the expected duration of each preset for the part and host chosen in the form, or the form's errors."""
+    """Return (preset, expected duration) for each preset, for the part and the host chosen in the form.
+    If the form has errors, they take the place of the durations.
+    """
     suite = form.chosen_suite
     given = {name: form[name].value() for name in suite_fields(suite)}
     paths = given.get("paths") or ""

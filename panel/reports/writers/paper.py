@@ -167,7 +167,7 @@ def _picture(sheet: _Sheet, picture: Picture) -> list[Any]:
 
 
 def _behind(sheet: _Sheet, picture: Picture) -> list[Any]:
-    """Return the table of a chart's figures; none for long series of samples."""
+    """Return a table with the figures of a chart for the PDF; none for long series of samples."""
     if len(picture.rows) > _MOST_BEHIND:
         return []
     return _table(sheet, Table("", picture.head, [[Cell(text) for text in row] for row in picture.rows]))

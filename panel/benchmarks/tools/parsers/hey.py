@@ -48,7 +48,9 @@ def parse(output: Output) -> Metrics:
 
 
 def _errors(text: str) -> dict[str, int]:
-    """Count failures by the last part of Go's message; the parts before it name addresses and ports."""
+    """Count failed requests by reason, from lines `count message`.
+    The reason is the last part of Go's message; the parts before it name addresses and ports, which differ.
+    """
     found: Counter[str] = Counter()
     for line in text.splitlines():
         count, _, message = line.partition(" ")

@@ -18,8 +18,8 @@ class ParseError(ValueError):
 
 @dataclass(frozen=True)
 class Output:
-    """Output of one execution of a load tool. `outputs` and `latency` are the fields of the same names in a BenchResult
-    (agents/protocol.py).
+    """Output of one execution of a load tool.
+    `outputs` and `latency` come from the fields of these names in the agent's BenchResult (agents/protocol.py).
     """
 
     stdout: str
@@ -118,8 +118,8 @@ def percentile(counts: list[list[int]], percent: float) -> float | None:
 
 
 def histogram_curve(counts: list[list[int]]) -> list[list[float]]:
-    """Return points [percent, ms] of the latency curve, up to the highest percentile that the number of requests
-    supports.
+    """Return the latency curve [[percent, ms], ...] of a histogram [[us, count], ...].
+    The curve ends at the highest percentile that the number of requests supports.
     """
     total = sum(count for _, count in counts)
     points = [percent for percent in CURVE if total * (100 - percent) >= 100]
