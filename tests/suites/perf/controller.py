@@ -81,7 +81,8 @@ class Controller:
 
         self.admin = User.objects.create_user("admin", "correct horse battery staple", role=Role.ADMIN)
         self.team = Team.objects.create(name="Everyone", slug="everyone")
-        self.locations: list[Any] = []
+        # Ids only: a panel holds no site between two requests.
+        self.locations: list[int] = []
         self.clock = AgentClock()
 
     def add(self, hosts: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -115,7 +116,7 @@ class Controller:
             location = services.location_create(
                 actor=self.admin, block=site.blocks.get(), return_value="none", headers=HEADERS, **values
             )
-            self.locations.append(location)
+            self.locations.append(location.pk)
         return {"sites": len(self.locations)}
 
     def push(self, mark: str, count: int, cold: bool) -> dict[str, Any]:
@@ -133,7 +134,7 @@ class Controller:
             time.sleep(0.5)  # the agents of the push before end
         self.clock.seconds = 0.0
         cpu, machine, began = time.process_time(), cpu_seconds(), time.perf_counter()
-        plans = services.deployment_plan(actor=self.admin, sites=[location.block.site for location in chosen])
+        plans = services.deployment_plan(actor=self.admin, sites=_sites_of(chosen))
         planned = time.perf_counter()
         batch = services.deployment_confirm(actor=self.admin, deployment=plans[0])
         confirmed = time.perf_counter()
@@ -164,8 +165,8 @@ class Controller:
 
         self._edit(self.locations, mark)
         for location in self.locations:
-            self._add_dead_application(location.block)
-        plans = services.deployment_plan(actor=self.admin, sites=[location.block.site for location in self.locations])
+            self._add_dead_application(_location(location).block)
+        plans = services.deployment_plan(actor=self.admin, sites=_sites_of(self.locations))
         rollout = rollout_start(actor=self.admin, deployment=plans[0], rules=Rules(soak_s=soak_s))
         failed_at, is_visited = 0.0, False
         while not rollout.is_finished:
@@ -193,8 +194,7 @@ class Controller:
         self._edit(self.locations[:count], mark)
         with beside or nullcontext():
             cpu, machine, began = time.process_time(), cpu_seconds(), time.perf_counter()
-            sites = [location.block.site for location in self.locations[:count]]
-            plans = services.deployment_plan(actor=self.admin, sites=sites)
+            plans = services.deployment_plan(actor=self.admin, sites=_sites_of(self.locations[:count]))
             rollout = rollout_start(actor=self.admin, deployment=plans[0], rules=Rules(soak_s=soak_s))
             self._carry_out(rollout)
             wall = time.perf_counter() - began
@@ -260,17 +260,17 @@ class Controller:
         with ThreadPoolExecutor(settings.CELERY_WORKER_CONCURRENCY) as threads:
             list(threads.map(work, [uuids[start : start + size] for start in range(0, len(uuids), size)]))
 
-    def _edit(self, locations: Sequence[Any], mark: str) -> None:
+    def _edit(self, locations: Sequence[int], mark: str) -> None:
         from panel.websites import services
 
         for location in locations:
-            services.location_update(actor=self.admin, location=location, return_value=mark)
+            services.location_update(actor=self.admin, location=_location(location), return_value=mark)
 
 
 class Beside:
     """A thread that deploys one site again and again while others are rolled out."""
 
-    def __init__(self, controller: Controller, location: Any) -> None:
+    def __init__(self, controller: Controller, location: int) -> None:
         self.seconds: list[float] = []
         self._controller, self._location = controller, location
         self._done = threading.Event()
@@ -291,7 +291,7 @@ class Beside:
 
         began = time.perf_counter()
         self._controller._edit([self._location], f"aside{time.monotonic_ns()}")
-        plans = services.deployment_plan(actor=self._controller.admin, sites=[self._location.block.site])
+        plans = services.deployment_plan(actor=self._controller.admin, sites=_sites_of([self._location]))
         services.deployment_confirm(actor=self._controller.admin, deployment=plans[0])
         tasks.run(str(plans[0].uuid))
         plans[0].refresh_from_db()
@@ -306,6 +306,18 @@ class Beside:
                 self.seconds.append(self.deploy())
         finally:
             connection.close()
+
+
+def _location(pk: int) -> Any:
+    from panel.websites.models import Location
+
+    return Location.objects.select_related("block__site").get(pk=pk)
+
+
+def _sites_of(locations: Sequence[int]) -> list[Any]:
+    from panel.websites.models import Site
+
+    return list(Site.objects.filter(blocks__locations__in=locations))
 
 
 def _size(deployment: Any) -> int:
