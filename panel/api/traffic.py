@@ -33,7 +33,7 @@ class ZoneSerializer(serializers.Serializer[Any]):
 class PeerSerializer(serializers.Serializer[Any]):
     upstream = serializers.CharField()
     server = serializers.CharField()
-    state = serializers.ChoiceField(["up", "down", "unavailable"])
+    state = serializers.ChoiceField(["up", "down", "unavailable", "unhealthy", "checking"])
     backup = serializers.BooleanField()
     active = serializers.IntegerField(help_text="Number of active connections to the server.")
     requests = serializers.IntegerField()

@@ -45,7 +45,11 @@ class Zone:
 
 @dataclass(frozen=True)
 class Peer:
-    """Counters of one server of an upstream; `state` is up, down (by configuration) or unavailable (after failures)."""
+    """Counters of one server of an upstream.
+
+    `state` is up, down (by configuration), unavailable (after failures), unhealthy (by a health check) or checking
+    (before the first check).
+    """
 
     upstream: str
     server: str

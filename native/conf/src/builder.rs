@@ -24,6 +24,7 @@ pub struct LocNode {
     pub ops: Vec<Op>,
     pub ifs: Vec<LocNode>,
     pub try_files: Option<Arc<TryFiles>>,
+    pub checks: Vec<CheckConf>,
     pub internal: Option<bool>,
     pub limit_except: Option<(Vec<String>, Box<LocNode>)>,
     pub children: Vec<LocNode>,
@@ -40,6 +41,7 @@ impl LocNode {
             ops: Vec::new(),
             ifs: Vec::new(),
             try_files: None,
+            checks: Vec::new(),
             internal: None,
             limit_except: None,
             children: Vec::new(),
@@ -81,6 +83,8 @@ pub struct HttpNode {
     pub zone_uses: Vec<(usize, &'static str, Place)>,
     /// Upstream zones whose size is known.
     pub sized_zones: hashbrown::HashSet<String>,
+    /// The tests of `match` blocks by name.
+    pub matches: HashMap<String, Arc<Tests>>,
     /// The upstream groups of `sticky` zones.
     pub sticky_zones: HashMap<String, String>,
     /// The databases of `geoip2`.
@@ -117,6 +121,8 @@ pub struct Builder {
     /// The locations being read, outermost first; the http level is at the bottom.
     pub locs: Vec<LocNode>,
     pub upstream: Option<Upstream>,
+    /// The `match` block being read.
+    pub tests: Option<Tests>,
     /// Names of directives that may appear only once per block.
     pub seen: Vec<&'static str>,
     /// Collects the operations of nested `if` blocks.
@@ -140,6 +146,7 @@ impl Builder {
             server: None,
             locs: Vec::new(),
             upstream: None,
+            tests: None,
             seen: Vec::new(),
             op_stack: Vec::new(),
             patterns: HashMap::new(),
@@ -346,6 +353,7 @@ impl Builder {
             keepalive_timeout: 60_000,
             keepalive_time: 3_600_000,
             zone: None,
+            checks: Vec::new(),
             place: Some(place.clone()),
         });
         http.upstream_index.insert(key, i);

@@ -13,6 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+mod health;
 mod stream;
 
 /// Information about a configuration that is available even if it is rejected.
@@ -173,6 +174,7 @@ fn finish_http(b: &mut Builder, mut node: HttpNode, mut locs: Vec<LocNode>) -> R
         listens.extend(at.into_iter().map(|l| (l, server.clone(), names.clone())));
         servers.push(server);
     }
+    health::attach(&servers, &mut node.upstreams, &node.matches)?;
     let listeners = build_listeners(b, listens)?;
     Ok(Http {
         servers,
@@ -267,6 +269,7 @@ fn resolve_upstreams(upstreams: &mut [Upstream]) -> Result<()> {
             weight: 1,
             max_fails: 1,
             fail_timeout: 10_000,
+            slow_start: 0,
             max_conns: 0,
             backup: false,
             down: false,
@@ -406,6 +409,7 @@ fn finish_location(mut node: LocNode, outer: &Arc<LocConf>) -> Result<Location> 
         ops: node.ops,
         ifs,
         try_files: node.try_files,
+        checks: node.checks,
         internal: node.internal.unwrap_or(false),
         limit_except,
         children,

@@ -3,7 +3,7 @@
 use crate::table::{ctx, rows, Arity, Setter, Spec, Takes};
 use std::fmt::Write;
 
-const CONTEXTS: [(u32, &str); 12] = [
+const CONTEXTS: [(u32, &str); 14] = [
     (ctx::MAIN, "main"),
     (ctx::EVENTS, "events"),
     (ctx::HTTP, "http"),
@@ -16,6 +16,8 @@ const CONTEXTS: [(u32, &str); 12] = [
     (ctx::STREAM, "stream"),
     (ctx::SSRV, "server in stream"),
     (ctx::SUPS, "upstream in stream"),
+    (ctx::MATCH, "match"),
+    (ctx::SMATCH, "match in stream"),
 ];
 
 /// The differences from nginx, by directive. Directives without an entry follow nginx's
@@ -63,6 +65,8 @@ const NOTES: &[(&str, &str)] = &[
     ("gzip_hash", NO_EFFECT),
     ("gzip_no_buffer", NO_EFFECT),
     ("gzip_window", NO_EFFECT),
+    ("health_check", CHECKS),
+    ("health_check_timeout", CHECKS),
     ("http2_idle_timeout", OBSOLETE),
     ("http2_max_concurrent_pushes", OBSOLETE),
     ("http2_max_field_size", OBSOLETE),
@@ -83,6 +87,7 @@ const NOTES: &[(&str, &str)] = &[
     ("lock_file", NO_EFFECT),
     ("map_hash_bucket_size", NO_EFFECT),
     ("map_hash_max_size", NO_EFFECT),
+    ("match", CHECKS),
     (
         "master_process",
         "There is always a master. After `off` workers run as the user that starts gallop, as in nginx.",
@@ -233,6 +238,7 @@ const GEOIP2: &str = "Not nginx's own: as in the module ngx_http_geoip2_module."
 const NO_EFFECT: &str = "Accepted, no effect.";
 const CACHE_PATH: &str = "`use_temp_path`, `loader_*` and `manager_threshold` have no effect; \
                           the files' format is gallop's own.";
+const CHECKS: &str = "As in nginx's commercial edition, see COMPATIBILITY.md.";
 const COMMANDS: &str = "Certificate, PrivateKey, CipherString, Ciphersuites, MinProtocol, MaxProtocol, Curves, \
                         Groups and Options with SessionTicket, ServerPreference and KTLS (without effect); others \
                         are refused.";
@@ -279,7 +285,15 @@ fn arguments(spec: &Spec) -> String {
     kind.to_string()
 }
 
-fn note(name: &str) -> &'static str {
+fn note(spec: &Spec) -> &'static str {
+    // Tests of `match` share names with other directives.
+    if spec.contexts & (ctx::MATCH | ctx::SMATCH) != 0 {
+        return "";
+    }
+    note_of(spec.name)
+}
+
+fn note_of(name: &str) -> &'static str {
     NOTES
         .iter()
         .find(|(n, _)| *n == name)
@@ -307,7 +321,7 @@ pub fn markdown() -> String {
             spec.name,
             contexts(spec),
             arguments(spec),
-            note(spec.name)
+            note(spec)
         );
     }
     text
@@ -323,6 +337,6 @@ pub fn stray_notes() -> Vec<&'static str> {
 /// Directives without an effect that have no note about it.
 pub fn silent_rows() -> Vec<&'static str> {
     let has_no_effect = |s: &Spec| matches!(s.set, Setter::Unused(_) | Setter::Obsolete(_));
-    let silent = rows().filter(|s| has_no_effect(s) && note(s.name).is_empty());
+    let silent = rows().filter(|s| has_no_effect(s) && note(s).is_empty());
     silent.map(|spec| spec.name).collect()
 }

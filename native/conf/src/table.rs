@@ -28,7 +28,10 @@ pub mod ctx {
     pub const STREAM: u32 = 1 << 9;
     pub const SSRV: u32 = 1 << 10;
     pub const SUPS: u32 = 1 << 11;
-    pub const ANY_STREAM: u32 = STREAM | SSRV | SUPS;
+    /// `match` blocks of http and of `stream`.
+    pub const MATCH: u32 = 1 << 12;
+    pub const SMATCH: u32 = 1 << 13;
+    pub const ANY_STREAM: u32 = STREAM | SSRV | SUPS | SMATCH;
     pub const HS: u32 = HTTP | SRV;
     pub const HSL: u32 = HTTP | SRV | LOC;
     pub const HSLI: u32 = HSL | LIF;

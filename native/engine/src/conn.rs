@@ -3,6 +3,7 @@
 
 use crate::exchange::{Guard, ProxyProtocol, TlsInfo};
 use gallop_conf::model::{Endpoint, Server};
+use gallop_conf::names::VirtualHosts;
 use std::cell::Cell;
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::RawFd;
@@ -63,6 +64,19 @@ impl Conn {
             socket: ends.socket.unwrap_or(-1),
             waits_since: Cell::new(0),
         }
+    }
+
+    /// The connection that a request of the server's own seems to come from. It has no addresses.
+    pub fn own(id: u64, server: &Arc<Server>, udp: bool) -> Conn {
+        let endpoint = Endpoint {
+            ssl: false,
+            http2: false,
+            quic: false,
+            udp,
+            proxy_protocol: false,
+            hosts: VirtualHosts::new(server.clone()),
+        };
+        Conn::new(id, Arc::new(endpoint), Ends::default())
     }
 
     /// The same connection after the client's address has changed.

@@ -14,6 +14,7 @@ pub mod fast;
 pub mod files;
 mod filters;
 mod handlers;
+pub mod health;
 mod limits;
 pub mod log;
 mod log_cache;

@@ -8,6 +8,7 @@ use crate::resolver::Resolver;
 use crate::upstream::keepalive::{Pool, SharedConnector};
 use crate::upstream::quick::Desk;
 use crate::upstream::state::Balancers;
+use crate::upstream::verdicts;
 use gallop_conf::model::{Config, ErrorLog, Http, Level, Stream};
 use gallop_runtime::Notify;
 use std::cell::{Cell, RefCell};
@@ -51,6 +52,8 @@ pub struct Shared {
     /// The same for `stream`, which has zones and groups of its own.
     pub stream_zones: Zones,
     pub stream_balancers: Balancers,
+    /// Whether a thread carries out the health checks.
+    pub(crate) is_checking: AtomicBool,
     pub caches: Caches,
     pub counters: Counters,
     pub history: History,
@@ -74,11 +77,18 @@ impl Shared {
             stream_zones = Zones::new(&[], &stream.limit_conn_zones);
             stream_groups = &stream.upstreams;
         }
+        let balancers = Balancers::new(groups, |name| history.found(name));
+        let stream_balancers = Balancers::new(stream_groups, |name| history.found(name));
+        for all in [&balancers, &stream_balancers] {
+            let known = |key| history.verdicts(key);
+            verdicts::recall(all, &history.current.verdicts, known);
+        }
         Shared {
             zones,
-            balancers: Balancers::new(groups, |name| history.found(name)),
+            balancers,
             stream_zones,
-            stream_balancers: Balancers::new(stream_groups, |name| history.found(name)),
+            stream_balancers,
+            is_checking: AtomicBool::new(false),
             caches: Caches::new(http),
             counters: Counters::new(history.current.counters()),
             history,

@@ -245,6 +245,7 @@ async fn serve(idle: Rc<Idle>, tls: Arc<Store>, sockets: Vec<Accepting>) {
     }
     spawn(housekeeping(worker.clone()));
     gallop_engine::upstream::resolving::start(&worker);
+    gallop_engine::health::start(&worker);
     spawn(idle.clone().watch());
     worker.shutdown.wait().await;
     idle.close_soon();

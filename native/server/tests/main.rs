@@ -3,6 +3,8 @@
 
 #[path = "common/applications.rs"]
 mod applications;
+#[path = "common/backend.rs"]
+mod backend;
 mod common;
 #[path = "common/h2.rs"]
 mod h2;
@@ -33,6 +35,10 @@ mod gateways;
 mod geoip2;
 mod grpc;
 mod heads;
+mod health;
+mod health_limits;
+mod health_match;
+mod health_protocols;
 mod http1;
 mod http2;
 mod http3;
@@ -57,6 +63,7 @@ mod ssi;
 mod status;
 mod sticky;
 mod stream;
+mod stream_health;
 mod stream_pass;
 mod stream_udp;
 mod stream_udp_limits;

@@ -9,6 +9,7 @@ mod dav;
 pub mod files;
 mod filters;
 mod geoip2;
+mod health;
 mod limits;
 mod load_module;
 mod logs;
@@ -48,6 +49,7 @@ pub const TABLES: &[&[Spec]] = &[
     status::TABLE,
     upstream::TABLE,
     sticky::TABLE,
+    health::TABLE,
     upstream_conf::CONNECTION,
     upstream_conf::TLS,
     upstream_conf::PROXY,

@@ -148,6 +148,7 @@ fn server(b: &mut Builder, d: &Directive) -> Result<()> {
         weight: 1,
         max_fails: 1,
         fail_timeout: 10_000,
+        slow_start: 0,
         max_conns: 0,
         backup: false,
         down: false,
@@ -270,11 +271,12 @@ fn parameter(b: &mut Builder, d: &Directive, peer: &mut Peer, arg: &str) -> Resu
         ("max_fails", v) => peer.max_fails = number(v)?,
         ("max_conns", v) => peer.max_conns = number(v)?,
         ("fail_timeout", v) => peer.fail_timeout = parse_msec(v).ok_or_else(bad)?,
-        ("backup", "") if fixed => {
+        ("backup", "") | ("slow_start", _) if fixed => {
             return Err(ConfError::new(format!(
                 "balancing method does not support parameter \"{arg}\""
             )));
         }
+        ("slow_start", v) => peer.slow_start = parse_msec(v).ok_or_else(bad)?,
         ("backup", "") => peer.backup = true,
         ("down", "") => (peer.down, peer.draining) = (true, false),
         ("drain", "") => (peer.down, peer.draining) = (false, true),

@@ -2,7 +2,7 @@
 
 use super::{
     build_listeners, check_limit_zones, check_upstream_zones, finish_server, give_resolvers,
-    resolve_upstreams,
+    health, resolve_upstreams,
 };
 use crate::builder::{Builder, StreamNode};
 use crate::directives;
@@ -42,6 +42,7 @@ pub(super) fn finish(b: &mut Builder, stream: StreamNode) -> Result<Stream> {
         listens.extend(at.into_iter().map(|l| (l, server.clone(), names.clone())));
         servers.push(server);
     }
+    health::attach(&servers, &mut node.upstreams, &node.matches)?;
     let mut listeners = build_listeners(b, listens)?;
     listeners.iter_mut().for_each(|l| l.stream = true);
     vars.check()?;

@@ -1,6 +1,8 @@
 //! Locations and their settings.
 
-use super::{inherited, AppPass, AppProtocol, ErrorLog, LogTarget, Op, ProxyPass, UpConf};
+use super::{
+    inherited, AppPass, AppProtocol, CheckConf, ErrorLog, LogTarget, Op, ProxyPass, UpConf,
+};
 use crate::cidr::Cidr;
 use crate::locations::LocTree;
 use crate::pattern::Pattern;
@@ -51,6 +53,7 @@ pub struct Location {
     pub ops: Vec<Op>,
     pub ifs: Vec<Arc<Location>>,
     pub try_files: Option<Arc<TryFiles>>,
+    pub checks: Vec<CheckConf>,
     pub internal: bool,
     /// The methods that use this location; other methods use the second one.
     pub limit_except: Option<(Vec<String>, Arc<Location>)>,

@@ -2,6 +2,7 @@
 
 mod cache;
 mod confine;
+mod health;
 mod http;
 mod location;
 mod main;
@@ -14,6 +15,7 @@ mod upstream;
 
 pub use cache::*;
 pub use confine::*;
+pub use health::*;
 pub use http::*;
 pub use location::*;
 pub use main::*;

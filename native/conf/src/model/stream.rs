@@ -1,7 +1,8 @@
 //! `stream`: sessions of TCP and UDP that are passed on as they are.
 
 use super::{
-    inherited, LimitZone, ListenAddr, Listener, LocConf, LogFormat, Server, Target, Upstream,
+    inherited, CheckConf, LimitZone, ListenAddr, Listener, LocConf, LogFormat, Server, Target,
+    Upstream,
 };
 use crate::template::Template;
 use crate::vars::{VarId, VarTable};
@@ -27,6 +28,7 @@ pub struct StreamServer {
     pub handler: Option<StreamHandler>,
     /// `set`, in order.
     pub sets: Vec<(VarId, Template)>,
+    pub checks: Vec<CheckConf>,
 }
 
 /// The content of a session.
@@ -74,6 +76,7 @@ inherited! {
         ssl_handshake_timeout: u64,
         ssl_alpn: Arc<Vec<String>>,
         timeout: u64,
+        health_check_timeout: u64,
         half_close: bool,
         upload_rate: Template,
         download_rate: Template,

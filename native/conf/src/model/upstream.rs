@@ -1,6 +1,6 @@
 //! Upstream groups, and the way responses are fetched from them.
 
-use super::{inherited, CacheUse, CacheValid, List, ResolverConf, SslCommand, Sticky};
+use super::{inherited, CacheUse, CacheValid, HealthCheck, List, ResolverConf, SslCommand, Sticky};
 use crate::error::Place;
 use crate::pattern::Pattern;
 use crate::template::Template;
@@ -32,6 +32,8 @@ pub struct Peer {
     pub max_fails: u32,
     /// Milliseconds.
     pub fail_timeout: u64,
+    /// The milliseconds in which a server that recovered gets its whole weight back.
+    pub slow_start: u64,
     pub max_conns: u32,
     pub backup: bool,
     pub down: bool,
@@ -118,6 +120,8 @@ pub struct Upstream {
     pub keepalive_timeout: u64,
     pub keepalive_time: u64,
     pub zone: Option<String>,
+    /// The health checks of its servers.
+    pub checks: Vec<Arc<HealthCheck>>,
     pub place: Option<Place>,
 }
 

@@ -185,6 +185,11 @@ fn one(w: &mut Writer, live: &Live, p: &super::live::PeerState) {
         w.numbers("responses", &CLASSES, row);
         w.number("fails", row[peer::FAILS]);
         w.number("time_ms", row[peer::TIME]);
+        if let Some(checks) = p.checks {
+            let names = ["checks", "fails", "unhealthy"];
+            let counts = [checks.checks, checks.fails, checks.unhealthy];
+            w.numbers("health_checks", &names, &counts);
+        }
     });
 }
 

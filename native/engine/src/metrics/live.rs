@@ -2,6 +2,7 @@
 
 use super::Snapshot;
 use crate::resolver::Located;
+use crate::upstream::marks::CheckCounts;
 use crate::worker::Shared;
 use gallop_conf::model::{Peer, Upstream};
 use hashbrown::HashMap;
@@ -12,8 +13,11 @@ use std::sync::Arc;
 pub struct PeerState {
     /// The group and the address or name, as [`Section::Peer`](super::Section::Peer) names them.
     pub key: String,
-    /// `up`, `down` (by the configuration), or `unavailable` (too many failures).
+    /// `up`, `down` (by the configuration), `unavailable` (too many failures), `unhealthy` (by a
+    /// health check), or `checking` (before the first one).
     pub state: &'static str,
+    /// The health checks so far; `None` if the group has none.
+    pub checks: Option<CheckCounts>,
     pub backup: bool,
     pub weight: u32,
     /// Connections in use.
@@ -80,6 +84,9 @@ fn distinct(states: impl Iterator<Item = PeerState>) -> Vec<PeerState> {
             Some(first) => {
                 first.active += state.active;
                 first.weight += state.weight;
+                if let (Some(all), Some(more)) = (&mut first.checks, state.checks) {
+                    all.add(more);
+                }
                 if state.state == "up" {
                     first.state = "up";
                 }
@@ -104,6 +111,13 @@ pub struct History {
 }
 
 impl History {
+    /// Whether a server was healthy: under this configuration, and under the one before.
+    pub fn verdicts(&self, key: u64) -> (Option<bool>, Option<bool>) {
+        let mut before = self.before.iter().rev();
+        let before = before.find_map(|generation| generation.verdicts.get(key));
+        (self.current.verdicts.get(key), before)
+    }
+
     /// The last known addresses of a server's name, under this configuration or one that still has
     /// workers.
     pub fn found(&self, name: &str) -> Option<Vec<Located>> {

@@ -12,6 +12,7 @@ mod snapshot;
 use crate::exchange::Exchange;
 use crate::upstream::found::Found;
 use crate::upstream::sessions::Sessions;
+use crate::upstream::verdicts::Verdicts;
 use gallop_conf::model::{Config, Http};
 use gallop_http::message::Version;
 use gallop_runtime::SharedCells;
@@ -206,6 +207,8 @@ pub struct Generation {
     cells: Arc<SharedCells>,
     /// What its servers' names stand for.
     pub found: Found,
+    /// What health checks found of its servers.
+    pub verdicts: Verdicts,
     /// The sessions of `sticky learn`.
     pub sessions: Sessions,
 }
@@ -227,6 +230,7 @@ impl Generation {
             layout: Arc::new(layout),
             threads,
             found: Found::new(config)?,
+            verdicts: Verdicts::new(config)?,
             sessions: Sessions::new(config, before.map(|before| &before.sessions))?,
         })
     }

@@ -5,6 +5,7 @@ use super::live::{split, PeerState};
 use super::{
     peer, zone, Live, Section, Snapshot, CACHE, CLASSES, LIMIT_CONN, LIMIT_REQ, PROTOCOLS, QUIC,
 };
+use crate::upstream::marks::CheckCounts;
 use std::fmt::{Display, Write};
 
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -270,6 +271,29 @@ fn upstreams(w: &mut Writer, live: &Live) {
     );
     let help = "Whether an upstream's server is given requests.";
     gauge(w, "upstream_up", help, |p| u32::from(p.state == "up"));
+    health_checks(w, live);
+}
+
+fn health_checks(w: &mut Writer, live: &Live) {
+    let checked = live.peers.iter().filter_map(|p| Some((p, p.checks?)));
+    if checked.clone().next().is_none() {
+        return;
+    }
+    let mut counter = |name: &str, help: &str, value: fn(&CheckCounts) -> u64| {
+        w.family(name, "counter", help);
+        for (p, counts) in checked.clone() {
+            let (group, server) = split(&p.key);
+            w.sample(
+                "",
+                &[("upstream", group), ("server", server)],
+                value(&counts),
+            );
+        }
+    };
+    let help = "Health checks of an upstream's server.";
+    counter("upstream_health_checks_total", help, |c| c.checks);
+    let help = "Health checks that failed.";
+    counter("upstream_health_check_fails_total", help, |c| c.fails);
 }
 
 fn limits(w: &mut Writer, counts: &Snapshot) {

@@ -8,6 +8,7 @@ pub mod datagram;
 mod inbox;
 pub mod pass;
 pub mod preread;
+pub(crate) mod probe;
 mod proxy;
 mod rate;
 mod relay;

@@ -17,10 +17,10 @@ use std::sync::Arc;
 
 /// A session's way to a server.
 pub(super) struct Way {
-    group: Arc<Group>,
+    pub group: Arc<Group>,
     pub conf: Arc<UpConf>,
     /// The default of `proxy_ssl_name`.
-    host: String,
+    pub host: String,
 }
 
 pub async fn serve(
@@ -168,7 +168,8 @@ pub(super) fn finish_attempt(session: &mut Session) {
     }
 }
 
-async fn open(
+/// Open a connection for the session, with the PROXY protocol and TLS where they are configured.
+pub(super) async fn open(
     session: &mut Session,
     way: &Way,
     chosen: &Chosen,

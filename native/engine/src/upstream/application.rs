@@ -95,7 +95,7 @@ pub async fn serve(ex: &mut Exchange, pass: &AppPass) -> Flow {
     attempts::run(ex, plan).await
 }
 
-fn scheme(protocol: AppProtocol, tls: bool) -> &'static str {
+pub(super) fn scheme(protocol: AppProtocol, tls: bool) -> &'static str {
     match (protocol, tls) {
         (AppProtocol::Grpc, true) => "grpcs",
         (_, true) => "suwsgi",
@@ -104,7 +104,7 @@ fn scheme(protocol: AppProtocol, tls: bool) -> &'static str {
 }
 
 /// The `:authority` of gRPC requests unless the configuration sets one.
-fn grpc_host(authority: &str) -> String {
+pub(super) fn grpc_host(authority: &str) -> String {
     match authority.starts_with("unix:") {
         true => "localhost".into(),
         false => authority.to_owned(),

@@ -157,7 +157,7 @@ impl UpstreamConn {
     }
 
     /// Whether nothing has arrived since the last response and the server has not closed.
-    fn is_quiet(&self) -> bool {
+    pub(super) fn is_quiet(&self) -> bool {
         let mut byte = [0];
         let mut cx = Context::from_waker(Waker::noop());
         self.stream.poll_read(&mut cx, &mut byte).is_pending()

@@ -13,8 +13,10 @@ mod gateway;
 mod http2;
 pub mod keepalive;
 mod least_time;
+pub mod marks;
 mod memcached;
 mod outgoing;
+pub(crate) mod probe;
 pub(crate) mod proxy;
 pub mod quick;
 mod quick_answer;
@@ -32,6 +34,7 @@ mod store;
 pub(crate) mod tls_names;
 pub(crate) mod transfer;
 mod upload;
+pub mod verdicts;
 
 use crate::exchange::Exchange;
 use gallop_conf::model::Handler;

@@ -89,6 +89,7 @@ pub async fn group_of<S: Scope + ?Sized>(
         weight: 1,
         max_fails: 0,
         fail_timeout: 0,
+        slow_start: 0,
         max_conns: 0,
         backup: false,
         down: false,
@@ -113,6 +114,7 @@ pub async fn group_of<S: Scope + ?Sized>(
         keepalive_timeout: 60_000,
         keepalive_time: 3_600_000,
         zone: None,
+        checks: Vec::new(),
         place: None,
     };
     Ok((None, Arc::new(Group::new(Arc::new(conf)))))

@@ -201,7 +201,8 @@ impl Decoder {
         }
     }
 
-    fn is_ended(&self) -> bool {
+    /// Whether the whole body was taken.
+    pub(super) fn is_ended(&self) -> bool {
         match self {
             Decoder::Http { framing, .. } => matches!(framing.0, Framing::Ended),
             Decoder::Fastcgi { reader, early, .. } => reader.is_done() && early.is_empty(),
@@ -211,7 +212,7 @@ impl Decoder {
     }
 
     /// Whether the connection can be reused after the body's end.
-    fn is_reusable(&self) -> bool {
+    pub(super) fn is_reusable(&self) -> bool {
         match self {
             Decoder::Http { keep, .. } | Decoder::Fastcgi { keep, .. } => *keep,
             Decoder::Memcached(reader) => reader.value.is_sound(),
@@ -220,7 +221,7 @@ impl Decoder {
     }
 
     /// Take body bytes from `input`; empty if more bytes are needed.
-    fn take(&mut self, input: &mut Vec<u8>) -> io::Result<Bytes> {
+    pub(super) fn take(&mut self, input: &mut Vec<u8>) -> io::Result<Bytes> {
         match self {
             Decoder::Http {
                 framing,
@@ -302,7 +303,7 @@ impl Decoder {
     }
 
     /// Whether closing the connection here ends the body rather than cutting it off.
-    fn may_close(&self) -> bool {
+    pub(super) fn may_close(&self) -> bool {
         match self {
             Decoder::Http { framing, .. } => {
                 matches!(framing.0, Framing::Ended | Framing::UntilClose)

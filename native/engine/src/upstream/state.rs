@@ -1,6 +1,7 @@
 //! Choosing a server of a group (load balancing); shared by the threads.
 
 use super::least_time::Times;
+use super::marks::{Marks, SCALE};
 use super::resolving;
 use super::sessions::Key;
 use crate::panics::lock_shared;
@@ -27,6 +28,7 @@ struct PeerState {
     connections: u32,
     /// For `least_time`.
     times: Times,
+    marks: Marks,
 }
 
 /// A group of servers.
@@ -42,6 +44,8 @@ pub struct Group {
     sids: Vec<Arc<str>>,
     /// The points of the consistent hash: hash and peer, sorted.
     ring: Vec<(u32, usize)>,
+    /// The units of a weight: more than one if servers start slowly.
+    scale: i64,
 }
 
 pub struct Balancers {
@@ -223,6 +227,10 @@ impl Chosen {
         let mut states = self.group.lock();
         let state = &mut states[self.index];
         if state.accessed < state.checked {
+            let peer = self.peer();
+            if peer.max_fails > 0 && state.fails >= peer.max_fails {
+                state.marks.recovered(now_ms());
+            }
             state.fails = 0;
         }
     }
@@ -334,8 +342,10 @@ impl Group {
     pub fn new(conf: Arc<Upstream>) -> Group {
         let state = |p: &Peer| PeerState {
             effective_weight: p.weight.into(),
+            marks: Marks::new(&conf),
             ..PeerState::default()
         };
+        let starts_slowly = conf.peers.iter().any(|p| p.slow_start > 0);
         let peers = conf.peers.iter().map(state).collect();
         let name = |p: &Peer| p.addr.to_string().into();
         Group {
@@ -344,6 +354,7 @@ impl Group {
             ring: ring(&conf),
             first: None,
             peers: Mutex::new(peers),
+            scale: if starts_slowly { SCALE } else { 1 },
             conf,
         }
     }
@@ -382,6 +393,19 @@ impl Group {
         lock_shared(&self.peers)
     }
 
+    /// Read or change what the health checks of a server found.
+    pub(crate) fn with_marks<T>(&self, index: usize, f: impl FnOnce(&mut Marks) -> T) -> T {
+        f(&mut self.lock()[index].marks)
+    }
+
+    /// The units of a weight that a server has now: fewer than the others' while it starts slowly.
+    fn share(&self, i: usize, state: &PeerState) -> i64 {
+        match self.scale {
+            1 => 1,
+            _ => state.marks.share(self.conf.peers[i].slow_start, now_ms()),
+        }
+    }
+
     /// The index of a server among all counted ones: that of its name if its address was resolved.
     pub fn meter(&self, index: usize) -> Option<usize> {
         let peer = &self.conf.peers[index];
@@ -417,11 +441,13 @@ impl Group {
         let failing = self.conf.peers.len() > 1 && is_failing(peer, state);
         metrics::PeerState {
             key: metrics::peer_key(&self.conf, peer),
-            state: match (peer.down, failing) {
-                (true, _) => "down",
-                (false, true) => "unavailable",
-                (false, false) => "up",
+            state: match (peer.down, state.marks.word(), failing) {
+                (true, _, _) => "down",
+                (false, Some(word), _) => word,
+                (false, None, true) => "unavailable",
+                (false, None, false) => "up",
             },
+            checks: (!self.conf.checks.is_empty()).then_some(state.marks.counts),
             backup: peer.backup,
             weight: peer.weight,
             active: state.connections,
@@ -458,7 +484,7 @@ impl Group {
             let peer = &self.conf.peers[0];
             let full = peer.max_conns > 0 && states[0].connections >= peer.max_conns;
             let drains = peer.draining && self.bound(hint, &states, tried, peer.backup).is_none();
-            if tried[0] || peer.down || full || drains {
+            if tried[0] || peer.down || full || drains || !states[0].marks.is_usable() {
                 return None;
             }
             tried[0] = true;
@@ -519,7 +545,7 @@ impl Group {
     fn account(&self, bound: usize, states: &mut [PeerState], tried: &[bool], backup: bool) {
         let group = self.conf.peers.iter().filter(|p| p.backup == backup);
         let total: i64 = group.map(|p| i64::from(p.weight)).sum();
-        let others = total - i64::from(self.conf.peers[bound].weight);
+        let others = (total - i64::from(self.conf.peers[bound].weight)) * self.scale;
         // As in nginx, one request in advance counts.
         if states[bound].current_weight > -others {
             let candidates = self.candidates(states, tried, backup);
@@ -543,7 +569,7 @@ impl Group {
     fn takes_bound(&self, states: &[PeerState], tried: &[bool], i: usize) -> bool {
         let (peer, state) = (&self.conf.peers[i], &states[i]);
         let full = peer.max_conns > 0 && state.connections >= peer.max_conns;
-        !tried[i] && !peer.down && !is_failing(peer, state) && !full
+        !tried[i] && !peer.down && state.marks.is_usable() && !is_failing(peer, state) && !full
     }
 
     fn by_method(&self, hint: &Hint, states: &mut [PeerState], tried: &[bool]) -> Option<usize> {
@@ -574,7 +600,9 @@ impl Group {
         if least_busy {
             let load = |i: usize| {
                 // Compare fractions: connections by weight.
-                (u64::from(states[i].connections) << 20) / u64::from(self.conf.peers[i].weight)
+                let weight = u64::from(self.conf.peers[i].weight);
+                let share = self.share(i, &states[i]).max(1) as u64;
+                (u64::from(states[i].connections) << 20) * self.scale as u64 / (weight * share)
             };
             let least = candidates.iter().map(|&i| load(i)).min()?;
             candidates.retain(|&i| load(i) == least);
@@ -590,9 +618,11 @@ impl Group {
         let mut best: Option<usize> = None;
         for &i in candidates {
             let weight = i64::from(self.conf.peers[i].weight);
+            let share = self.share(i, &states[i]);
             let state = &mut states[i];
-            state.current_weight += state.effective_weight;
-            total += state.effective_weight;
+            let added = state.effective_weight * share;
+            state.current_weight += added;
+            total += added;
             if state.effective_weight < weight {
                 state.effective_weight += 1;
             }
@@ -625,8 +655,12 @@ impl Group {
             estimates[i] = time.into();
         }
         // Compare fractions: times by weight.
-        let share =
-            |i: usize, other: usize| estimates[i] * u128::from(self.conf.peers[other].weight);
+        let heft = |i: usize| {
+            let share = self.share(i, &states[i]).max(1) as u128;
+            u128::from(self.conf.peers[i].weight) * share
+        };
+        let hefts: Vec<u128> = (0..states.len()).map(heft).collect();
+        let share = |i: usize, other: usize| estimates[i] * hefts[other];
         let least = |a: &usize, b: &usize| share(*a, *b).cmp(&share(*b, *a));
         let best = candidates.iter().copied().min_by(least)?;
         candidates.retain(|&i| share(i, best) == share(best, i));
@@ -745,6 +779,7 @@ mod tests {
             weight: *w,
             max_fails: 1,
             fail_timeout: 10_000,
+            slow_start: 0,
             max_conns: 0,
             backup: false,
             down: false,
@@ -769,6 +804,7 @@ mod tests {
             keepalive_timeout: 60_000,
             keepalive_time: 60_000,
             zone: None,
+            checks: Vec::new(),
             place: None,
         })))
     }

@@ -230,7 +230,8 @@ pub async fn one(
     exchange(ex, plan, conn).await
 }
 
-async fn open(
+/// Open a connection to a server.
+pub(super) async fn open(
     ex: &Exchange,
     plan: &Plan<'_>,
     chosen: &Chosen,
@@ -365,7 +366,7 @@ enum Event {
 }
 
 /// Send the request and read until the response head is complete.
-async fn exchange(ex: &mut Exchange, plan: &Plan<'_>, mut conn: UpstreamConn) -> Tried {
+pub(super) async fn exchange(ex: &mut Exchange, plan: &Plan<'_>, mut conn: UpstreamConn) -> Tried {
     conn.requests += 1;
     if plan.is_http2() {
         conn.http2.get_or_insert_with(Default::default);
