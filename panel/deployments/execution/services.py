@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import queue
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -29,6 +30,7 @@ from panel.deployments import host_agent
 from panel.deployments.execution import outcomes
 from panel.deployments.execution.joining import MOST, Group, first_groups
 from panel.deployments.execution.outcomes import End
+from panel.deployments.execution.pacing import pace
 from panel.deployments.execution.requests import jobs_make
 from panel.deployments.execution.sending import Before, Dispatch, Lost, Verdict, ask_again, deliver, hand_over
 from panel.deployments.execution.steps import Recorder
@@ -43,6 +45,8 @@ logger = logging.getLogger(__name__)
 
 # Reports within this time are written together; a page polls about half as often.
 WRITE_EVERY_S = 0.2
+# Transactions of a batch that are sent without a look at other batches: a change of a few sites never waits.
+UNPACED = 4
 
 _News = tuple[Dispatch, dict[str, Any] | Before | Verdict | Lost]
 
@@ -122,6 +126,7 @@ class _Batch:
         self._locks = locks
         self._news: queue.SimpleQueue[_News] = queue.SimpleQueue()
         self._recorder = Recorder()
+        self._unsent: deque[Dispatch] = deque()
         self._asked: dict[int, tuple[Dispatch, Asked]] = {}  # requests sent without a waiting thread, by deployment
 
     def run(self, groups: Sequence[Group]) -> None:
@@ -131,10 +136,9 @@ class _Batch:
         jobs = self._begun(jobs)
         if not jobs:
             return
+        self._unsent.extend(jobs)
         with ThreadPoolExecutor(len(jobs), thread_name_prefix="deployment") as threads:
-            with authorities_once():
-                for job in jobs:
-                    self._send(job, threads)
+            self._send_next(threads, unpaced=UNPACED)
             self._write_until_ended(jobs, threads)
 
     # --- before anything is sent ---
@@ -180,6 +184,17 @@ class _Batch:
         return len(own) == len(job.group)
 
     # --- in flight ---
+
+    def _send_next(self, threads: ThreadPoolExecutor, unpaced: int = 0) -> None:
+        """Send transactions while the pace of the process allows it, and at least `unpaced` of them."""
+        if not self._unsent or not (unpaced or pace.has_room()):
+            return
+        with authorities_once():
+            while self._unsent and (unpaced > 0 or pace.has_room()):
+                job = self._unsent.popleft()
+                unpaced -= 1
+                pace.sent(job.deployment.pk)
+                self._send(job, threads)
 
     def _send(self, job: Dispatch, threads: ThreadPoolExecutor) -> None:
         """Send a transaction to a connected agent at once, otherwise in a thread that may wait."""
@@ -236,6 +251,8 @@ class _Batch:
                     for row in job.group:
                         self._recorder.hear(row, said)
             self._overdue(threads)
+            pace.ended(job.deployment.pk for job, _ in ended)
+            self._send_next(threads)
             self._settle(ended)
             self._recorder.write()
 

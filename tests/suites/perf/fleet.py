@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +63,16 @@ def fleet(root: Path, size: int) -> Iterator[list[FleetHost]]:
             host.sshd.start()
             host.nginx.start()
         yield hosts
+
+
+def lower_priority(hosts: Iterable[FleetHost], niceness: int) -> None:
+    """Let the hosts' servers, and the agents that they start from now on, use only what the rest of the computer leaves
+    of its CPUs: a host of a real fleet has CPUs of its own, and takes none from the panel.
+    """
+    for host in hosts:
+        assert host.sshd.process.process is not None and host.nginx.pid is not None
+        for group in (host.sshd.process.process.pid, host.nginx.pid):
+            os.setpriority(os.PRIO_PGRP, group, niceness)
 
 
 def site_text(host: FleetHost, mark: str) -> str:
