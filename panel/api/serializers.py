@@ -90,7 +90,7 @@ class TagsListField(serializers.ListField):
 def names_or_tags(attrs: dict[str, Any], names: str, tagged: str, kind: str) -> None:
     """Raise ValidationError unless exactly one of the fields `names` and `tagged` is in `attrs`."""
     if (names in attrs) == (tagged in attrs):
-        words = f"List the {kind} in {names}, or select them by tags in {tagged}; not both."
+        words = f"Send either `{names}` (a list of {kind}) or `{tagged}` (tags that select {kind})."
         raise serializers.ValidationError({tagged if tagged in attrs else names: words})
 
 

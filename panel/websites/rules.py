@@ -91,7 +91,7 @@ def _check_clients(block: ServerBlock, faults: _Faults) -> None:
     if block.client_verify and not block.client_ca.strip():
         faults.add("client_ca", _("Paste the certificate of the authority that signs the clients' certificates."))
     if block.client_crl.strip() and not block.client_ca.strip():
-        faults.add("client_crl", _("Revocation lists need the certificates of their authorities."))
+        faults.add("client_crl", _("Add the certificate of the authority that issued the revocation list."))
     ca, crl = block.client_ca, block.client_crl
     authorities = faults.tried("client_ca", lambda: client_certificates.authorities_read(ca)) if ca.strip() else None
     lists = faults.tried("client_crl", lambda: client_certificates.revocations_read(crl)) if crl.strip() else None

@@ -198,7 +198,7 @@ class LocationForm(PartForm[Location]):
         ),
     )
     headers = _headers()
-    autoindex = null_boolean(_("List folders"), _("Inherit from the server block"), required=False)
+    autoindex = null_boolean(_("Directory listings"), _("Inherit from the server block"), required=False)
     request_headers = LinesField(
         label=_("Request headers to the upstream"),
         to_text=lines.request_headers_to_text,

@@ -247,7 +247,7 @@ class SiteEditForm(PartForm[Site]):
                 "Paddock sends this header to the health page. For example `X-Check: paddock`. Do not enter secrets."
             ),
             "watched_from_panel": _("Turn this off for a site that the panel cannot reach at its host's address."),
-            "cache_mb": _("Limit for cached responses of all locations."),
+            "cache_mb": _("Maximum size of the cached responses of all locations, together."),
         }
         widgets = {"notes": forms.Textarea(attrs={"rows": 4})}
 
