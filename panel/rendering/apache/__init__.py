@@ -31,12 +31,13 @@ def site(spec: SiteSpec, web_server: WebServerSpec) -> tuple[Node, ...]:
 
 
 def _rank(source: ServerBlock) -> tuple[int, int]:
-    """Return a sort key that puts Apache's virtual hosts in nginx's order of preference.
+    """Return a sort key (rank, minus the length of the longest name) that puts server blocks in nginx's order of
+    preference.
 
-    Apache uses the first virtual host whose name matches, and the first of all as the default; nginx uses the best
-    name. So the order is: default servers, exact names, wildcards such as `*.example.com`, wildcards such as `www.*`.
-    Among wildcards of one kind, the longest comes first. The files of different sites are ordered only by the first
-    number of the key, without the length.
+    Apache uses the first virtual host whose name matches, and the first of all if none matches; nginx uses the best
+    match. So the ranks stand for, in this order: default servers, exact names, wildcards such as `*.example.com`,
+    wildcards such as `www.*`. The length counts only among wildcards of one kind. Files of different sites are ordered
+    by the rank alone, which is part of their names.
     """
     if any(listen.default_server for listen in source.listens):
         return (0, 0)
@@ -48,8 +49,8 @@ def _rank(source: ServerBlock) -> tuple[int, int]:
 
 
 def web_server_files(specs: Sequence[SiteSpec], web_server: WebServerSpec) -> list[RenderedFile]:
-    """Render `Listen` for every port that the server's own files do not open, and on Debian the modules
-    that sites need.
+    """Render the files that all sites of a web server share: one with `Listen` for the ports of the sites, and on
+    Debian symbolic links that enable missing modules.
     """
     text = print_tree("apache", line, "listen.conf.j2", nodes=_listen(specs, web_server))
     files = layout.enabled(web_server, "paddock-listen", text, link="00-paddock-listen")
@@ -62,9 +63,11 @@ def web_server_files(specs: Sequence[SiteSpec], web_server: WebServerSpec) -> li
 
 
 def _listen(specs: Sequence[SiteSpec], web_server: WebServerSpec) -> list[Node]:
-    """Return one `Listen` line per socket.
+    """Return `TraceEnable Off`, and `Listen` lines for all ports of the sites that the web server's own files do not
+    open.
 
-    A port open on all addresses gets no lines for single addresses, which would collide.
+    A port gets one line per address. If a site uses the port on all addresses, the port gets a single line without an
+    address, because lines for single addresses would collide with this line.
     """
     wanted: dict[int, set[str]] = {}
     for spec in specs:
@@ -88,7 +91,7 @@ def _socket(address: str, port: int) -> str:
 
 
 def _enabled_module(name: str, web_server: WebServerSpec) -> list[RenderedFile]:
-    """Return the links that enable a module, as a2enmod does."""
+    """Return the symbolic links in mods-enabled that enable a module, as Debian's a2enmod creates them."""
     suffixes = ("load", "conf") if name in modules.WITH_CONF else ("load",)
     root = web_server.config_root
     return [

@@ -1,4 +1,4 @@
-"""Translate nginx's access rules (first match wins) and basic authentication into Apache's Require."""
+"""Translate nginx's access rules (first match wins) and basic authentication into Apache's directives."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Requirement = All | Rule | Group
 
 
 def require(source: Location, at: str) -> list[Node]:
-    """Return the Require directives of a location.
+    """Return the directives for a location's access rules and basic authentication; [] without both.
 
     Addresses are checked before the password, as in nginx, so a denied address gets 403.
     """
@@ -69,8 +69,11 @@ def _first_match(rules: tuple[AccessRule, ...], at: str, number: int) -> Require
 
 
 def _group(name: str, *parts: Requirement) -> Requirement:
-    """Return a group of Require directives, such as RequireAny, without directives that cannot change its result.
-    Nested groups of the same kind are merged into one.
+    """Combine requirements to a group of the kind `name` (RequireAny or RequireAll) in its shortest form; return the
+    result.
+
+    Requirements that cannot change the result are left out. Nested groups of the same kind are merged into one. If only
+    one requirement remains, the result is this requirement without a group.
     """
     deciding = name == "RequireAny"  # the result of the group as soon as one part grants access
     flat: list[Requirement] = []

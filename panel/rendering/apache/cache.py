@@ -1,9 +1,10 @@
 """Render response caching of a location with mod_cache on disk.
 
 Observed on 2.4.71: The quick handler ignores locations and passwords, so it is off. CacheEnable and CacheDisable are
-not allowed in <If>, but a request with no-store is neither served from the cache nor stored. The cache key uses the
-rewritten path, so only unrewritten paths may use the cache. mod_cache_socache stores no chunked responses, which
-includes all PHP responses. The folder is the distribution's own, which httpd can write to.
+not allowed in <If>. So requests that must bypass the cache get the request header `Cache-Control: no-store`, with which
+mod_cache neither serves nor stores a response. The cache key uses the rewritten path, so requests whose path a rule has
+rewritten bypass the cache. mod_cache_socache stores no chunked responses, which includes all PHP responses, so the
+cache is on disk. Its folder is the distribution's own, because httpd can write to this folder.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Characters that Apache's rewrite flag B encodes in text that a rule inserts, by the use of the text.
+"""Characters that Apache's rewrite flag B encodes in inserted text: one list for each use of the text.
 
-nginx encodes such text only in the query of a rewrite, so the lists differ. The flag BCTLS adds spaces and control
-characters.
+The lists differ because nginx encodes inserted text only in the query of a rewrite. The flag BCTLS additionally encodes
+spaces and control characters.
 """
 
 # Captures in the query of a rewrite: what nginx encodes there, except for " and non-ASCII bytes, which the flag cannot

@@ -1,4 +1,4 @@
-"""Check which functions and variables Apache expressions of a site may use.
+"""Check that Apache expressions in a site's raw directives use only allowed functions and variables.
 
 Source: https://httpd.apache.org/docs/2.4/expr.html, server/util_expr_eval.c.
 """
@@ -26,7 +26,9 @@ OTHERS_FILES = "the condition tests a file that a visitor can choose; test %{REQ
 
 
 def expression_problem(text: str) -> str:
-    """Return an error message unless a condition (<If>, Require expr, expr=) is allowed."""
+    """Return an error message if a site must not use the condition (of <If>, Require expr or expr=); "" if it is
+    allowed.
+    """
     if found := _CALL.search(text):
         return f"the function {found[1]}() reads files or the web server's environment; remove it"
     for state in _STATE.finditer(text):
@@ -36,8 +38,8 @@ def expression_problem(text: str) -> str:
 
 
 def string_problem(text: str) -> str:
-    """Return an error message if Apache would not accept the %{…} expressions in a text (ErrorDocument, Redirect); else
-    "".
+    """Return an error message if a `%{…}` in a text (of ErrorDocument or Redirect, for example) is invalid or calls a
+    function that sites must not use; "" if the text is allowed.
     """
     for found in _VARIABLE.finditer(text):
         function, colon, _argument = found[1].partition(":")
@@ -52,5 +54,7 @@ def string_problem(text: str) -> str:
 
 
 def is_own_file(value: str) -> bool:
-    """Return whether a file test checks a file in the site's own document root."""
+    """Return whether the path in a file test stays in the site's document root: it begins with a variable such as
+    `%{DOCUMENT_ROOT}` or `%{REQUEST_FILENAME}`, and contains no `..`.
+    """
     return ".." not in value and _OWN_FILE.match(value) is not None

@@ -1,8 +1,8 @@
 """Redirect internally to a folder's index files that belong to another location, as nginx does.
 
-nginx looks for an index file in the folder of the requested location, and then chooses a location for its path. mod_dir
-looks in the folder of the chosen location instead, and accepts only existing files. Where the two folders differ,
-rewrite rules look for the index file as nginx does, and redirect internally to its path.
+nginx looks for an index file in the folder of the requested location, and then chooses a location for the path of the
+index file. mod_dir looks in the folder of that second location instead, and accepts only existing files. Where the two
+folders differ, rewrite rules look for the index file as nginx does, and redirect internally to its path.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ METHODS = ("%{REQUEST_METHOD}", "^(?:GET|HEAD|POST)$")  # other methods get no i
 
 
 def asking(block: ServerBlock, found: Locations, at: str) -> tuple[Locations, dict[Place, tuple[str, ...]]]:
-    """Return the locations of a server block, and a dict: location -> index files of its folders that need rewrite
-    rules.
+    """Return the locations of a server block, and a dict: location whose folders need rewrite rules for index files ->
+    names of the index files.
 
-    If the index files of paths without a location need rules, both results contain an additional location for such
-    paths.
+    If folders without a location need such rules, both results contain one more location, which stands for these
+    folders.
     """
     wanted: dict[Place, tuple[str, ...]] = {}
     for owner, others in reach.by_index(block, found).items():
@@ -43,7 +43,7 @@ def asking(block: ServerBlock, found: Locations, at: str) -> tuple[Locations, di
 
 
 def _elsewhere(block: ServerBlock, owner: Place | None, other: Place | None) -> bool:
-    """Return whether mod_dir would look for an index file in another folder than nginx.
+    """Return whether mod_dir would look for an index file in another folder than nginx, or in none.
 
     `owner` is the location of the folder, `other` the location that handles the path of the index file.
     """
@@ -58,8 +58,10 @@ def _files(block: ServerBlock, place: Place | None) -> tuple[str, str]:
 
 
 def rules(place: Place, names: Sequence[str], condition: Condition, root: str, words: Interpolator) -> list[Directive]:
-    """Return rewrite rules of the virtual host for the index files of a location's folders; [] for a location with
-    access control, whose section has the rules.
+    """Return rewrite rules of the virtual host that find the index files `names` in a location's folders.
+
+    [] for a location without a folder for its files, and for a location with access control: `of_section` renders rules
+    for its section.
     """
     if handlers.asks_access(place.location) or not (root or place.location.alias or place.location.root):
         return []
@@ -76,8 +78,10 @@ def rules(place: Place, names: Sequence[str], condition: Condition, root: str, w
 
 
 def of_section(place: Place, names: Sequence[str], *, encodes: bool) -> list[Directive]:
-    """Return directives for the section of a location: they disable mod_dir, and if the location has access control,
-    rewrite rules look for its index files after access control.
+    """Return directives for a location's section: they disable mod_dir, which looks for index files by itself.
+
+    For a location with access control, rewrite rules follow, which look for the index files `names` after access
+    control.
     """
     lines = [directive("DirectoryIndex", "disabled")]
     if not handlers.asks_access(place.location):
@@ -91,7 +95,11 @@ def of_section(place: Place, names: Sequence[str], *, encodes: bool) -> list[Dir
 
 
 def _asked(place: Place, number: int, name: str) -> tuple[str, str]:
-    """Return a rewrite condition that captures the path of an index file, and fails for requests of files."""
+    """Return a rewrite condition (text, pattern) that captures the path of the index file `name` in the requested
+    folder.
+
+    The condition fails for requests of files, whose path does not end in /.
+    """
     name = checks.file_name(name, f"{place.pointer}/index/{number}")
     expression = rewrite_regex(f"(?s)^(.*/{exclusive.quote(name)})$", f"{place.pointer}/index/{number}")
     return "%{REQUEST_URI}" + target(name), expression

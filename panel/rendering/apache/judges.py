@@ -1,6 +1,6 @@
-"""Checks of Apache's own argument kinds: expressions, rewriting, logs, access, handlers.
+"""Checks of arguments of raw Apache directives: expressions, rewriting, logs, access, handlers.
 
-Each check returns an error message, "" if the argument is allowed.
+Each check returns an error message, or "" if the arguments are allowed.
 """
 
 from __future__ import annotations
@@ -137,7 +137,9 @@ def _substitute(args: Args, _where: Where) -> str:
 
 
 def _authorities(args: Args, where: Where) -> str:
-    """Check the arguments of `Allow from …` or `Deny from …`."""
+    """Check that the arguments of `Allow` or `Deny` are `from` and addresses, networks, host names or environment
+    variables.
+    """
     if args[:1] and args[0].lower() == "from" and len(args) > 1:
         names = [value for value in args[1:] if not re.fullmatch(r"[A-Za-z0-9.:/*_-]+|env=!?\w+", value)]
         return f"needs an IP address, a network, or a host name, not “{names[0]}”" if names else ""
@@ -151,7 +153,7 @@ def _folder(args: Args, where: Where) -> str:
 
 
 def _pattern(args: Args, where: Where) -> str:
-    """Check the argument of a section such as <Location>: a name, or `~` and a regular expression."""
+    """Check that a section such as <Location> has one argument, or `~` and a valid regular expression."""
     if args[:1] == ("~",) and len(args) == 2:
         return regex(args[1], where)
     return "" if len(args) == 1 else "needs exactly one name, or ~ and a regular expression"
@@ -183,7 +185,7 @@ def _filters(value: str, _where: Where) -> str:
 
 
 def _type(value: str, where: Where) -> str:
-    """Check a media type, which must not be one that makes Apache run files as programs."""
+    """Check that a media type is valid, and is none that makes Apache run files as programs."""
     lower = value.lower()
     if lower.startswith(("application/x-httpd", "text/x-server-parsed")) or "proxy:" in lower:
         return f"the type “{value}” makes Apache run files as programs; use the site's PHP pool"
@@ -230,7 +232,7 @@ def _auth_provider(value: str, _where: Where) -> str:
 def _proxy_pass(args: Args, where: Where) -> str:
     """Check the arguments of ProxyPass: `[path] target [key=value …]`.
 
-    Inside a location there is no path. `!` disables proxying.
+    The path is left out in a location. The target `!` disables proxying.
     """
     values = list(args)
     if values and values[0].startswith("/") and (message := confined.uri_problem(values.pop(0))):
@@ -244,14 +246,16 @@ def _proxy_pass(args: Args, where: Where) -> str:
 
 
 def _pass(value: str, where: Where) -> str:
-    """Check the URL in a ProxyPassReverse. Apache only compares this URL with response headers and opens no connection
-    to it.
+    """Check only the expressions in the URL of a ProxyPassReverse. Every server is allowed, because Apache compares
+    this URL with response headers and opens no connection to it.
     """
     return string_problem(value)
 
 
 def names(items: tuple[Read, ...]) -> frozenset[str]:
-    """Return the environment variables set by directives: RewriteRule with [E=…], SetEnv and SetEnvIf."""
+    """Return the upper-case names of the environment variables that raw directives and the directives in their blocks
+    set: RewriteRule with [E=…], SetEnv, SetEnvIf and BrowserMatch.
+    """
     return frozenset(_names(items))
 
 

@@ -19,7 +19,11 @@ STATIC = frozenset({"log_config", "unixd"})  # built into Debian's binary
 
 
 def main(web_server: WebServerSpec, *, user: str, workers: int, pid_file: str, temp_dir: str) -> list[RenderedFile]:
-    """Render the main files; `workers` is the number of server processes (0: httpd's default)."""
+    """Return httpd.conf, Apache's main file, as the only item of a list.
+
+    `user`: account of the server processes ("": no User directive). `workers`: number of server processes (0: httpd's
+    default).
+    """
     root, folder = web_server.config_root, MODULE_DIRS[web_server.layout]
     skipped = STATIC if web_server.layout == "sites" else frozenset()
     nodes: list[Node] = [

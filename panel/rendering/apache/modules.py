@@ -48,7 +48,9 @@ WITH_CONF = frozenset(
 
 
 def needed(nodes: tuple[Node, ...]) -> set[str]:
-    """Return the modules that `nodes` need, except those that every httpd has."""
+    """Return the names (without `mod_`) of the modules that the directives `nodes` need, except modules that every
+    httpd has.
+    """
     found: set[str] = set()
     for node in nodes:
         if isinstance(node, Directive):
@@ -86,7 +88,10 @@ def _of_scheme(node: Directive) -> str:
 
 
 def missing(nodes: tuple[Node, ...], web_server: WebServerSpec) -> set[str]:
-    """Return the needed modules that the web server does not load; none if its modules are unknown."""
+    """Return the modules that the directives `nodes` need and the web server does not load.
+
+    The set is empty if Paddock does not know which modules the web server loads.
+    """
     if not web_server.modules:
         return set()
     loaded = {name.removeprefix("mod_").removesuffix("_module") for name in web_server.modules}
@@ -94,6 +99,6 @@ def missing(nodes: tuple[Node, ...], web_server: WebServerSpec) -> set[str]:
 
 
 def mpm(web_server: WebServerSpec) -> str:
-    """Return the multi-processing module of the web server; `mpm_event` if unknown."""
+    """Return the name of the web server's multi-processing module: mpm_prefork, mpm_worker, or else mpm_event."""
     loaded = {name.removeprefix("mod_").removesuffix("_module") for name in web_server.modules}
     return next((name for name in ("mpm_prefork", "mpm_worker") if name in loaded), "mpm_event")

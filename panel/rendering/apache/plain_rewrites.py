@@ -1,9 +1,10 @@
 """Render the rewrites that need only one mod_rewrite rule each, as an administrator would write them.
 
-After `[PT]` Apache chooses the sections of the new path; after `[P]` it sends the new path to an upstream. After either
-flag it runs no later rule. It takes Alias and ProxyPassMatch from the section of the original path. So a rule with
-`[PT]` is exact only if the locations of both paths have no Alias and no ProxyPassMatch, and the location of the new
-path needs no rules. `split` finds the rewrites for which one rule suffices, and rewrites.py renders all others.
+After `[PT]` Apache chooses the sections of the new path; after `[P]` Apache sends the new path to an upstream. After
+either flag Apache runs no later rule. Apache takes Alias and ProxyPassMatch from the section of the original path. So a
+rule with `[PT]` has the same effect as in nginx only if the locations of both paths have no Alias and no
+ProxyPassMatch, and the location of the new path needs no rules. `split` finds the rewrites for which one rule suffices,
+and rewrites.py renders all others.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class Split:
 def split(source: ServerBlock, found: Locations, index_rules: Collection[Place], *, limits: bool) -> Split:
     """Divide the rewrites of a server block into plain ones (one rule each suffices) and general ones.
 
-    `index_rules`: locations whose index files need rules. `limits`: rules limit the size of request bodies.
+    `index_rules`: locations whose index files need rewrite rules. `limits`: whether rewrite rules limit the size of
+    request bodies.
     """
     judge = _Judge(source, found, index_rules)
     if why := judge.why_not_block(limits=limits):
@@ -62,8 +64,8 @@ def split(source: ServerBlock, found: Locations, index_rules: Collection[Place],
 
 
 def of_server(source: ServerBlock, at: str, limits: list[Directive], dialect: Dialect) -> list[Directive]:
-    """Return rewrite rules for the server block's rewrites. `limits` come before the first rule that
-    changes the path.
+    """Return one rewrite rule for each rewrite of the server block. The rules `limits`, which limit request bodies,
+    come before the first rule that changes the path.
     """
     groups: tuple[list[Directive], list[Directive]] = ([], [])
     for number, item in enumerate(source.rewrites):
@@ -74,8 +76,8 @@ def of_server(source: ServerBlock, at: str, limits: list[Directive], dialect: Di
 
 
 def of_places(places: Sequence[Place], chosen: Mapping[Place, Condition], dialect: Dialect) -> list[Directive]:
-    """Return rewrite rules for the locations' rewrites. A condition restricts each rule to its location, unless the
-    pattern of the rewrite already matches only paths of the location.
+    """Return one rewrite rule for each rewrite of the locations `places`. A condition restricts each rule to its
+    location, unless the pattern of the rewrite already matches only paths of the location.
     """
     found: list[Directive] = []
     for place in places:
@@ -90,7 +92,9 @@ def of_places(places: Sequence[Place], chosen: Mapping[Place, Condition], dialec
 
 
 def _implies(item: Rewrite, condition: Condition) -> bool:
-    """Return whether every path that the rewrite matches belongs to the location."""
+    """Return whether the rewrite can match only paths of the location with the given condition; False if Paddock cannot
+    tell.
+    """
     own = condition.own
     if condition.but_not or own.nocase or not exclusive.Expression(item.pattern).is_anchored:
         return False
@@ -128,7 +132,7 @@ class _Judge:
         return ""
 
     def targets(self, item: Rewrite) -> list[Place | None] | None:
-        """Return the locations that may handle the new path of a rewrite: [] for a redirect, None if Paddock cannot
+        """Return the locations that can handle the new path of a rewrite: [] for a redirect, None if Paddock cannot
         tell.
 
         An element None of the list stands for the server block itself.
@@ -139,8 +143,10 @@ class _Judge:
         return self._beginning_with(fixed) if variable else self._handling(fixed)
 
     def _why_not_from(self, item: Rewrite) -> str:
-        """Return an error message if the original path of a rewrite can belong to a location with an upstream or
-        another folder; "" otherwise.
+        """Return why a rewrite of the server block needs more than one rule because of its original path; "" if one
+        rule suffices.
+
+        The reason is that the original path can belong to a location with an upstream or another folder.
         """
         start = _start(item.pattern)
         places = [place for place in self._beginning_with(start) if place is not None]
@@ -152,9 +158,10 @@ class _Judge:
         return next(reasons, "")
 
     def _why_not_final(self, items: Sequence[Rewrite]) -> str:
-        """Return why the first rewrite needs more than one rule; "" if one rule suffices.
+        """Return why the first rewrite in `items` needs more than one rule; "" if one rule suffices.
 
-        The reason is a limit of request bodies, a later rewrite, or the location of the new path.
+        The reason is a location's own limit for request bodies, a later rewrite in `items`, or the location of the new
+        path.
         """
         item, *later = items
         if any(location.client_max_body_mb is not None for location in self.source.locations):
@@ -168,8 +175,8 @@ class _Judge:
         return next((f"the new path can belong to a location with {need}" for need in needs if need), "")
 
     def _other_files(self, place: Place) -> str:
-        """Return the reason why a location does not serve files of the server block's folder: an upstream, or another
-        folder; "" if it does.
+        """Return "an upstream" or "another folder" if the location does not serve files of the server block's folder;
+        otherwise "".
         """
         location = place.location
         if location.handler == "proxy":
@@ -177,8 +184,8 @@ class _Judge:
         return "another folder" if location.alias or location.root not in ("", self.source.root) else ""
 
     def _needs(self, place: Place, item: Rewrite) -> str:
-        """Return the setting of the location `place` because of which a rewrite to its paths needs more than one rule;
-        "" if one rule suffices.
+        """Return the setting of the location `place` because of which the rewrite `item` needs more than one rule if
+        its new path belongs to `place`; "" if one rule suffices.
         """
         location = place.location
         if location.handler == "return":
@@ -197,7 +204,9 @@ class _Judge:
         return None if choice.slash else [choice.place]
 
     def _beginning_with(self, start: str) -> list[Place | None]:
-        """Return the locations that may handle a path that begins with `start`; None stands for the block."""
+        """Return the locations that can handle a path that begins with `start`; None stands for the server block
+        itself.
+        """
         longest = next((place for place in self.found.prefixes if start.startswith(place.pattern)), None)
         longer = [place for place in self.found.prefixes if place != longest and place.pattern.startswith(start)]
         exact = [place for place in self.found.exact if place.pattern.startswith(start)]
@@ -211,8 +220,8 @@ def _only_looks(place: Place, item: Rewrite) -> bool:
     """Return whether the try_files of a location has the same effect as Apache without try_files: 404 for missing
     files.
 
-    `$uri =404` also sends 404 for folders. So `$uri =404` has the same effect only if the new path is a constant path
-    of a PHP script.
+    `$uri =404` also sends 404 for folders. So `$uri =404` has the same effect only if the rewrite `item` leads to the
+    location by a constant path of a PHP script.
     """
     *files, last = place.location.try_files
     if last != "=404":
@@ -223,7 +232,9 @@ def _only_looks(place: Place, item: Rewrite) -> bool:
 
 
 def _may_match(item: Rewrite, other: Rewrite) -> bool:
-    """Return whether the rewrite `other` may match the result of the rewrite `item`."""
+    """Return whether the rewrite `other` can match the path to which the rewrite `item` leads; True if Paddock cannot
+    tell.
+    """
     fixed, variable, _ = item.replacement.partition("?")[0].partition("$")
     if variable:
         return _overlap(fixed, _start(other.pattern))
@@ -242,7 +253,9 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def _start(pattern: str) -> str:
-    """Return the literal text at the beginning of an anchored regular expression; "" if there is none."""
+    """Return the literal text with which every match of a regular expression begins; "" if there is none, or if the
+    expression is not anchored.
+    """
     literal = _LITERAL.match(pattern)
     if literal is None or not exclusive.Expression(pattern).is_anchored:
         return ""

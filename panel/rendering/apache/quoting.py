@@ -1,7 +1,7 @@
 """Quote values for Apache's words and for the languages inside them: expressions, header formats, rewrite targets.
 
 Source: ap_getword_conf and ap_resolve_env (server/util.c, core.c), util_expr_scan.l, mod_headers and mod_rewrite.
-Apache replaces `${NAME}` in every line before it splits the line, even in quotes, so no value may contain `${`.
+Apache replaces `${NAME}` in every line before it splits the line, even in quotes, so values with `${` cannot be quoted.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def rewrite_word(value: str) -> str:
 
 
 def line(directive: Directive) -> str:
-    """Return one line of configuration; raise NotExpressible for a newline or `${` in any directive."""
+    """Return a directive as one line of configuration; raise NotExpressible if it contains a line break or `${`."""
     quote = rewrite_word if directive.name in ("RewriteCond", "RewriteRule") else word
     text = " ".join([directive.name, *(quote(argument) for argument in directive.args)])
     if "\n" in text or "${" in text:
@@ -61,26 +61,31 @@ def line(directive: Directive) -> str:
 
 
 def one_quote(value: str, field: str) -> str:
-    """Return a rewrite word that one kind of quote can enclose; raise NotExpressible if it contains both kinds."""
+    """Return `value`, a word of a rewrite rule; raise NotExpressible if it contains both kinds of quotes.
+
+    Rewrite rules have no escapes, so a quoted word cannot contain the quote around it.
+    """
     if '"' in value and "'" in value:
         raise NotExpressible(field, "Apache's rewrite rules cannot contain both \" and '; use one of them")
     return value
 
 
 def plain(value: str, field: str) -> str:
-    """Return a value that Apache uses unchanged; raise NotExpressible if it contains `${`."""
+    """Return `value`; raise NotExpressible if it contains `${`, which Apache would expand as a variable."""
     if "${" in value:
         raise NotExpressible(field, "Apache would expand ${ as a variable; use a value without ${")
     return value
 
 
 def regex(value: str, field: str) -> str:
-    """Return a regular expression with `${` escaped. Unescaped, `${` could match only at the end of the path."""
+    """Return a regular expression in which `$[{]` replaces `${`. Both mean the same, but Apache would expand `${` as a
+    variable.
+    """
     return plain(value.replace("${", "$[{]"), field)
 
 
 def rewrite_regex(value: str, field: str) -> str:
-    """Return a regular expression for a rewrite rule, with each double quote as its character code.
+    r"""Return a regular expression for a rewrite rule: as `regex` does, and with `\x22` for each double quote.
 
     A double quote itself would end the word.
     """
@@ -99,16 +104,19 @@ def target(value: str) -> str:
 
 
 def format_string(value: str, field: str) -> str:
-    """Escape literal text for a value of Header or RequestHeader."""
+    """Return literal text as a value of Header or RequestHeader: with `%` doubled, or as a string in `expr=` if the
+    text is empty, contains `${` or begins with `expr=`.
+    """
     if "${" in value or value.startswith("expr=") or value == "":
         return "expr=" + expression(value)
     return value.replace("%", "%%")
 
 
 class Interpolator:
-    """Translator of values with variables to Apache's two notations: for expressions, and for rewrite rules.
+    """Translator of values with nginx's variables to Apache's two notations: for expressions, and for rewrite rules.
 
-    `captures` maps a capture to the name of its MATCH_ variable or to the number of its rewrite group.
+    `captures` maps the name of each capture to NAME of the variable MATCH_NAME that contains the capture (for
+    expressions), or to the number of its group (for rewrite rules).
     """
 
     def __init__(self, server_name: str, captures: dict[str, str], names: frozenset[str]) -> None:

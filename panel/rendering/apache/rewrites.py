@@ -52,10 +52,10 @@ def are_used(source: ServerBlock) -> bool:
 def rules(
     source: ServerBlock, chosen: Mapping[Place, Condition], slashes: list[Directive], at: str, dialect: Dialect
 ) -> list[Directive]:
-    """Return the rewrite rules of the server block, then those of the locations, which run until the path stays
-    unchanged.
+    """Return the rewrite rules of the server block, then those of its locations.
 
-    `slashes`: redirects that add a final /; they come before a location's own rules.
+    The rules of the locations run again until the path stays unchanged. `slashes`: redirects that add a final /; they
+    come before the rules of the locations.
     """
     inside = _inside(chosen, dialect) if any(place.location.rewrites for place in chosen) else []
     moves = [f"E={MOVED}:1", f"E={HOPPED}:1"]
@@ -67,8 +67,8 @@ def rules(
 
 
 def unless_foreign(lines: list[Directive], dialect: Dialect) -> list[Directive]:
-    """Return the rewrite rules, preceded by a rule that skips them for the server's internal requests, such as those
-    for error pages.
+    """Return the rewrite rules `lines`, preceded by a rule that skips them for the server's internal requests, such as
+    those for error pages.
     """
     if not dialect.foreign or not lines:
         return lines
@@ -81,14 +81,14 @@ def _counted(lines: list[Directive]) -> list[Directive]:
 
 
 def _skip(tests: Sequence[tuple[str, str]], count: int) -> list[Directive]:
-    """Return a rewrite rule that skips the next `count` rules if one of the tests holds."""
+    """Return a rewrite rule that skips the next `count` rules if one of the conditions `tests` holds."""
     found = [directive("RewriteCond", *test, "[OR]") for test in tests[:-1]]
     found.append(directive("RewriteCond", *tests[-1]))
     return [*found, directive("RewriteRule", "^", "-", f"[S={count}]")]
 
 
 def _block_list(source: ServerBlock, at: str, dialect: Dialect, flags: list[str]) -> list[list[Directive]]:
-    """Return, for each rewrite of the server block, its rewrite rules. `flags`: flags of every rule."""
+    """Return one list of rewrite rules for each rewrite of the server block. Each rule has the given `flags`."""
     found: list[list[Directive]] = []
     for number, item in enumerate(source.rewrites):
         rest = len(source.rewrites) - number - 1
@@ -98,10 +98,10 @@ def _block_list(source: ServerBlock, at: str, dialect: Dialect, flags: list[str]
 
 
 def one_rule(item: Rewrite, at: str, flags: list[str], dialect: Dialect, url: str = "") -> list[Directive]:
-    """Return the rewrite rule for a rewrite, with a condition if needed: a result outside of the site's folder leaves
-    the path unchanged.
+    """Return the rewrite rule for a rewrite. If the new path could be outside of the site's folder, a condition before
+    the rule tests the new path, and the rule does not apply to new paths outside.
 
-    `url`: URL of the upstream that receives the result; "" without an upstream.
+    `url`: URL of the upstream that receives the new path; "" without an upstream.
     """
     rewriting.check(item, at)
     pattern = item.pattern
@@ -161,8 +161,8 @@ def _group(place: Place, dialect: Dialect) -> list[Directive]:
 
 
 def _skipping(line: Directive, rest: int) -> Directive:
-    """Return a rewrite rule with its flag S=REST, a placeholder, replaced: the rule skips the next `rest` rules. For 0
-    the flag is removed.
+    """Return a rewrite rule whose placeholder flag S=REST is replaced by S= and the number `rest`, so that the rule
+    skips the next `rest` rules. For 0 the flag is removed.
     """
     words = [word.replace("S=REST", f"S={rest}") if rest else word.replace(",S=REST", "") for word in line.args]
     return directive(line.name, *words)
@@ -182,8 +182,8 @@ def _of_place(place: Place, number: int, item: Rewrite, dialect: Dialect) -> lis
 
 
 def ends() -> list[Directive]:
-    """Return the last rewrite rules: for a path that rewrites have changed, they record the path, so that a section can
-    request it internally.
+    """Return the last rewrite rules, which record a path that rewrites have changed, so that a section can request the
+    path internally.
     """
     return [
         directive("RewriteCond", f"%{{ENV:{MOVED}}}", "=1"),
@@ -205,8 +205,8 @@ def is_asked_anew(place: Place, fallback: Place | None, root: str) -> bool:
 
 
 def requests_anew(result: str, flags: str) -> tuple[str, str]:
-    """Change the result and flags of a rewrite rule so that the rule only records its new path; return both. The
-    section of `asked_anew` then requests the recorded path internally.
+    """Return (result, flags) of a rewrite rule, changed so that the rule only records its new path. The section of
+    `asked_anew` then requests the recorded path internally.
 
     Both are unchanged if the path has letters that a flag cannot contain.
     """

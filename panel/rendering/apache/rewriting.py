@@ -1,4 +1,4 @@
-"""Render decisions before Apache maps a path to a file: fixed responses, redirects and try_files, as rewrite rules.
+"""Render fixed responses, redirects and try_files as rewrite rules, which run before Apache maps a path to a file.
 
 The rules are at virtual-host level, where patterns see the whole path and `[PT]` repeats the choice of location for a
 rewritten path, like nginx's internal redirect.
@@ -30,7 +30,7 @@ RAW_URI_RULES = (
 
 
 def raw_uri_flag(web_server: WebServerSpec) -> str:
-    """Return the flag for rewrite rules that insert the raw path; "" before Apache 2.4.60.
+    """Return ",UnsafeAllow3F", a flag for rules that insert the path as the client sent it; "" before Apache 2.4.60.
 
     Without the flag, later versions reject a rule's result with ? if the request contained %3F.
     """
@@ -60,9 +60,9 @@ def _encoded(result: str, tests: list[tuple[str, str]], flags: str, *, redirects
 
 
 def body_limits(source: ServerBlock, conditions: Mapping[Place, Condition]) -> list[Directive]:
-    """Return rewrite rules that limit request bodies.
+    """Return rewrite rules that limit request bodies; [] if no location passes requests to PHP or to an upstream.
 
-    LimitRequestBody ignores proxied requests, and any path may fall back to a proxying location.
+    LimitRequestBody does not suffice: it ignores proxied requests, and any path can fall back to a proxying location.
     """
     if not any(place.location.handler in ("php", "proxy") for place in conditions):
         return []
@@ -154,7 +154,7 @@ def rule(
 
 
 def _answer(one: Rewritten, tests: list[tuple[str, str]], place: Place) -> list[Directive]:
-    """Return the rewrite rule that sends the fixed response of `place`: the location itself, or its fallback."""
+    """Return the rewrite rule that sends the fixed response of `place`: the location of `one`, or its fallback."""
     source, at = place.location, place.pointer
     if source.return_code in handlers.REDIRECTS:
         url = one.words.in_target(source.return_value, f"{at}/return_value")
@@ -169,7 +169,7 @@ def _answer(one: Rewritten, tests: list[tuple[str, str]], place: Place) -> list[
 
 
 def _try_files(one: Rewritten) -> list[Directive]:
-    """Return one rewrite rule per item of try_files except the request's own file, then one for the fallback."""
+    """Return one rewrite rule per item of try_files except `$uri` and `$uri/`, then one for the fallback."""
     place, source = one.place, one.place.location
     if not (source.root or one.root or source.alias):
         raise NotExpressible(
@@ -208,7 +208,7 @@ def _found_files(
 
 
 def _end_of_try_files(one: Rewritten, missing: list[tuple[str, str]], fallback: Place | None) -> tuple[str, str]:
-    """Return result and flags of the rule for the last item of try_files; may append a condition to `missing`."""
+    """Return result and flags of the rule for the last item of try_files; can append a condition to `missing`."""
     last = one.place.location.try_files[-1]
     if last.startswith("="):
         return "-", f"[R={int(last[1:])},L]"
@@ -228,7 +228,7 @@ def _commented(lines: list[Directive], place: Place) -> list[Directive]:
 
 
 def _stepping_up(place: Place, condition: Condition, words: Interpolator) -> list[Directive]:
-    """Return rewrite rules that reject a request for which an item of try_files would leave the folder."""
+    """Return rewrite rules that reject a request for which an item of try_files would leave the site's folder."""
     source, found = place.location, list[Directive]()
     for number in range(len(source.try_files)):
         if confinement.of_item(source, number) is Verdict.MAY_CLIMB:
@@ -239,7 +239,7 @@ def _stepping_up(place: Place, condition: Condition, words: Interpolator) -> lis
 
 
 def line_breaks(source: ServerBlock) -> list[Directive]:
-    """Return a rewrite rule that rejects paths with line breaks: a capture could end in `..` before a line break."""
+    """Return a rule that rejects paths with line breaks, before which a capture could end in `..`; [] if not needed."""
     if not confinement.refuses_line_breaks(source):
         return []
     return [directive("RewriteRule", confinement.LINE_BREAK, "-", "[R=400,L]")]
@@ -261,7 +261,7 @@ def rest_of(place: Place) -> str:
 
 
 def of_requests_only(rules: Sequence[Directive]) -> list[Directive]:
-    """Return the rewrite rules with `[PT]` changed so that they do not run for subrequests.
+    """Return the rewrite rules. Those with the flag PT also get the flag NS, so that they do not run for subrequests.
 
     mod_dir looks for a folder's index files with subrequests; a folder without index files must not count as a missing
     path.
@@ -275,7 +275,7 @@ def of_requests_only(rules: Sequence[Directive]) -> list[Directive]:
 
 
 def _reached(fallback: Place, last: str) -> Place:
-    """Return the fallback location with `$uri` in its fixed response replaced by the fallback's path."""
+    """Return the location `fallback`, with `$uri` in its fixed response replaced by the path of `last`."""
     path = without_args(last).partition("?")[0]
     said = re.sub(r"\$(?:uri\b|\{uri\})", lambda _: path, fallback.location.return_value)
     return replace(fallback, location=replace(fallback.location, return_value=said))
@@ -293,9 +293,9 @@ def _answers_at_once(fallback: Place, *, alone: bool) -> bool:
 
 
 def _no_folders(one: Rewritten) -> list[Directive]:
-    """Return rewrite rules for the fallback =404.
+    """Return a rewrite rule that sends 404 for folders, for try_files with the fallback =404; [] if `$uri/` is an item.
 
-    Apache sends 404 for missing paths after access control, so only folders need a rule.
+    Apache itself sends 404 for missing paths, after access control, so only folders need a rule.
     """
     place = one.place
     if "$uri/" in place.location.try_files:
@@ -307,7 +307,7 @@ def _no_folders(one: Rewritten) -> list[Directive]:
 
 
 def is_checked_first(source: Location) -> bool:
-    """Return whether rules in the location's section, which run after access control, can apply its try_files.
+    """Return whether rules in the section of a location with access control can apply its try_files.
 
     Rules in a section have neither the location's captures nor the rest of an aliased path.
     """
@@ -342,7 +342,7 @@ def without_args(last: str) -> str:
 
 
 def split_fallback(last: str, words: Interpolator, field: str) -> tuple[str, str]:
-    """Return result and flags of the rewrite rule for a fallback.
+    """Return result and flags of the rewrite rule for `last`, the fallback of try_files.
 
     A rewrite rule keeps the query by itself, so `?$args` and `$is_args$args` are dropped. For a fallback without any
     query, the flag QSD removes the query of the request.
@@ -354,7 +354,7 @@ def split_fallback(last: str, words: Interpolator, field: str) -> tuple[str, str
 
 
 def with_rest(place: Place, condition: Condition) -> Condition:
-    """Return the condition; for a prefix with an `alias`, its first group captures the path after the prefix."""
+    """Return the condition; for a prefix with an alias, group 1 of its expression captures the path after it."""
     if not (place.location.alias and place.is_prefix):
         return condition
     own = exclusive.Expression(f"{condition.own.text}({rest_of(place)})$")
@@ -362,7 +362,7 @@ def with_rest(place: Place, condition: Condition) -> Condition:
 
 
 def file_of(place: Place, item: str, root: str, words: Interpolator, field: str) -> str:
-    """Return the file path of one item of try_files."""
+    """Return the file path of one item of try_files, in the notation of rewrite rules."""
     alias = place.location.alias
     if alias and place.is_prefix:
         rest = item.removeprefix("$uri") if item.startswith("$uri") else None
@@ -375,7 +375,7 @@ def file_of(place: Place, item: str, root: str, words: Interpolator, field: str)
 
 
 def missing_slashes(found: Locations) -> list[Directive]:
-    """Return redirects that add a missing final / to a proxying prefix; nginx redirects before anything else."""
+    """Return redirects that add the missing final / of a proxying prefix, as nginx does before anything else."""
     rules: list[Directive] = []
     for place in (*found.exact, *found.prefixes):
         bare = place.pattern[:-1]
@@ -387,7 +387,7 @@ def missing_slashes(found: Locations) -> list[Directive]:
 
 
 def challenges_first(spec: SiteSpec) -> list[Directive]:
-    """Return the rewrite rule that leaves the paths of ACME challenges unchanged; it comes before all others."""
+    """Return the first of all rewrite rules, which leaves paths of ACME challenges unchanged; [] without challenges."""
     return [directive("RewriteRule", challenges.PATHS, "-", "[END]")] if spec.challenge_folder else []
 
 

@@ -43,10 +43,10 @@ def rewrite_rule(args: tuple[str, ...], where: Where) -> str:
 
 
 def _path_problem(args: tuple[str, ...], flags: dict[str, str], where: Where) -> str:
-    """Return an error message unless the path to which a RewriteRule rewrites is allowed.
+    """Return an error message unless the path to which a RewriteRule rewrites is allowed; otherwise "".
 
-    In a <Directory>, the new path is treated as a URL and normalized again. Elsewhere, the first folder of the new path
-    must be constant.
+    In a <Directory>, Apache treats the new path as a URL and normalizes it again. Elsewhere, the first folder of the
+    new path must be constant, because Apache could treat the path as a file path of the host.
     """
     replacement = args[1]
     if re.match(r"[a-z][a-z0-9+.-]*:", replacement, re.IGNORECASE):
@@ -112,7 +112,7 @@ def rewrite_cond(args: tuple[str, ...], where: Where) -> str:
 
 
 def _simple(text: str) -> str:
-    """Return the path in a file test; from `/%{…}` the slash is removed, because the variable already is an absolute
-    path.
+    """Return the path in a file test, without a slash before a variable: `%{…}` for `/%{…}`, because the variable
+    already is an absolute path.
     """
     return text.removeprefix("/") if text.startswith("/%{") else text

@@ -174,7 +174,7 @@ def _proxy(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
 
 
 def _request_headers(source: Location, at: str, words: Interpolator, done: Collection[str] = frozenset()) -> list[Node]:
-    """Return directives for the request headers except those in `done` (lower case)."""
+    """Return directives for the location's request headers, except headers whose lower-case name is in `done`."""
     check_headers(source.request_headers, f"{at}/request_headers")
     lines: list[Node] = []
     for number, header in enumerate(source.request_headers):
@@ -189,7 +189,8 @@ def _request_headers(source: Location, at: str, words: Interpolator, done: Colle
 
 
 def _return(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
-    """Return the directives that send the text of a fixed response.
+    """Return the directives that send the text of a fixed response; [] for a redirect, or for a status of 300 or more
+    without text.
 
     A rewrite rule sets the status, so Apache sends the text as an error document.
     """
@@ -227,7 +228,9 @@ _HANDLERS = {"static": _static, "php": _php, "proxy": _proxy, "return": _return,
 
 
 def _compressed(source: Location) -> list[Node]:
-    """Return the compression directives; the site's “compress responses” setting covers gzip and Brotli."""
+    """Return the compression directives of a location. Its only setting for compression is `gzip`; the value "off"
+    turns Brotli off too.
+    """
     return [*gzip(source.gzip), *(brotli("off", ()) if source.gzip == "off" else [])]
 
 
@@ -247,7 +250,9 @@ def gzip(setting: str, types: tuple[str, ...] = ()) -> list[Node]:
 
 
 def brotli(setting: str, types: tuple[str, ...]) -> list[Node]:
-    """Return the Brotli filter, which comes before gzip, so that responses are compressed once."""
+    """Return the directives for Brotli; [] if `setting` is "". They must come before those for gzip, so that no
+    response is compressed twice.
+    """
     kinds = dict.fromkeys(("text/html", *types))
     if setting == "on":
         return [directive("UnsetEnv", "no-brotli"), directive("AddOutputFilterByType", "BROTLI_COMPRESS", *kinds)]

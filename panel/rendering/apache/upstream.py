@@ -25,18 +25,22 @@ def balancer_name(spec: SiteSpec, upstream: Upstream, scheme: str) -> str:
 
 
 def scheme_of(source: Location) -> str:
-    """Return the scheme of the location's proxy target, for locations that passed handlers.check."""
+    """Return the scheme of the location's proxy target; handlers.check must have accepted the location."""
     return SCHEMES[source.upstream_protocol, source.upstream_tls]
 
 
 def is_simple(upstream: Upstream) -> bool:
-    """Return whether the upstream is one plain server, which needs no balancer."""
+    """Return whether the upstream has only one server, which is neither down nor a backup. Such an upstream needs no
+    balancer.
+    """
     server = upstream.servers[0]
     return len(upstream.servers) == 1 and not server.down and not server.backup
 
 
 def balancers(spec: SiteSpec) -> list[Node]:
-    """Return `<Proxy balancer://>` blocks for each upstream with several servers, one per scheme that locations use."""
+    """Return a `<Proxy balancer://>` block for each upstream that needs a balancer, and for each scheme with which
+    locations use it.
+    """
     found: list[Node] = []
     for number, upstream in enumerate(spec.upstreams):
         users = [item for block_ in spec.blocks for item in block_.locations if item.handler == "proxy"]
@@ -83,7 +87,7 @@ def _parameters(spec: SiteSpec, upstream: Upstream) -> list[str]:
 
 
 def target_of(spec: SiteSpec, source: Location, at: str) -> tuple[str, list[str]]:
-    """Return the URL of the location's upstream without path, and the parameters of ProxyPassMatch."""
+    """Return (URL of the location's upstream without a path, parameters of ProxyPassMatch)."""
     number, upstream = handlers.upstream_of(spec, source, at)
     scheme = scheme_of(source)
     # Without a URI of its own, an HTTP upstream gets the path as the client sent it, as in nginx. mod_proxy_uwsgi would

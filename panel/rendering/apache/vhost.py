@@ -64,7 +64,9 @@ def _host(
 
 
 def _address(listen: Listen, at: str) -> str:
-    """Return the address of a virtual host. `*` covers IPv4 and IPv6, because Apache cannot separate the families."""
+    """Return address and port of a virtual host. The address `*` covers IPv4 and IPv6, because Apache cannot separate
+    them.
+    """
     address = checks.listen_address(listen.address, f"{at}/listens")
     checks.port(listen.port, f"{at}/listens")
     if address in ("", "::"):

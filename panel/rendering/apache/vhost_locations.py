@@ -95,7 +95,9 @@ def _with_rules_of_block(one: _Block, rules: list[Directive]) -> list[Directive]
 
 
 def _with_first_rules(one: _Block, rules: list[Directive]) -> list[Directive]:
-    """Return `rules`, preceded by the rewrite rules for ACME challenges, line breaks in paths, and maintenance."""
+    """Return `rules`, preceded by the rewrite rules that record the original path (if the server block uses it), leave
+    ACME challenges unchanged, reject line breaks in paths, and send the maintenance page.
+    """
     spec, source = one.scope.spec, one.source
     rules = [*_maintenance_rules(spec), *rules]
     first = rewriting.challenges_first(spec) if rules else []
@@ -104,7 +106,9 @@ def _with_first_rules(one: _Block, rules: list[Directive]) -> list[Directive]:
 
 
 def server_name(spec: SiteSpec, source: ServerBlock) -> str:
-    """Return the first exact name; without one, a reserved name that no client can request (RFC 2606)."""
+    """Return the ServerName of a server block: its first exact name; without one, a reserved name that no client can
+    request (RFC 2606).
+    """
     # A ServerName with brackets is a syntax error.
     exact = [name for name in source.names if names.kind(name) == "exact" and not names.is_ipv6(name)]
     return exact[0] if exact else f"{spec.name}.invalid"
@@ -156,7 +160,8 @@ def _general(
     dialect: rewrites.Dialect,
     who: str,
 ) -> list[Directive]:
-    """Return rewrite rules that request the new path internally, so that its location is chosen as in nginx.
+    """Return several rewrite rules for each rewrite. The last rules record the new path, which a section then requests
+    internally, so that its location is chosen as in nginx.
 
     `who` is part of a comment: the server block or locations with these rewrites, and why one rule for each rewrite is
     not enough.

@@ -1,6 +1,7 @@
 """Render response caching of a location in nginx's directives.
 
-Each site has its own zone for each kind of backend, so its size and its purging affect no other site.
+Each site has its own cache zone for each kind of backend (proxy, fastcgi, uwsgi), so the size and the purging of a zone
+affect no other site.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def cached(scope: Scope, place: Place) -> list[Node]:
 
 
 def _zone(scope: Scope, kind: str) -> str:
-    """Return the name of the site's cache zone for a kind of backend; the first call adds the zone to the file."""
+    """Return the name of the site's cache zone for a kind of backend; the first call adds the directive of the zone to
+    `scope`.
+    """
     name = scope.name(kind)
     if name not in scope.caches:
         folder = no_variables(caching.folder(scope.spec.name, scope.web_server, kind), "/cache_dir")
@@ -58,8 +61,8 @@ def _zone(scope: Scope, kind: str) -> str:
 def _key(scope: Scope, place: Place, found: Cache, kind: str) -> str:
     """Return the cache key of a location.
 
-    nginx turns HEAD into GET for HTTP upstreams only. For other backends the key has the method, so that the empty
-    response to HEAD is never sent for GET.
+    nginx turns HEAD into GET for HTTP upstreams only. For other backends the key contains the request method, so that
+    the empty response to HEAD is never sent for GET.
     """
     field = f"{place.pointer}/cache/key"
     own = scope.dollars.complex(found.key, field, handlers.captures(place.location)) if found.key else _KEY

@@ -1,7 +1,7 @@
 """Render directives that keep paths built by a site inside its folder (see rendering.confinement).
 
-Only paths that the analysis cannot prove are checked at request time: the value is assembled as in the directive, and
-403 is sent if it contains `..`.
+Paths that an analysis proves safe need no check. For the others, nginx checks each request: it assembles the path as
+the directive does, and sends 403 if the path contains `..`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from panel.rendering.tree import Directive, Node, block, directive
 
 
 def line_breaks(source: ServerBlock) -> list[Node]:
-    """Return a directive that rejects paths with line breaks.
+    """Return a directive that rejects paths with line breaks; [] if the server block builds no paths from captures that
+    need this.
 
     In a regular expression `.*` and `$` stop at a line break, so a capture that ends at a line break could end in `..`.
     """
@@ -27,7 +28,11 @@ def line_breaks(source: ServerBlock) -> list[Node]:
 
 
 def folders(scope: Scope, source: ServerBlock, at: str) -> list[Node]:
-    """Return the directive with which gallop opens only files below the site's folders, even through symbolic links."""
+    """Return the directive with which gallop opens only files below the server block's folders, even through symbolic
+    links.
+
+    [] for nginx, and for versions of gallop without this directive.
+    """
     found = confinement.folders(source) if scope.dialect.confine_files else ()
     return [directive("confine_files", *(no_variables(folder, f"{at}/root") for folder in found))] if found else []
 
@@ -46,7 +51,7 @@ def before_rewrite(scope: Scope, item: Rewrite, at: str) -> list[Node]:
 
 
 def try_files(scope: Scope, items: tuple[str, ...], at: str, place: Place) -> list[Node]:
-    """Return the try_files directive, after a check of each item that may leave the folder.
+    """Return the try_files directive, after a check of each item that can leave the site's folder.
 
     Such an item is assembled once, so the tested path is the path that is used.
     """
@@ -68,7 +73,10 @@ def try_files(scope: Scope, items: tuple[str, ...], at: str, place: Place) -> li
 
 
 def of_alias(location: Location) -> list[Node]:
-    """Return a directive that restricts an alias for a prefix without a final slash to this path and paths below it."""
+    """Return a directive that restricts an alias of a prefix such as `/x` to `/x` and paths below it: `/xy` gets 404.
+
+    [] for other locations.
+    """
     if not confinement.is_loose(location):
         return []
     return [_refused("$uri", "!~", f"^{exclusive.quote(location.pattern)}(?:/|$)", 404)]

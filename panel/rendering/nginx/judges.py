@@ -1,4 +1,7 @@
-"""Checks of nginx's own argument kinds: conditions, rewrites, logs, zones."""
+"""Checks of arguments of raw nginx directives: conditions, rewrites, logs, zones.
+
+Each check returns an error message, or "" if the arguments are allowed.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def _location(args: Args, where: Where) -> str:
 
 
 def _try_files(args: Args, _where: Where) -> str:
-    """Check try_files of raw directives: an item may begin with `$uri`; everything else must be constant."""
+    """Check try_files of raw directives: `$uri` is allowed at the start of an item; all other text must be constant."""
     if len(args) < 2:
         return "needs at least a file and a fallback, for example: $uri =404"
     for value in args:
@@ -47,7 +50,9 @@ def _error_page(args: Args, where: Where) -> str:
 
 
 def _if(args: Args, where: Where) -> str:
-    """Check a condition: `$x`, `$x = y`, `$x ~ regex`, or a test of the requested file."""
+    """Check that the condition of an `if` has an allowed form: `$x`, `$x = y`, `$x ~ regex`, or a test of the requested
+    file.
+    """
     words = list(args)
     if not words or not words[0].startswith("(") or not words[-1].endswith(")"):
         return "needs a condition in parentheses, for example: ($request_method = POST)"
@@ -76,8 +81,8 @@ def _return(args: Args, _where: Where) -> str:
 
 
 def _rewrite(args: Args, where: Where) -> str:
-    """Check a rewrite: a redirect may have any target; a path of this site may only contain captures of
-    whole segments.
+    """Check a rewrite: a redirect can have any target; in a new path of this site, captures must be whole segments of
+    the original path.
     """
     if not 2 <= len(args) <= 3 or (args[2:] and args[2] not in ("last", "break", "redirect", "permanent")):
         return "needs a regular expression, a replacement, and optionally last, break, redirect, or permanent"
@@ -100,7 +105,9 @@ def _access_log(args: Args, where: Where) -> str:
 
 
 def _log(value: str, where: Where) -> str:
-    """Check the path of a log file. Other targets (syslog:, memory:, stderr) would be invisible to the panel."""
+    """Check the path of a log file. Other targets (syslog:, memory:, stderr) are refused, because the panel could not
+    read such logs.
+    """
     if value.startswith(("syslog:", "memory:")) or value == "stderr":
         return (
             f"the log “{value}” is not a file; enter the path of a log file, and let the host's syslog read that file"

@@ -51,7 +51,9 @@ def gzip(setting: str) -> list[Node]:
 
 
 def brotli(scope: Scope, setting: str, types: Sequence[str] = ()) -> list[Node]:
-    """Return Brotli directives; none if the module is not known to be loaded, which capabilities reports."""
+    """Return Brotli directives; [] if `setting` is "", or if the web server is not known to support Brotli
+    (capability/nginx.py reports this).
+    """
     if not (setting and scope.dialect.brotli):
         return []
     scope.brotli = setting == "on"
@@ -61,9 +63,9 @@ def brotli(scope: Scope, setting: str, types: Sequence[str] = ()) -> list[Node]:
 
 
 def add_headers(scope: Scope, everywhere: tuple[Header, ...], at: str, source: Location | None = None) -> list[Node]:
-    """Return the response headers of a location.
+    """Return the `add_header` directives of a location, or of the server block if `source` is None.
 
-    In nginx a location with its own headers inherits none, so the block's headers are repeated.
+    In nginx a location with its own headers inherits none, so the server block's headers (`everywhere`) are repeated.
     """
     lines: list[Node] = []
     known = scope.own_variables | (handlers.captures(source) if source else frozenset())
@@ -82,8 +84,8 @@ def _tells_cache(source: Location) -> bool:
 
 
 def rewrites(scope: Scope, items: tuple[Rewrite, ...], at: str, *, checked: tuple[Rewrite, ...]) -> list[Node]:
-    """Return rewrite directives. For those in `checked`, whose result may name a file, checks of the result are added
-    if needed.
+    """Return `rewrite` directives. Before those in `checked`, whose new path can name a file, further directives check
+    the new path, unless it cannot leave the site's folder.
     """
     lines: list[Node] = []
     for number, item in enumerate(items):
@@ -192,7 +194,9 @@ def _php(scope: Scope, place: Place) -> list[Node]:
 
 
 def _header_params(module: str, scope: Scope, source: Location, at: str) -> list[Node]:
-    """Return the location's request headers as CGI variables (RFC 3875 section 4.1.18)."""
+    """Return `fastcgi_param` or `uwsgi_param` directives that pass the location's request headers on as CGI variables
+    (RFC 3875 section 4.1.18).
+    """
     check_headers(source.request_headers, f"{at}/request_headers")
     lines: list[Node] = []
     for n, header in enumerate(source.request_headers):

@@ -21,16 +21,19 @@ CONNECTIONS = 4096
 
 @dataclass(frozen=True)
 class Managed:
-    """Merged nginx.conf. `lost` lists replaced directives of the original, as (line, directive, panel's directive)."""
+    """Merged nginx.conf. `lost` lists replaced directives of the original file: (line number, directive, panel's
+    directive).
+    """
 
     text: str
     lost: tuple[tuple[int, str, str], ...]
 
 
 def managed(original: str, web_server: WebServerSpec, *, workers: int) -> Managed:
-    """Merge the panel's settings into `original`; `workers` 0 is one per CPU.
+    """Merge the panel's settings into `original`, the text of an nginx.conf; `workers` is the number of workers (0: one
+    per CPU).
 
-    Raises NotExpressible if the file is not a complete configuration.
+    Raises NotExpressible if Paddock cannot parse the file, or if the file has no http block.
     """
     try:
         nodes = read(original)
@@ -66,8 +69,8 @@ def _http() -> list[Directive]:
 def _merged(own: Iterable[Read], ours: Sequence[Directive], lost: list[tuple[int, str, str]]) -> list[Node]:
     """Merge the directives of a block with the panel's, which replace directives of the same name.
 
-    The panel's directives come first, so that they precede the includes of the original file. `lost` gets the replaced
-    directives.
+    The panel's directives come first, so that they precede the includes of the original file. The function appends
+    replaced directives with other arguments to `lost`, in the shape of `Managed.lost`.
     """
     named = {item.name: item for item in ours}
     kept: list[Node] = []

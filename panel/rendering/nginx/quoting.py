@@ -2,8 +2,8 @@
 
 Source: ngx_conf_read_token (core/ngx_conf_file.c). A word ends at whitespace, `;` or `{`. Quotes open only at the start
 of a word. Within a word a backslash escapes quotes, backslashes, t, r and n; before any other character, the backslash
-is part of the word. Words longer than the 4096-byte buffer are rejected. Quotes do not protect `$` in directives that
-accept variables: `literal` does.
+is part of the word. Words longer than the 4096-byte buffer are rejected. In directives that accept variables, quotes do
+not protect `$`; Dollars.literal does.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ def bounded(value: str, field: str) -> str:
 
 
 def no_variables(value: str, field: str) -> str:
-    """Return a file name for a directive that would expand variables; raise NotExpressible if the name contains `$`."""
+    """Return `value`, a file name for a directive that would expand variables.
+
+    Raises NotExpressible if the name contains `$`, or is longer than nginx accepts.
+    """
     if "$" in value:
         raise NotExpressible(field, "nginx would expand $ as a variable; use a name without $")
     return bounded(value, field)
@@ -52,8 +55,8 @@ def no_variables(value: str, field: str) -> str:
 class Dollars:
     """Writer of values for directives that expand variables.
 
-    A literal `$` is written as a variable. A `geo` block can define this variable, because `geo` does not expand its
-    values. `used`: the site needs this `geo` block.
+    A literal `$` is written as a variable with the value `$`. A `geo` block defines this variable, because `geo` does
+    not expand its values. `used`: the site needs this `geo` block.
     """
 
     def __init__(self, site: str) -> None:
@@ -68,7 +71,9 @@ class Dollars:
         return bounded(value, field)
 
     def complex(self, value: str, field: str, captures: frozenset[str] = frozenset()) -> str:
-        """Return a SiteSpec value that may contain variables as a value in nginx's notation."""
+        """Return `value`, a value of a SiteSpec with variables, in nginx's notation. `captures`: names of captures that
+        it can use.
+        """
         parts = variables.parse(value, field, captures=captures)
         spelled = []
         for number, part in enumerate(parts):
@@ -90,7 +95,9 @@ LONGEST_VARIABLE = 43
 
 
 def variable(site: str, name: str) -> str:
-    """Return the full name of a site's variable; long site names are shortened, because nginx limits the length."""
+    """Return the nginx name of a site's variable `name`: with the site's prefix, or with a hash of the site's name if
+    the name would be too long for nginx.
+    """
     found = f"{prefix(site)}_{name}"
     if len(found) <= LONGEST_VARIABLE:
         return found
@@ -98,5 +105,8 @@ def variable(site: str, name: str) -> str:
 
 
 def prefix(site: str) -> str:
-    """Return the prefix of a site's zones and variables; site names contain no `_`, so prefixes are unique."""
+    """Return the prefix of a site's zones and variables: paddock_ and the site's name with `_` for `-`.
+
+    Site names contain no `_`, so each site has its own prefix.
+    """
     return "paddock_" + site.replace("-", "_")

@@ -58,11 +58,14 @@ class Scope:
         return variable(self.spec.name, name)
 
     def name(self, name: str) -> str:
-        """Return the full name of a zone or log format of the site; for the names of variables see `variable`."""
+        """Return `name` with the site's prefix, for a zone or log format; for names of variables see `variable`."""
         return f"{prefix(self.spec.name)}_{name}"
 
     def zone(self, kind: str, at: str) -> str:
-        """Return the name of the shared memory zone of one location; `at` is the location's JSON pointer."""
+        """Return the name of a location's shared memory zone for a rate limit.
+
+        `kind`: "req" (requests) or "conn" (connections). `at`: the location's JSON pointer.
+        """
         numbers = "_".join(part for part in at.split("/") if part.isdigit())
         return self.name(f"{kind}_{numbers}")
 
@@ -78,7 +81,8 @@ class Scope:
         return [*found, *self.formats.values(), *self.maps, *self.zones, *self.caches.values()]
 
     def log_format(self, chosen: str, field: str) -> list[str]:
-        """Return the name of the site's own log format, as the last word of access_log; [] for nginx's default.
+        """Return the last arguments of an access_log directive: [name of the site's log format], or [] for nginx's
+        default format.
 
         The format is declared at http level (`shared`).
         """
@@ -90,7 +94,7 @@ class Scope:
         return [name]
 
     def only_encrypted(self, name: str, value: str) -> str:
-        """Return a variable that contains `value` on TLS connections and is empty otherwise."""
+        """Return a new variable (with `$`) that contains `value` on TLS connections and is empty otherwise."""
         variable = self.variable(name)
         self.own_variables |= {variable}
         self.maps.append(block("map", "$https", f"${variable}", body=[directive("on", value)]))

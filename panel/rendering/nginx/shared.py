@@ -8,7 +8,9 @@ from panel.rendering.tree import Node, directive
 
 
 def upstream_servers(upstream: Upstream, at: str) -> list[Node]:
-    """Return the `server` directives of an upstream. `at`: JSON pointer of the upstream in the site, for errors."""
+    """Return the `server` directives of an upstream. `at`: JSON pointer of the upstream in the site, for error
+    messages.
+    """
     nodes: list[Node] = []
     for number, server in enumerate(upstream.servers):
         if server.backup and upstream.balancing == "ip_hash":
@@ -24,8 +26,8 @@ def upstream_servers(upstream: Upstream, at: str) -> list[Node]:
 
 
 def listen_place(address: str, port: int, at: str) -> str:
-    """Return the address and port for a listen directive: `80`, `192.0.2.1:80`, `[::1]:80`. `at`: JSON pointer of both
-    in the site, for errors.
+    """Return the address and port for a listen directive: `80`, `192.0.2.1:80`, `[::1]:80`. `at`: JSON pointer of the
+    listener or stream server in the site, for error messages.
     """
     address, port = checks.listen_address(address, f"{at}/address"), checks.port(port, f"{at}/port")
     if not address:

@@ -52,7 +52,9 @@ def _upstream(scope: Scope, upstream: Upstream, at: str) -> Node:
 
 
 def _servers(scope: Scope, server_block: ServerBlock, at: str) -> list[Node]:
-    """Return one nginx server; two if the block has ports with TLS, and ports without TLS that redirect to HTTPS."""
+    """Return one nginx `server` block; two if ports without TLS redirect to HTTPS, and the server block also has ports
+    with TLS.
+    """
     if not server_block.listens:
         raise NotExpressible(f"{at}/listens", "the server block has no port; add a port")
     secure = tuple(listen for listen in server_block.listens if listen.tls)
@@ -140,9 +142,10 @@ def _maintenance(scope: Scope, at: str) -> list[Node]:
 
 
 def _challenges_first(scope: Scope, source: ServerBlock) -> list[Node]:
-    """Return a directive that serves challenges first; empty without rewrites and raw directives.
+    """Return an `if` that skips the server block's rewrites for paths of ACME challenges.
 
-    Rewrites and raw directives at server level run before nginx chooses a location.
+    [] without a challenge folder, or without rewrites and raw directives. Rewrites and raw directives at server level
+    run before nginx chooses a location.
     """
     if not scope.spec.challenge_folder or not (source.rewrites or source.snippet):
         return []

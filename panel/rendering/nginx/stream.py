@@ -16,7 +16,7 @@ _BALANCING = {"least_conn": ("least_conn",), "ip_hash": ("hash", "$remote_addr")
 
 
 def site_files(spec: SiteSpec, web_server: WebServerSpec) -> list[RenderedFile]:
-    """Render the site's file with stream servers; nothing if the site has none."""
+    """Return the file with the site's stream servers, as the only item of a list; [] without stream servers."""
     if not spec.stream_servers:
         return []
     used = {server.upstream for server in spec.stream_servers}
@@ -31,8 +31,10 @@ def site_files(spec: SiteSpec, web_server: WebServerSpec) -> list[RenderedFile]:
 
 
 def web_server_files(specs: Sequence[SiteSpec], web_server: WebServerSpec) -> list[RenderedFile]:
-    """Render the file with which Debian's nginx.conf includes the stream servers of all sites; nothing if no site has
-    stream servers. gallop's main file includes them itself.
+    """Return the file with which Debian's nginx.conf includes the stream servers of all sites, as the only item of a
+    list.
+
+    [] if no site has stream servers, and for gallop, whose main file includes them itself.
     """
     if web_server.engine != "nginx" or not any(spec.stream_servers for spec in specs):
         return []

@@ -37,7 +37,7 @@ def text(place: Place) -> str:
 
 
 def file_name(place: Place) -> str:
-    """Return the path of a fixed response's file below the virtual host's own folder."""
+    """Return the file name of a fixed response, relative to the virtual host's own folder."""
     return f"answers/{place.number}.txt"
 
 

@@ -24,7 +24,7 @@ def applications(spec: SiteSpec, source: ServerBlock) -> list[Node]:
 
 
 def balances(upstream: Upstream) -> bool:
-    """Return whether the upstream becomes a load balancer instead of a single server."""
+    """Return whether the upstream needs a load balancer, because more than one of its servers gets requests."""
     return len(_servers(upstream)) > 1
 
 

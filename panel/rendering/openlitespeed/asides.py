@@ -1,8 +1,9 @@
-"""Contexts that only rewrite rules can reach, for responses that other contexts would send too late.
+"""Separate contexts, which only rewrite rules can reach: they send redirects and error responses that the context of a
+location would send too late or with other headers.
 
 The paths of these contexts begin with `/./`. No request has such a path, because OpenLiteSpeed resolves `/./`
-(GPath::clean in src/util). OpenLiteSpeed tries regular expressions in the order of their texts, so the expressions of
-these contexts begin with `!^|`; the part `!^` never matches.
+(GPath::clean in src/util). OpenLiteSpeed tries regular expressions in the order of their texts. Those of separate
+contexts begin with `!^|` to come first; the part `!^` never matches.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ def lengthened(place: Place, inside: ServerBlock, pattern: str) -> str:
 
 
 def context(name: str, headers: Sequence[str], rules: Sequence[Directive] = ()) -> Node:
-    """Return the separate context `name`, which only rewrite rules can reach. Without `rules` it sends 404, because it
-    has no files.
+    """Return the separate context `name`, whose responses have the header lines `headers`. Without `rules` it sends
+    404, because it has no files.
     """
     body: list[Node] = [directive("location", "$VH_ROOT/paddock-none"), directive("allowBrowse", 1)]
     if headers:
@@ -65,10 +66,11 @@ def has_own(source: Location, inside: ServerBlock) -> bool:
 
 
 def statuses(source: Location, inside: ServerBlock) -> tuple[int, ...]:
-    """Return the statuses that separate contexts send for a location: 404, 403 for folders, and the status of
-    try_files.
+    """Return the statuses that separate contexts send for a location, in ascending order: 404, 403 for folders, and the
+    status of try_files.
 
-    Contexts send a status if access control must come first, or if the response has headers of the site.
+    The tuple is empty unless access control must come before these responses, or the responses have headers of the
+    site.
     """
     if not can_have_own(source) or not refusals.can_be_marked(inside):
         return ()
@@ -100,7 +102,7 @@ def status_context(status: int, number: int) -> str:
 
 def rules_inside(place: Place, inside: ServerBlock) -> list[Directive]:
     """Return rewrite rules for the context of a location with access control; they lead to the separate contexts that
-    send redirects and errors.
+    send redirects and errors. [] for other locations.
 
     Access control comes first, because OpenLiteSpeed checks access before it chooses the context of the new path.
     """
@@ -116,7 +118,11 @@ def rules_inside(place: Place, inside: ServerBlock) -> list[Directive]:
 
 
 def status(place: Place, inside: ServerBlock, code: int) -> tuple[str, str]:
-    """Return target and flags of the virtual host's rewrite rule that sends the status `code` for a location."""
+    """Return (target, flags) of the virtual host's rewrite rule for requests of a location that get the status `code`.
+
+    The rule sends the status itself, leads to a separate context that sends it, or, in a location with access control,
+    only marks the request for a rule of the location's context.
+    """
     if code not in statuses(place.location, inside):
         return "-", f"[R={code},L]"
     if handlers.asks_access(place.location):
@@ -129,12 +135,12 @@ def _led(mark: str, test: str, name: str) -> list[Directive]:
 
 
 def is_past(source: Location) -> bool:
-    """Return whether the location serves files with a past expiry time."""
+    """Return whether the location serves files with an expiry time in the past, so that browsers do not cache them."""
     return source.handler == "static" and bool(source.expires) and expiry.parse(source.expires, "/expires").no_cache
 
 
 def refuses_trace(inside: ServerBlock) -> bool:
-    """Return whether a context refuses TRACE, so that the response has the headers of the server block."""
+    """Return whether a separate context refuses TRACE, because the response needs headers of the server block."""
     return bool(inside.headers or inside.hsts_max_age_s is not None) and refusals.can_have_contexts(inside)
 
 

@@ -39,7 +39,9 @@ def module(spec: SiteSpec, found: Locations) -> list[Node]:
 
 
 def cached(place: Place, condition: Condition) -> list[Directive]:
-    """Return rewrite rules that set the variable Cache-Control for cacheable requests. Rules after them still run."""
+    """Return rewrite rules that set the variable Cache-Control for cacheable requests of a location; [] without
+    caching. Rules after them still run.
+    """
     source = place.location
     if not caching.caches(source):
         return []

@@ -1,7 +1,8 @@
-"""Render one location as a context: a plain prefix if that is exact, else a pattern that excludes the others.
+"""Render one location as a context: with its prefix if prefix contexts have the same effect, else with a regular
+expression.
 
-All regular-expression contexts are tried before any prefix, in order of their texts. Mutually exclusive conditions make
-that order irrelevant.
+OpenLiteSpeed tries all regular-expression contexts before any prefix, in the order of their texts. This order is
+irrelevant, because each expression excludes the paths of all other locations.
 """
 
 from __future__ import annotations
@@ -131,7 +132,12 @@ def context(
 
 
 def _rules(place: Place, inside: ServerBlock, falls_back: list[Directive], *, is_prefix: bool) -> list[Node]:
-    """Return the context's rewrite rules: first for folders, refused methods and missing files, then the fallback."""
+    """Return the rewrite block of a location's context, with the rules `falls_back` for errors and for the fallback of
+    try_files.
+
+    In a regular-expression context of files whose rules do not lead to separate contexts (asides.py), rules that refuse
+    methods and redirect requests for folders come first.
+    """
     if place.location.handler != "static" or is_prefix or asides.rules_inside(place, inside):
         return refusals.only(falls_back)
     to_folder = asides.TO_FOLDER if asides.sends_headers(place.location, inside) else ()
@@ -165,9 +171,10 @@ def _is_by_rule(source: Location) -> bool:
 
 
 def _pattern(place: Place, condition: Condition) -> str:
-    """Return the pattern of the context.
+    """Return the regular expression of the context.
 
-    For files, the last group must be the whole path or the rest after an aliased prefix.
+    For files, the last group captures the end of the path that _folder appends to the folder: the rest after an aliased
+    prefix, or else the path without its first slash.
     """
     if place.location.handler not in ("static", "php"):
         return condition.as_one()
@@ -199,7 +206,11 @@ def _static(spec: SiteSpec, place: Place, is_prefix: bool) -> list[Node]:
 
 
 def _folder(place: Place, is_prefix: bool) -> str:
-    """Return the folder of the context's files; "" for a prefix context that uses the document root."""
+    """Return the value of the context's `location`: a folder and the number of a group, for example `/srv/www/$1`.
+
+    For an alias of a regular expression or of a single path, the value is the path of the file. For a prefix context
+    that uses the document root, it is "".
+    """
     source, at = place.location, place.pointer
     groups = len(exclusive.groups(place.pattern)) if place.is_regex else 0
     if source.alias:
@@ -246,7 +257,7 @@ def _deny(spec: SiteSpec, place: Place, is_prefix: bool) -> list[Node]:
 
 
 def _fixed(spec: SiteSpec, place: Place, is_prefix: bool) -> list[Node]:
-    """Return the body of a context that sends a fixed response from a file; empty if a rewrite rule sends it."""
+    """Return the body of a context that sends a fixed response from a file; [] if a rewrite rule sends the response."""
     # otherwise handled by a rule of the virtual host
     return answers.body(place) if answers.is_file(place.location) else []
 
@@ -289,8 +300,10 @@ def _expires(source: Location, at: str) -> list[Node]:
 def header_lines(
     spec: SiteSpec, source: Location, at: str, everywhere: tuple[Header, ...], *, times: bool = True
 ) -> tuple[str, ...]:
-    """Return lines for the headers of the server block and the location. A context with such lines inherits no headers.
-    `times`: also the headers of a past expiry time.
+    """Return the lines of a context's `extraHeaders`: headers of the server block and of the location, and request
+    headers.
+
+    A context with such lines inherits no headers. `times`: also the headers of a past expiry time.
     """
     check_headers(source.headers, f"{at}/headers")
     check_headers(source.request_headers, f"{at}/request_headers")

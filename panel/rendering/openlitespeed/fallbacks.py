@@ -28,7 +28,9 @@ _NAMES = {"uri", "args", "query_string", "is_args"}  # variables that a context'
 
 
 def is_here(source: Location, inside: ServerBlock) -> bool:
-    """Return whether the location's own context can have the rewrite rule for the fallback of try_files."""
+    """Return whether the location has access control, and its own context can have the rewrite rule for the fallback of
+    try_files.
+    """
     if source.handler not in ("static", "php") or not source.try_files or not handlers.asks_access(source):
         return False
     *files, last = source.try_files
@@ -57,10 +59,11 @@ def _is_chosen_again(inside: ServerBlock, path: str) -> bool:
 
 
 def marked(source: ServerBlock, place: Place, lines: Sequence[Directive]) -> list[Directive]:
-    """Return the rewrite rules of a location's try_files for the virtual host; the last rule only marks the request, by
-    setting a variable, if a rule of the context replaces the path.
+    """Return `lines`, the virtual host's rewrite rules for the try_files of a location, with a changed last rule if
+    necessary.
 
-    If try_files ends in a status, the last rule leads to the context that sends the status.
+    If a rule of the location's context replaces the path by the fallback, the last rule only marks the request, by
+    setting a variable. If try_files ends in a status, the last rule is the one that `asides.status` describes.
     """
     if not lines:
         return []
@@ -104,10 +107,11 @@ def rules(spec: SiteSpec, place: Place) -> list[Directive]:
 
 
 def _refused(inside: ServerBlock, place: Place) -> list[Directive]:
-    """Return a context's rewrite rule that refuses methods other than GET and HEAD, if the fallback of try_files is a
-    file; the response has the headers of the file's location.
+    """Return a context's rewrite rule that refuses methods other than GET and HEAD for the file to which try_files
+    falls back; [] if the fallback is not a file.
 
-    If the location of the file must check access first, or sends headers, the rule only marks the request.
+    The response has the headers of the file's location. If the location of the file must check access first, or sends
+    headers, the rule only marks the request.
     """
     chosen = choose(locations_of(inside, ""), _path(place.location.try_files[-1])).place
     if scripts.runs(inside, chosen.location if chosen else None, _path(place.location.try_files[-1])):
@@ -128,7 +132,10 @@ def _refused(inside: ServerBlock, place: Place) -> list[Directive]:
 
 
 def lengthened(place: Place, inside: ServerBlock, pattern: str) -> str:
-    """Return the context's pattern, padded to at least the length of the fallback's path."""
+    """Return the pattern of the location's context, padded to at least the length of the fallback's path.
+
+    Otherwise OpenLiteSpeed would not check access before it chooses the context of the fallback.
+    """
     if not is_here(place.location, inside):
         return pattern
     missing = max(len(_path(place.location.try_files[-1]).encode()), asides.LONGEST) - len(pattern)

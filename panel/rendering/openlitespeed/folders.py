@@ -73,7 +73,7 @@ def refused(block: ServerBlock, found: Locations, chosen: dict[Place, Condition]
 
 
 def _aside(block: ServerBlock, found: Locations, place: Place | None) -> str | None:
-    """Return the path of the separate context that redirects requests for the location's folders.
+    """Return the path of the separate context (asides.py) that redirects requests for the location's folders.
 
     None: a rewrite rule of the virtual host redirects. "": the location's own context redirects.
     """
@@ -141,7 +141,11 @@ def forbidden(block: ServerBlock, chosen: dict[Place, Condition], root: str) -> 
 
 @dataclass(frozen=True)
 class _Indexed:
-    """Index files of a location's folders. `apart`: the location, if a separate context sends its 403 responses."""
+    """Index files of a location's folders.
+
+    `apart`: the location, if a separate context (asides.py) sends its 403 responses. `has_headers`: 403 responses need
+    headers.
+    """
 
     apart: Place | None
     has_headers: bool
@@ -165,10 +169,10 @@ def _indexed(block: ServerBlock, place: Place | None) -> _Indexed | None:
 def contexts(
     block: ServerBlock, found: Locations, headers: Callable[[Place | None, bool], tuple[str, ...]]
 ) -> Iterator[Node]:
-    """Yield the separate contexts that send redirects, refusals and errors for locations.
+    """Yield the separate contexts (asides.py) that send redirects, refusals and errors for locations.
 
-    `headers(place, True)` returns the header lines of a location with its expiry times, `headers(place, False)`
-    without. The place None stands for paths without a location.
+    `headers(place, True)` returns the header lines of a location with its expiry times, `headers(place, False)` without
+    these times. The place None stands for paths without a location.
     """
     if asides.refuses_trace(block):
         yield asides.context("refused", headers(None, False), refusals.REFUSED)

@@ -59,7 +59,7 @@ def server_name(spec: SiteSpec, number: int) -> str:
 
 
 def is_sayable(name: str, source: ServerBlock) -> bool:
-    """Return whether a response header can contain the variable."""
+    """Return whether a response header of the server block can contain nginx's variable `name`."""
     if name == "server_port":
         return len({listen.port for listen in source.listens}) == 1
     return name in (*_SERVERS, "scheme", "server_name", "request_uri") or name.startswith("http_")
@@ -97,7 +97,7 @@ def _kept_as(name: str) -> str:
 
 def in_own_words(rules: list[Directive], source: ServerBlock) -> list[Directive]:
     """Return the rewrite rules with Apache's variables for `$scheme` and `$host` replaced by those that OpenLiteSpeed
-    has.
+    has, and with full URLs as targets of redirects.
 
     OpenLiteSpeed has no REQUEST_SCHEME, and a single unknown variable invalidates all rules. Its SERVER_NAME keeps a
     final dot of the host.
@@ -111,8 +111,8 @@ def in_own_words(rules: list[Directive], source: ServerBlock) -> list[Directive]
 
 
 def origin(source: ServerBlock) -> str:
-    """Return scheme, host and port of the server block's URLs, for the target of a rewrite rule; "" if it has several
-    ports.
+    """Return scheme, host and port of the server block's URLs, for the target of a rewrite rule; "" if the server block
+    has several ports.
     """
     if (port := _port(source)) is None:
         return ""
@@ -133,15 +133,15 @@ def _absolute(rule: Directive, source: ServerBlock) -> Directive:
 
 
 def _port(source: ServerBlock) -> str | None:
-    """Return the port in the URLs of the server block, "" for the usual one; None if the block has several ports."""
+    """Return the part `:PORT` of the server block's URLs: "" for the usual port, None if it has several ports."""
     usual = {True: 443, False: 80}
     ports = {"" if listen.port == usual[listen.tls] else f":{listen.port}" for listen in source.listens}
     return ports.pop() if len(ports) == 1 else None
 
 
 def rules_for(spec: SiteSpec, number: int, rules: Sequence[Directive]) -> list[Directive]:
-    """Return rewrite rules that record, in environment variables, the values that `rules` and the headers of server
-    block `number` use.
+    """Return rewrite rules that record scheme, host and request headers in environment variables, as far as `rules` and
+    the headers of server block `number` use them.
     """
     source = spec.blocks[number]
     names = _said(source)

@@ -83,6 +83,8 @@ def _clash(own: OwnListener, secure: bool, both_families: bool) -> str:
 def _joined(listener: Listener, own: dict[tuple[str, int], OwnListener]) -> Node | None:
     """Return the listener that the server's own files have on the socket of `listener`, repeated with the maps of the
     sites; None if these files have no listener there.
+
+    Raises NotExpressible if the sites cannot use that listener, for example because only one of both uses TLS.
     """
     both = own.get(("::", listener.port))
     found = (both if not listener.address else None) or own.get((listener.address, listener.port))
@@ -139,11 +141,11 @@ def _listener(listener: Listener) -> Node:
 
 
 def _maps(listener: Listener, *, is_own: bool = False) -> list[Node]:
-    """Return the maps of a listener: exact names first, then wildcards with the longest first, as in nginx.
+    """Return the `map` directives of a listener: exact names first, then wildcards with the longest first, as in nginx.
 
     A host's final dot is significant (RFC 3986 section 3.2.2 allows one), so each name is listed with and without it. A
     leading `www.` is ignored (VHostMap::mapDomainList), so if NAME and www.NAME belong to two blocks, one of them is
-    left out.
+    left out. `is_own`: the listener is also in the web server's own files, which can define its default.
     """
     ranked: list[tuple[int, int, str, str]] = []
     blocks = {host: source for host, source, _, _ in listener.hosts}

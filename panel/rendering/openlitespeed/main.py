@@ -8,7 +8,7 @@ from panel.rendering.tree import Node, block, directive, print_tree
 
 
 def main(web_server: WebServerSpec, *, user: str, workers: int, pid_file: str, temp_dir: str) -> list[RenderedFile]:
-    """Render the main file.
+    """Return httpd_config.conf, the main file, as the only item of a list.
 
     OpenLiteSpeed takes the pid file from the environment variable OLS_PID_FILE, so `pid_file` has no effect. Two web
     servers on one host would write the same status files, so `temp_dir` gives each its own folder.
@@ -46,9 +46,9 @@ def _temporary(folder: str) -> list[Node]:
 
 
 def file_access() -> Node:
-    """Return the file access masks.
+    """Return the block that sets the file access masks to 000.
 
-    Without them OpenLiteSpeed 1.9 wrongly rejects files (403) on all but the first of concurrent connections.
+    Without this setting, OpenLiteSpeed 1.9 wrongly rejects files (403) on all but the first of concurrent connections.
     """
     masks = ("requiredPermissionMask", "restrictedPermissionMask")
     links = [directive("followSymbolLink", 1), directive("checkSymbolLink", 0)]

@@ -64,8 +64,7 @@ def _refused_trace(block: ServerBlock) -> list[Directive]:
 
 
 def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
-    """Return rewrite rules that refuse methods for files. They are for paths that no earlier rule handled or
-    redirected.
+    """Return rewrite rules that refuse methods for files, on paths that no earlier rule handled or redirected.
 
     Locations whose files are found in the same way share one rule.
     """
@@ -92,7 +91,7 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
 def _answer(block: ServerBlock, own: Place | None) -> tuple[str, str]:
     """Return target and flags of a rewrite rule that refuses methods for files.
 
-    `own`: a location whose own contexts send the refusal.
+    `own`: a location whose separate context (asides.py) sends the refusal; None without such a context.
     """
     if own is None:
         return "-", refusals.flags(block)
@@ -106,7 +105,7 @@ def before_fallback(
 ) -> list[Directive]:
     """Return rewrite rules that refuse methods if a request falls back to a file by the try_files of its location.
 
-    Rules run only once, so the rules for the fallback's own location would not apply. If contexts send the refusal, the
+    Rules run only once, so the rules for the location of the fallback would not run. If contexts send the refusal, the
     rule only marks the request, and the next rule leads to the context of the fallback. POST for a missing file gets
     404.
     """
@@ -150,7 +149,7 @@ def _refuses(source: Location) -> bool:
 
 
 def is_captured(place: Place) -> bool:
-    """Return whether the location's folder contains captures."""
+    """Return whether the location has a regular expression and an alias, so that its folder can contain captures."""
     return bool(place.location.alias) and place.is_regex
 
 
@@ -184,8 +183,8 @@ def by_file(
     root: str,
     apart: Callable[[Place | None], object] = lambda place: None,
 ) -> list[Lookup]:
-    """Group the server block's locations by the way in which rewrite rules find the requested file; return one Lookup
-    per group.
+    """Group the server block's locations of plain files by the way in which rewrite rules find the requested file;
+    return one Lookup per group.
 
     Locations for which `apart` returns different values are in different groups.
     """
@@ -218,7 +217,11 @@ def _files(block: ServerBlock, found: Locations, place: Place | None, root: str)
 
 
 def _indexes(block: ServerBlock, found: Locations, place: Place | None) -> tuple[str, ...]:
-    """Return the index files of a location's folders up to the first script; empty if another location handles them."""
+    """Return the names of a location's index files before the first script.
+
+    The tuple is empty if another location handles an index file with access control, from another folder, or not as a
+    file.
+    """
     others = reach.by_index(block, found).get(place, frozenset())
     root = place.location.root if place else ""
     if any(
@@ -239,8 +242,8 @@ def _indexes(block: ServerBlock, found: Locations, place: Place | None) -> tuple
 
 
 def these(chosen: dict[Place, Condition], group: list[Place | None]) -> str:
-    """Return a regular expression for the paths of the locations in `group`: $0 is the whole path, $1 the path after an
-    aliased prefix.
+    """Return a regular expression for the paths of the locations in `group`. In a rule, $0 is then the whole path, and
+    $1 the path after the prefix of an alias.
     """
     places = [place for place in group if place is not None]
     if len(places) == 1 and places[0].location.alias:
@@ -251,7 +254,8 @@ def these(chosen: dict[Place, Condition], group: list[Place | None]) -> str:
 def outside(block: ServerBlock, chosen: dict[Place, Condition], places: list[Place | None]) -> str:
     """Return a regular expression for the paths that no location except `places` handles.
 
-    Paths of locations that only redirect or send an error may match too, because earlier rewrite rules handle them.
+    The expression can also match paths of locations that only redirect or send an error, because earlier rewrite rules
+    handle these paths.
     """
     left = [place for place in chosen if place not in places and not _is_answered(block, place.location)]
     return f"^{''.join(f'(?!{_bare(chosen[place]).as_pattern()[1:]})' for place in left)}(?s:.*)$"
@@ -281,7 +285,7 @@ def _rule(files: _Files, pattern: str, answer: tuple[str, str]) -> list[Directiv
 
 
 def marks(block: ServerBlock, chosen: dict[Place, Condition], found: Locations) -> list[Directive]:
-    """Return rewrite rules that reject paths with a literal ? (%3F).
+    """Return rewrite rules that send 404 for paths of files with a literal ? (%3F).
 
     A regular-expression context would look for the part before the ? in any folder (HttpReq::processMatchList).
     """

@@ -24,7 +24,9 @@ _REFER_BACK = re.compile(r"\\[1-9]|\\g\{?-?\d|\(\?[&R\d]")
 
 
 def refer_back(places: Iterable[Place]) -> bool:
-    """Return whether a location's regular expression refers to its own groups, so it cannot be combined with others."""
+    r"""Return whether the regular expression of one of the locations refers to its own groups (such as `\1`), so that
+    it cannot be combined with others.
+    """
     return any(_REFER_BACK.search(place.pattern) for place in places if place.is_regex)
 
 
@@ -32,7 +34,8 @@ def resolved(block: ServerBlock, chosen: dict[Place, Condition]) -> list[Directi
     """Return rewrite rules that replace the path by the path as nginx resolves it, for all later rules.
 
     Paths of upstreams and scripts are not replaced, because nginx passes on the path as the client sent it. Paths of
-    locations that refuse requests are not replaced either: OpenLiteSpeed would send the new path as Location.
+    locations that refuse requests are not replaced either: OpenLiteSpeed would send the new path as the header
+    Location.
     """
     places = [place for place in chosen if _has_files(place)]
     covered = any(map(is_all, chosen))
@@ -68,12 +71,12 @@ def _has_files(place: Place) -> bool:
 
 
 def letters(block: ServerBlock) -> str:
-    """Return the letters of a path that a rewrite rule may replace, as a character class."""
+    """Return a regular expression for one character of the paths that rewrite rules can replace without harm."""
     return _OF_UPSTREAMS if any(place.handler == "proxy" for place in block.locations) else _OF_FILES
 
 
 def _of_files(block: ServerBlock) -> list[Directive]:
-    """Return a rewrite condition for GET and HEAD; an empty list if contexts refuse other methods
+    """Return a rewrite condition that only GET and HEAD meet; [] if contexts refuse other methods
     (refusals.are_marked).
 
     If a rule refuses other methods, OpenLiteSpeed would send a replaced path as the header Location.
@@ -98,8 +101,8 @@ def _kept(chosen: dict[Place, Condition]) -> list[Directive]:
 
 
 def led_up(source: ServerBlock) -> list[Directive]:
-    """Return a rewrite rule that rejects paths with a `..` segment. Applications can send such a path in the header
-    X-LiteSpeed-Location, which OpenLiteSpeed follows without a check.
+    """Return a rewrite rule that rejects paths with a `..` segment; [] without applications. Applications can send such
+    a path in the header X-LiteSpeed-Location, which OpenLiteSpeed follows without a check.
     """
     if not any(location.handler in ("php", "proxy") for location in source.locations):
         return []

@@ -37,7 +37,8 @@ def runs_anyway(block: ServerBlock, source: Location) -> bool:
 def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
     """Return rewrite rules that set the MIME type of scripts outside of PHP locations, so that they are sent as files.
 
-    The rules come last, because a fallback of try_files may still run a script.
+    The rules come after those of try_files, so that they do not apply to a request whose fallback is a script that must
+    run.
     """
     if not scripts.all_suffixes(block) or not scripts.can_be_sent(block):
         return []
@@ -83,9 +84,9 @@ def fallback(block: ServerBlock, place: Place, found: Locations, lines: Sequence
 
 
 def _rule(name: str, pattern: str, kind: str, suffixes: str) -> list[Directive]:
-    """Return a rewrite rule that sets the type `kind` for `/x.php`, and for `/x.php/y`, which then gets 404.
+    """Return a rewrite rule that sets the MIME type `kind` for scripts with the given suffixes.
 
-    Folders with such names are excluded.
+    For the suffix php, the rule matches `/x.php`, and `/x.php/y`, which then gets 404, but no folders with such names.
     """
     script = rf"^(?=(?s:.*)\.(?i:{suffixes})(?:/|$)){pattern[1:]}"
     return [

@@ -157,7 +157,7 @@ def _context(where: Where) -> str:
 
 
 def _opened(value: str, where: Where) -> str:
-    """Check a context's path: a path of the site, or `exp:` and a regular expression."""
+    """Check that the path of a context is a path of the site, or `exp:` and a regular expression."""
     return regex(value[4:], where) if value.lower().startswith("exp:") else confined.uri_problem(value)
 
 
@@ -168,7 +168,9 @@ def _type(value: str, _where: Where) -> str:
 
 
 def _folder(value: str, where: Where) -> str:
-    """Check the path of a folder or password file; in a redirect context, `location` is a URL."""
+    """Check the path of a folder or password file. URLs are allowed too, because `location` of a redirect context is a
+    URL, but not for password files of users.
+    """
     if value.lower().startswith(("http://", "https://")) and "userdb" not in where.parents:
         return ""
     if value.lower().startswith("$doc_root/"):
@@ -183,7 +185,9 @@ def _file_names(value: str, where: Where) -> str:
 
 
 def _rules(value: str, where: Where) -> str:
-    """Check rewrite rules, one mod_rewrite line each; nothing else is allowed."""
+    """Check a block of rewrite rules: each line must be an allowed RewriteRule or RewriteCond, or RewriteEngine,
+    RewriteBase or RewriteOptions.
+    """
     where = replace(where, place="server", parents=())  # OpenLiteSpeed is not known to normalize a second time
     try:
         found = [words(line, number) for number, _end, line in lines(value)]

@@ -53,8 +53,9 @@ def path(text: str, field: str) -> str:
 def header(text: str, field: str) -> str:
     """Return a header's value in the notation of header operations (HttpHeaderOps, observed on 1.9.1).
 
-    Values that begin with a quote or end with the word early are quoted, because both would be removed. No escapes
-    exist within quotes.
+    A value that begins with a quote or ends with the word early is put in quotes, because OpenLiteSpeed would remove
+    that quote or word. Raises NotExpressible if such a value contains both kinds of quotes, because no escapes exist
+    within quotes.
     """
     if _CONDITION.search(text):
         raise NotExpressible(field, "OpenLiteSpeed reads env= in a header value as a condition; use another value")

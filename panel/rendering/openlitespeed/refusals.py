@@ -101,8 +101,10 @@ def only(found: Sequence[Directive]) -> list[Node]:
 
 
 def with_rules(nodes: Sequence[Node], source: ServerBlock) -> list[Node]:
-    """Return the contexts, in which the context `/` has the rewrite rules that refuse requests marked by the virtual
-    host.
+    """Return the contexts `nodes` of a server block; rewrite rules that refuse requests marked by the virtual host are
+    added to the context `/`.
+
+    If the rules are needed and the context `/` is missing, the list begins with a new one.
     """
     inside, found = rules(source), list(nodes)
     if not inside:

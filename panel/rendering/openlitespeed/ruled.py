@@ -1,12 +1,13 @@
 """Render contexts with a single rewrite rule: fixed responses, and upstreams that receive a different path.
 
 Such a context applies its headers and access rules before its rule. A rule of the virtual host applies neither, because
-it runs before a context is chosen. But it is shorter, and suffices for locations without headers and access rules.
+it runs before a context is chosen. But a rule of the virtual host is shorter than a context, and suffices for locations
+without headers and access rules.
 
 A context's rules see the path without its rewrite base, which ends in `/` and is not `/`. Without a base, a
 regular-expression context removes its `location`, here the whole path (RewriteEngine::processRuleSet,
-HttpReq::stripRewriteBase in src/http). So a context's rule cannot use a part of the path. A redirect that contains a
-part of the path is recorded by a rule of the virtual host.
+HttpReq::stripRewriteBase in src/http). So a context's rule cannot use a part of the path. If the target of a redirect
+contains a part of the path, a rule of the virtual host records the target for the rule of the context.
 """
 
 from __future__ import annotations
@@ -35,8 +36,11 @@ PLAIN = (200, 201, 204, 206, 301, 302, 303, 304, 307, 308)
 
 
 def answers_here(source: Location, inside: ServerBlock) -> bool:
-    """Return whether a context's rewrite rule sends the location's fixed response. The reason is that the response has
-    headers, a text or an expiry time.
+    """Return whether a context's rewrite rule sends the location's fixed response, instead of a rule of the virtual
+    host.
+
+    A context does so for responses with headers, access control, a text, an expiry time, or `$uri` in a redirect's
+    target.
     """
     if not answers.is_rule(source):
         return False
@@ -52,7 +56,9 @@ def names_path(source: Location) -> bool:
 
 
 def error_text(source: Location) -> str:
-    """Return the constant text of an error response if OpenLiteSpeed can send it, else ""."""
+    """Return the text of a fixed error response; "" if it has no text, or a text that OpenLiteSpeed cannot send, such
+    as one with variables.
+    """
     if source.handler != "return" or (source.return_code or 0) < 400 or not source.return_value:
         return ""
     try:
@@ -64,8 +70,8 @@ def error_text(source: Location) -> str:
 
 
 def proxies_here(source: Location, inside: ServerBlock) -> bool:
-    """Return whether a context's rewrite rule builds the path for the location's upstream, so that its headers and
-    access rules apply.
+    """Return whether a context's rewrite rule builds the path for the location's upstream, so that the context's
+    headers and access rules apply.
     """
     replaced = source.handler == "proxy" and bool(source.proxy_uri) and _base(source) != "/"
     return replaced and (_says_more(source, inside) or bool(source.expires))

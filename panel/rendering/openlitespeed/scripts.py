@@ -1,4 +1,6 @@
-"""Find the script suffixes of a virtual host, in which contexts cannot choose whether scripts run."""
+"""Find the suffixes of a virtual host's scripts. OpenLiteSpeed runs scripts by suffix, so contexts cannot choose
+whether scripts run.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ _TYPES = {suffix: name for name, suffixes in MIME_TYPES.items() for suffix in su
 
 
 def suffixes(source: Location) -> tuple[str, ...]:
-    """Return the suffixes of the scripts in a PHP location, from the end of its pattern; the usual suffix for a prefix
-    or a pattern without suffixes.
+    """Return the suffixes of the scripts in a PHP location, from the end of its pattern; ("php",) for a prefix or a
+    pattern without suffixes.
     """
     if source.match in ("~", "~*"):
         found = _ENDS.search(source.pattern)
@@ -80,7 +82,7 @@ def type_of(suffix: str) -> str:
 
 
 def all_suffixes(block: ServerBlock) -> str:
-    """Return all file suffixes that run as scripts, as alternatives of a regular expression."""
+    """Return all file suffixes that run as scripts, as alternatives of a regular expression, such as `php|phtml`."""
     return "|".join(names for _kind, names in by_type(block))
 
 

@@ -71,7 +71,7 @@ def host(spec: SiteSpec, web_server: WebServerSpec, number: int) -> tuple[Node, 
 
 
 def answers_twice(source: Location) -> bool:
-    """Return whether OpenLiteSpeed may respond twice to a request that access control refuses: with the error page of
+    """Return whether OpenLiteSpeed can respond twice to a request that access control refuses: with the error page of
     the refusal, and with 404 if the file is missing.
 
     For an upstream, OpenLiteSpeed does not look for a file (HttpSession::processFileMap in src/http).
@@ -80,7 +80,7 @@ def answers_twice(source: Location) -> bool:
 
 
 def document_root(spec: SiteSpec, web_server: WebServerSpec, number: int) -> str:
-    """Return the document root; for a block without one, an empty folder next to the configuration."""
+    """Return the server block's document root; for a block without one, an empty folder next to the configuration."""
     root = spec.blocks[number].root
     if not root:
         return f"{folder(web_server, host_name(spec, number))}/html"
@@ -151,7 +151,7 @@ def _tls(source: ServerBlock, at: str) -> list[Node]:
 
 
 def tls_keys(source: ServerBlock, at: str) -> list[Node]:
-    """Return the TLS settings of a server block: for its virtual host, and for listeners whose default is this host."""
+    """Return the TLS settings of a server block, for its virtual host, and for listeners that use it as default."""
     assert source.tls is not None
     http2 = any(listen.http2 for listen in source.listens if listen.tls)
     http3 = any(listen.http3 for listen in source.listens if listen.tls)
@@ -266,7 +266,7 @@ def _rewritten(
     server: str,
     number: int,
 ) -> list[Directive]:
-    """Return rules for the site's rewrites; OpenLiteSpeed itself chooses the context by the rewritten path."""
+    """Return rules for the site's rewrites. OpenLiteSpeed itself then chooses the context by the rewritten path."""
 
     def proxied(place: Place) -> str | None:
         proxies = place.location.handler == "proxy"
@@ -279,8 +279,8 @@ def _rewritten(
 
 
 def _unsendable(chosen: dict[Place, Condition]) -> list[Directive]:
-    """Return rewrite rules that reject rewritten paths with line breaks. OpenLiteSpeed sends such a path decoded to an
-    upstream (HttpReq::encodeReqLine), where the line break would start another request.
+    """Return rewrite rules that reject rewritten paths of upstreams with spaces, control characters, %, ? or #.
+    OpenLiteSpeed sends them decoded (HttpReq::encodeReqLine), so a line break would start another request.
     """
     found: list[Directive] = []
     for place, condition in chosen.items():
@@ -311,7 +311,7 @@ def _for_hosts(line: Directive, hosts: str) -> list[Directive]:
 
 
 def _fixed(fallback: Place | None, source: ServerBlock) -> Place | None:
-    """Return the fallback if a rule of the virtual host must send its fixed response; None otherwise."""
+    """Return the location `fallback` if a rule of the virtual host must send its fixed response; None otherwise."""
     if fallback is None or fallback.location.handler != "return":
         return None
     if ruled.is_here(fallback.location, source) and not ruled.names_path(fallback.location):

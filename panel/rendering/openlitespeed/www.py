@@ -24,7 +24,7 @@ def _pairs(names: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str, str
 
 
 def only_redirects(source: ServerBlock) -> bool:
-    """Return whether the server block only redirects visitors."""
+    """Return whether the server block only redirects visitors: it has one location, a redirect, and no rewrites."""
     places = source.locations
     redirects = [place.handler == "return" and 300 <= (place.return_code or 0) < 400 for place in places]
     return len(places) == 1 and all(redirects) and not source.rewrites and not source.redirect_to_https
