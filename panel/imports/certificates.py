@@ -31,7 +31,8 @@ Bundles = dict[CertificateFiles, tuple[str, str]]  # certificate with chain, pri
 
 
 def read(record: Import, sites: Iterable[FoundSite]) -> tuple[Bundles, list[str]]:
-    """Return the certificates that sites name, with their keys, and notes about unavailable certificates. Raises
+    """Read the certificates that imported sites name. Return {files: (certificate chain, key)}, and notes about
+    certificates that could not be read. The key is "" if another program on the host renews the certificate. Raises
     RemoteError.
 
     Certificates of an uploaded configuration are not read, because uploads have no private keys.
@@ -62,15 +63,15 @@ def read(record: Import, sites: Iterable[FoundSite]) -> tuple[Bundles, list[str]
 
 
 def is_renewed_there(files: CertificateFiles) -> bool:
-    """Return whether another program on the host renews these certificate files. False if the chain is in a separate
-    file: a site names a single file, so Paddock copies such certificates.
+    """Return whether another program on the host, such as certbot, renews these certificate files. False if the chain
+    is in a file of its own: a site names a single file, so Paddock stores its own copy of such certificates.
     """
     return not files.chain and RENEWED_BELOW.match(files.certificate) is not None
 
 
 def keep(actor: User, team: Team, host: Host, site: FoundSite, bundles: Bundles) -> tuple[dict[int, str], list[str]]:
-    """Store a site's certificates, or reuse equal ones of the team. Return the certificates' names, by index of the
-    server block, and messages about failures.
+    """Store a site's certificates in the panel, or reuse equal certificates of the team. Return {index of the server
+    block: name of its certificate}, and messages about certificates that could not be stored.
     """
     names: dict[int, str] = {}
     notes: list[str] = []

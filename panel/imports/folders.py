@@ -30,7 +30,9 @@ _NEVER = (
 
 
 def folders_of(nodes: Iterable[Node], prefix: str) -> list[str]:
-    """Return the folders named by document roots and aliases, except those that cannot be site folders."""
+    """Return the folders that document roots and aliases name, except those that cannot be site folders, for example
+    paths with variables and folders below /etc.
+    """
     found: set[str] = set()
     for top in nodes:
         for node in top.all():

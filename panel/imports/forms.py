@@ -57,7 +57,9 @@ class UploadForm(ReadForm):
 
 
 class AdoptForm(Form):
-    """Choice of the sites to adopt from an import, their team, and the accepted losses."""
+    """Choice of the sites to adopt from an import and of their team, with checkboxes to leave out unsupported
+    directives and to add missing folders to the host's site folders.
+    """
 
     sites = forms.MultipleChoiceField(label=_("Sites"), error_messages={"required": _("Select the sites to adopt.")})
     team = forms.ModelChoiceField(label=_("Team"), queryset=Team.objects.order_by("name"), empty_label=None)

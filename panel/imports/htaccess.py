@@ -1,5 +1,5 @@
 """Add the directives of Apache's .htaccess files, if its configuration enables them, to the virtual hosts of their
-folders. Pure functions: the loader finds the files.
+folders. The functions read no files themselves: the loader does.
 
 AllowOverride of the longest `<Directory>` that contains the document root decides whether the files apply
 (https://httpd.apache.org/docs/2.4/mod/core.html#allowoverride; without any, the value is None).
@@ -74,8 +74,8 @@ def allows(sections: Sequence[Node], root: str, prefix: str) -> bool:
 
 
 def nodes_of(loader: Loader, files: Iterable[SourceFile], within: Within) -> Iterator[Node]:
-    """Yield a node for each .htaccess file, whose body is the file's directives as converted by `within`; record a
-    fault for a file that cannot be parsed.
+    """Yield a node for each .htaccess file. The node's body is the result of `within` for the directives and the path
+    of the file. A file that cannot be parsed is recorded as a fault in `loader` instead.
     """
     for file in files:
         try:

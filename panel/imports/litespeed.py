@@ -1,5 +1,5 @@
 """Assemble OpenLiteSpeed's virtual hosts as the server does: with their own files, from templates, and with the
-.htaccess files of their document roots. Pure functions: the loader finds the files.
+.htaccess files of their document roots. The functions read no files themselves: the loader does.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ def _members(loader: Loader, node: Node) -> Iterator[Node]:
 
 
 def _with_htaccess(loader: Loader, node: Node, everywhere: bool) -> Node:
-    """Return a virtual host with the .htaccess directives of its document root and two folder levels below, if the
-    server reads such files.
+    """Return a virtual host with the .htaccess directives of its document root and of folders up to two levels below
+    it, if the server reads such files.
     """
     rewrite = next((item.body or () for item in node.body or () if item.name == "rewrite"), None)
     if rewrite is None or (says(rewrite, "autoloadhtaccess") or str(int(everywhere))) != "1":

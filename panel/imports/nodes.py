@@ -1,4 +1,4 @@
-"""Data of a parsed configuration: files, directives with their places, and errors."""
+"""Data of a parsed configuration: files, directives with their files and lines, and errors."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 class SourceFile:
     """A configuration file, as read from a host or an upload.
 
-    `path` is the requested name, `real` the resolved path if different, `link` the target if `path` is a link. Without
-    `exact`, the file has bytes that are not UTF-8, so it cannot be written back.
+    `path` is the requested name, `real` the resolved path if different, `link` the target if `path` is a link. `exact`
+    is False if the file has bytes that are not UTF-8; such a file cannot be written back.
     """
 
     path: str
@@ -53,7 +53,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Fault:
-    """An error in a configuration file and its place; `line` 0: the whole file."""
+    """An error in a configuration file. `line` is 0 if the error concerns the whole file."""
 
     file: str
     line: int

@@ -1,4 +1,4 @@
-"""Data of an import's result: sites, the outcome of every directive, and places in files."""
+"""Data of an import's result: sites, the outcome of every directive, and the lines of files that define sites."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ OUTCOMES: tuple[Outcome, ...] = ("mapped", "changed", "snippet", "refused", "kep
 
 @dataclass(frozen=True)
 class Item:
-    """One directive of an import and its outcome.
+    """One directive of an import and its outcome, one of five.
 
-    `mapped`: the model expresses it. `changed`: the panel's setting is slightly different; `note` explains how.
-    `snippet`: kept as raw directives of the engine. `refused`: none of these; adopting the site drops the directive.
-    `kept`: not part of a site; it stays in the server's files. `where` is the place in the site's definition.
+    `mapped`: the site has an equivalent setting. `changed`: the site differs slightly; `note` explains how. `snippet`:
+    kept as a raw directive. `refused`: not allowed in sites; adopting the site drops the directive. `kept`: not part of
+    a site; the directive stays in the server's files. `where` is a part of the site's definition, for example blocks/0.
     """
 
     file: str
@@ -75,8 +75,9 @@ class FoundSite:
 class Report:
     """Result of an import: the found sites and the outcomes of all directives.
 
-    `items` are directives outside of sites. `files` is the number of files read. `ports` are those that Apache's files
-    listen on; `listeners` those in OpenLiteSpeed's files (rendering.spec.OwnListener).
+    `items`: directives outside of sites. `files`: number of files read. `ports`: ports on which Apache listens because
+    of its own files. `listeners`: listeners in OpenLiteSpeed's own files, with the fields of
+    rendering.spec.OwnListener.
     """
 
     engine: str

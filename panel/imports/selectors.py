@@ -25,7 +25,9 @@ _ORDER: tuple[Outcome, ...] = ("refused", "changed", "snippet", "mapped", "kept"
 
 @dataclass(frozen=True)
 class Row:
-    """A site found in an import, for lists. `site`: the adopted site; `counts`: numbers of directives by outcome."""
+    """A site found in an import, for lists. `site`: the site created from it, None before; `counts`: numbers of
+    directives by outcome.
+    """
 
     found: FoundSite
     counts: Mapping[str, int]

@@ -47,8 +47,8 @@ class ImportSerializer(serializers.ModelSerializer[Import]):
 
 
 class CountsSerializer(serializers.Serializer[Any]):
-    """Numbers of directives by outcome: `mapped` and `changed` have a place in the model, `snippet` stays raw,
-    `refused` would be dropped, `kept` stays in the server's own files.
+    """Numbers of directives by outcome: `mapped` and `changed` have an equivalent setting in the site, `snippet` are
+    kept as raw directives, `refused` would be dropped, `kept` stay in the server's own files.
     """
 
     mapped = serializers.IntegerField()

@@ -1,6 +1,6 @@
 """Import a live or uploaded configuration, and adopt sites from it.
 
-Administrators only: imports contain files of the whole server, and create raw directives.
+Administrators only: imports contain files of the whole server, and adopting sites can create raw directives.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def import_read_host(*, actor: User, web_server: WebServer) -> Import:
 
 
 def _base(web_server: WebServer) -> str:
-    """Return the base of relative includes: the folder of nginx's main file, or another server's root."""
+    """Return the folder of relative includes: the folder of nginx's main file, or another server's root folder."""
     if web_server.engine in NGINX_SYNTAX:
         return str(web_server.paths["main_config"]).rpartition("/")[0]
     return str(web_server.paths.get("prefix") or web_server.paths["config_root"])
@@ -139,7 +139,7 @@ def _keep(
 
 
 def _managed_files(web_server: WebServer) -> dict[str, str]:
-    """Return the paths of files that the panel wrote for a web server, each with the name of its site."""
+    """Return {path: name of its site} for all files that the panel wrote for a web server."""
     states = live_states([web_server])[web_server.pk]
     found = {file["path"]: state.site.name for state in states if state.revision for file in state.revision.files}
     for state in SiteState.objects.filter(disabled_revision__web_server=web_server).select_related(
@@ -151,12 +151,12 @@ def _managed_files(web_server: WebServer) -> dict[str, str]:
 
 
 def _left_by_adopting(web_server: WebServer) -> list[str]:
-    """Return the targets of links that adopted sites replace. They stay on the host, but are not disabled sites."""
+    """Return the files behind links that adopted sites replace. They stay on the host, but are not disabled sites."""
     return list(ReplacedFile.objects.filter(web_server=web_server).exclude(link="").values_list("real", flat=True))
 
 
 def _set_aside(report: Report, loaded: Loaded, managed: Mapping[str, str]) -> None:
-    """Remove from the report the sites whose files the panel wrote, and list them as kept."""
+    """Replace each site of the report whose files the panel wrote by an item with the outcome `kept`."""
     for site in list(report.sites):
         owners = [managed.get(part.file) or managed.get(loaded.files[part.file].real) for part in site.parts]
         if owners and all(owners):
@@ -258,7 +258,7 @@ def import_adopt(
 
 
 def _add_folders(actor: User, record: Import, chosen: Sequence[FoundSite]) -> list[str]:
-    """Add the sites' folders to the site folders of the host; return those that were missing."""
+    """Add the folders of the sites `chosen` to the host's site folders; return the folders that were missing."""
     host = record.web_server.host
     wanted = sorted({folder for site in chosen for folder in site.folders} - set(host.site_roots))
     if wanted:
@@ -269,7 +269,7 @@ def _add_folders(actor: User, record: Import, chosen: Sequence[FoundSite]) -> li
 def _drafts(
     actor: User, record: Import, chosen: Sequence[FoundSite], team: Team, bundles: certificates.Bundles
 ) -> tuple[dict[str, Site], list[str]]:
-    """Create the drafts; return them by their names in the report, and notes about their certificates."""
+    """Create a draft for each site of `chosen`. Return {name in the report: site}, and notes about certificates."""
     sites, notes = dict[str, Site](), list[str]()
     for found in chosen:
         stored, more = certificates.keep(actor, team, record.web_server.host, found, bundles)
@@ -287,7 +287,7 @@ def _keep_originals(actor: User, record: Import, report: Report, sites: dict[str
 
 
 def _own_sockets(web_server: WebServer, report: Report) -> dict[str, Any]:
-    """Return fields of the web server for ports (Apache) or listeners (OpenLiteSpeed) that its own files open."""
+    """Return the web server's field with the ports (Apache) or listeners (OpenLiteSpeed) that its own files open."""
     if web_server.engine == Engine.APACHE:
         return {"own_ports": report.ports}
     return {"own_listeners": report.listeners} if web_server.engine == Engine.OPENLITESPEED else {}

@@ -49,7 +49,9 @@ USUAL_ROOTS = {
 
 
 class HostFiles:
-    """Configuration files of one host; each pattern is requested once. `roots`: folders in addition to READ_ROOTS."""
+    """Reader of one host's configuration files, through its agent; each pattern is requested once. `roots`: folders
+    that may be read in addition to READ_ROOTS.
+    """
 
     def __init__(self, agent: Session, roots: Iterable[str]) -> None:
         self.agent = agent

@@ -107,8 +107,8 @@ def upload(request: Request, name: str) -> HttpResponse:
 @login_required
 @form_page
 def report(request: Request, name: str, uuid: UUID) -> HttpResponse:
-    """Show the result of an import. POST adopts the selected sites and requires the password, because it may create raw
-    directives.
+    """Show the result of an import. POST adopts the selected sites and requires the user's password, because adopting
+    can create raw directives.
     """
     if request.method == "POST":
         return _adopt(request, name, uuid)

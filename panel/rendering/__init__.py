@@ -1,4 +1,4 @@
-"""Render a frozen SiteSpec into the exact files of one site. Pure: no database, no host, no clock.
+"""Render a frozen SiteSpec into the exact files of one site. The functions access no database, no host, and no clock.
 
 `layout` names the files that belong to a site and those that belong to a web server. `errors.NotExpressible` carries a
 JSON pointer to a field that the engine's grammar cannot express. Features that the engine lacks are left out and
@@ -19,8 +19,9 @@ __all__ = ["render", "render_main", "render_web_server", "shares_files"]
 class Engine(Protocol):
     """Interface of the package that renders configuration for one kind of web server.
 
-    An engine renders the files of one site; the files that depend on all live sites (unless `SHARES_FILES`, only on
-    those with stream servers); and the main file with its includes, if the panel manages the main file.
+    An engine renders three kinds of files: those of one site; those that depend on several sites (all live sites if
+    `SHARES_FILES`, otherwise only live sites with stream servers); and the main file with its includes, if the panel
+    manages the main file.
     """
 
     SHARES_FILES: bool
@@ -51,8 +52,8 @@ def _check(spec: SiteSpec) -> None:
 
 
 def shares_files(engine: str) -> bool:
-    """Return whether a change of any site can change the files of `render_web_server`, which depend on all live sites.
-    On other engines only a site with stream servers can, so callers skip `render_web_server` for other sites.
+    """Return whether a change of any live site can change the files that `render_web_server` returns. On engines with
+    False only a site with stream servers can change these files, so callers skip `render_web_server` for other sites.
     """
     return ENGINES[engine].SHARES_FILES
 

@@ -21,8 +21,8 @@ def caches(source: Location) -> bool:
 
 
 def kind(source: Location) -> str:
-    """Return the prefix of nginx's caching directives for the location; "" if its handler's responses
-    cannot be cached.
+    """Return the prefix of nginx's caching directives for the location, for example "fastcgi"; "" if its handler's
+    responses cannot be cached.
     """
     if source.handler == "php":
         return "fastcgi"
@@ -72,7 +72,9 @@ def sentence(source: Location) -> str:
 
 
 def longest_s(spec: SiteSpec) -> int:
-    """Return the time in seconds for which a cached response of the site is kept without being requested."""
+    """Return the time in seconds after which the web server deletes a response of the site that nobody requested: the
+    longest cache time, at least a day.
+    """
     found = [item.seconds for source in locations(spec) if source.cache for item in source.cache.valid]
     return max([MIN_KEPT_S, *found])
 
@@ -83,14 +85,16 @@ def locations(spec: SiteSpec) -> Iterator[Location]:
 
 
 def can_be_cleared(engine: str) -> bool:
-    """Return whether the agent can delete the server's cached responses. OpenLiteSpeed's cache has no known files."""
+    """Return whether the agent can delete the server's cached responses. False for OpenLiteSpeed: the paths of its
+    cache files are not known.
+    """
     return engine in ("nginx", "native", "apache")
 
 
 def folders(spec: SiteSpec, web_server: WebServerSpec) -> list[str]:
     """Return the folders that hold the site's cached responses; none on a server whose cache cannot be cleared.
 
-    nginx and gallop have one per kind of backend, Apache one for all sites.
+    nginx and gallop have one folder for each of proxy, fastcgi and uwsgi, Apache has one for all sites.
     """
     if web_server.engine == "apache":
         return [web_server.cache_dir]

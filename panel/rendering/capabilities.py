@@ -1,4 +1,7 @@
-"""Find the features of a site that an engine cannot express, before deployment. Pure; the table is in `capability`."""
+"""Find the features of a site that an engine cannot express, before deployment.
+
+The functions access no database and no host. The capabilities of the engines are a table in the package `capability`.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +127,9 @@ def place(spec: SiteSpec, field: str) -> str:
 
 
 def differences(spec: SiteSpec, web_server: WebServerSpec) -> list[Difference]:
-    """Return all differences between the site's settings and the engine's behavior: by field, then missing modules."""
+    """Return all differences between the site's settings and the engine's behavior: first those of fields, in the order
+    of the spec, then fields that a location's handler ignores, then Apache's missing modules.
+    """
     found = list(_walk(spec, "", None, spec, web_server))
     found += [item for number, block in enumerate(spec.blocks) for item in _unread(block, number, web_server)]
     if web_server.engine == "apache" and web_server.layout != "sites":
@@ -133,8 +138,8 @@ def differences(spec: SiteSpec, web_server: WebServerSpec) -> list[Difference]:
 
 
 def overview() -> dict[str, dict[str, Literal["same", "different", "not_offered"]]]:
-    """Map each field of the spec to a dict: engine -> "same", "different" or "not_offered", the worst case of all
-    possible sites.
+    """Map each field of the spec to a dict of engine -> "same", "different" or "not_offered". The result holds for no
+    particular site: it is the worst case over all values of the field.
     """
     result: dict[str, dict[str, Literal["same", "different", "not_offered"]]] = {}
     for member, row in TABLE.items():

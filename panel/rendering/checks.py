@@ -30,7 +30,9 @@ def refuse(field: str, message: str) -> NotExpressible:
 
 
 def text(value: str, field: str, *, lines: bool = False) -> str:
-    """Return `value` if it is valid Unicode without control characters; `lines` allows line feeds and tabs."""
+    """Return `value`; raise NotExpressible unless it is valid Unicode without control characters. `lines` allows line
+    feeds and tabs.
+    """
     if value.isprintable():  # fast path for nearly all values
         return value
     for character in value:
@@ -43,7 +45,9 @@ def text(value: str, field: str, *, lines: bool = False) -> str:
 
 
 def path(value: str, field: str) -> str:
-    """Return `value` if it is an absolute path without `..`, so that every web server reads it as the same path."""
+    """Return `value`; raise NotExpressible unless it is an absolute path without `..`, which every web server reads as
+    the same path.
+    """
     text(value, field)
     if not value.startswith("/"):
         raise refuse(field, f"“{value}” is not an absolute path; start it with /")
@@ -53,8 +57,8 @@ def path(value: str, field: str) -> str:
 
 
 def log_path(value: str, roots: tuple[str, ...], field: str) -> str:
-    """Return the path if it is inside the web server's log folder or a site root, because the server writes logs as
-    root.
+    """Return the path `value`; raise NotExpressible unless it is below one of `roots`, the log folder and site folders.
+    The limit is needed because the server writes logs as root.
     """
     path(value, field)
     if not is_below(value, roots):
@@ -70,7 +74,9 @@ def word(value: str, pattern: re.Pattern[str], field: str, what: str) -> str:
 
 
 def address(value: str, field: str) -> str:
-    """Return a valid address of an upstream or PHP pool: `host[:port]`, `[v6][:port]` or `unix:/path`."""
+    """Return `value`; raise NotExpressible unless it has the form of an upstream or PHP pool address: `host[:port]`,
+    `[v6][:port]` or `unix:/path`.
+    """
     if value.startswith("unix:"):
         socket = path(value[5:], field)
         if not re.fullmatch(r"[A-Za-z0-9_./@+-]+", socket):
@@ -98,7 +104,9 @@ def listen_address(value: str, field: str) -> str:
 
 
 def source(value: str, field: str) -> str:
-    """Return the normalized source of an access rule: "all", an address, or a network."""
+    """Return the normalized source of an access rule: "all", an address, or a network. Raise NotExpressible for other
+    values.
+    """
     if value == "all":
         return value
     try:
@@ -123,7 +131,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 def _field_names(kind: Any) -> tuple[str, ...]:
     """Return the field names of a spec class; an empty tuple for other values.
 
-    The field `snippet` is left out, because the check of raw directives names the line of an error.
+    The field `snippet` (raw directives) is left out, because its own check also names the line of a control character.
     """
     if not is_dataclass(kind):
         return ()
@@ -199,7 +207,9 @@ def site(spec: SiteSpec) -> None:
 
 
 def file_name(value: str, field: str) -> str:
-    """Return `value` if it is a valid index file: a name, or a path below the document root."""
+    """Return `value`; raise NotExpressible unless it is a possible index file: a name, or a path below the document
+    root.
+    """
     text(value, field)
     if not value or ".." in value.split("/") or value != value.strip():
         raise refuse(field, f"“{value}” is not a file name; enter a name without /, for example index.html")
@@ -226,7 +236,9 @@ def error_codes(values: tuple[int, ...], field: str, low: int = 300) -> tuple[in
 
 
 def target(value: str, field: str) -> str:
-    """Return `value` if it is a valid URI of an error page: a path on this site or a complete http(s) URL."""
+    """Return `value`; raise NotExpressible unless it is a possible URI of an error page: a path on this site or a
+    complete http(s) URL.
+    """
     text(value, field)
     if not value.startswith(("/", "http://", "https://")) or " " in value:
         raise refuse(field, f"“{value}” is neither a path that starts with / nor an http(s) URL")
@@ -243,8 +255,8 @@ def log_level(value: str, field: str) -> str:
 
 
 def pcre(value: str, field: str) -> str:
-    """Return `value` if all of its groups and classes are closed. An open group would swallow text that the rendering
-    adds.
+    """Return the regular expression `value`; raise NotExpressible unless all of its groups and classes are closed. An
+    open group would swallow text that the rendering adds.
     """
     text(value, field)
     depth, inside, skip = 0, False, False
@@ -267,6 +279,8 @@ def pcre(value: str, field: str) -> str:
 
 
 def version_of(web_server: WebServerSpec) -> tuple[int, ...]:
-    """Return the version as numbers, (1, 22, 1) for "1.22.1" or "nginx/1.22.1"; () if unknown, treated as old."""
+    """Return the version as numbers: (1, 22, 1) for "1.22.1" or "nginx/1.22.1". For an unknown version return (), which
+    compares as older than every version.
+    """
     found = re.search(r"\d+(?:\.\d+)+", web_server.version)
     return tuple(int(part) for part in found[0].split(".")) if found else ()

@@ -12,8 +12,8 @@ from panel.rendering.pcre import search
 class Choice:
     """Location chosen for a path.
 
-    `place` is None if no location matches. `slash`: the server redirects to the path with a final /, with the settings
-    of this location.
+    `place`: the chosen location, None if no location matches. `slash`: the server redirects to the path with a final /,
+    with the settings of this location.
     """
 
     place: Place | None

@@ -1,13 +1,12 @@
-"""Find names and addresses of a site that would take requests from another site. Pure.
+"""Find names and addresses of a site that would take requests from another site. The functions access no database.
 
 Names are compared as sets of hosts, not as strings: `*.a.example` overlaps `www.a.example`, and `www.*` overlaps both.
 Two sites with disjoint names never compete for a request by name, in whatever order a server tries names (nginx and
 gallop: names.py; Apache: the first matching virtual host in file order, wildcards included; OpenLiteSpeed: exact names,
 then wildcards in order of addition). Regular expressions are not run: the literal text before the final `$` limits the
-possible matches, and an expression without such an end can match every host.
-
-On every server, a socket on one address takes precedence over the socket on all addresses before names are compared. So
-an address is a claim of its own, and so is the default server of a socket.
+possible matches, and an expression without such an end can match every host. On every server, a socket on one address
+takes precedence over the socket on all addresses before names are compared. So an address is a claim of its own, and so
+is the default server of a socket.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def _is_ip(text: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def spans(name: str) -> tuple[Span, ...]:
-    """Return a superset of the hosts that a server name can match."""
+    """Return spans that together contain every host that a server name can match; they can contain further hosts."""
     form, name = kind(name), name if name.startswith("~") else name.lower().removesuffix(".")
     if form == "regex":
         return _regex_spans(name[1:])
@@ -120,7 +119,7 @@ def overlap(one: str, other: str) -> bool:
 
 
 def is_local(name: str) -> bool:
-    """Return whether the name belongs to a team on one host only, such as `localhost`."""
+    """Return whether the name has a different meaning on each host or is too broad for one team (see Span.is_local)."""
     return any(span.is_local for span in spans(name))
 
 
@@ -153,7 +152,7 @@ def _holds(span: Span, text: str) -> bool:
 
 
 class NameIndex(Generic[Owner]):
-    """Index of names with owners that finds overlapping names without a full scan."""
+    """Index of rows (server name, owner) that finds overlapping names without a full scan."""
 
     def __init__(self, rows: Iterable[tuple[str, Owner]]) -> None:
         self._by_form: dict[str, dict[str, list[tuple[str, Owner]]]] = {form: {} for form in _ORDER}
@@ -165,7 +164,9 @@ class NameIndex(Generic[Owner]):
         self._beginnings = [sorted(part.items()) for part in (exact, prefix)]
 
     def overlapping(self, name: str) -> Iterator[tuple[str, Owner]]:
-        """Yield rows whose names may match a host that `name` also matches; a row can appear twice."""
+        """Yield the rows (server name, owner) whose names can match a host that `name` can match too. A row can appear
+        twice.
+        """
         for span in spans(name):
             for rows in self._meeting(span.form, span.text):
                 yield from rows
@@ -228,7 +229,7 @@ def socket_text(address: str, port: int) -> str:
 
 @dataclass(frozen=True)
 class Claim:
-    """Resource of a site that may belong to another team: a name, a socket, or a proxy target (service).
+    """Resource that a site uses and that can belong to another team: a name, a socket, or a proxy target (service).
 
     `where` is the field of the site's definition with the resource, for example blocks/0/names.
     """
@@ -289,8 +290,8 @@ def takes_socket(claim: Claim, engine: str, others: Iterable[tuple[str, int]]) -
 
 
 def takes(own: Sequence[ServerBlock], others: Sequence[ServerBlock], engine: str = "nginx") -> list[Claim]:
-    """Return the names and sockets of `own` that would receive requests of `others`, sites of other teams on the same
-    web server.
+    """Return the claims of the server blocks `own`, names and sockets, that would receive requests of the server blocks
+    `others`. These belong to other teams on the same web server.
 
     A name that takes requests only from a default server is not returned, because a default server is for names that no
     site has. But a name with a wildcard for many names (`is_wide`) is returned.

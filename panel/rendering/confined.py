@@ -1,7 +1,7 @@
 """Check targets of raw directives: paths on the host, paths of the site, and other servers.
 
-Only constant targets are accepted, so that no request can choose the target. For targets with variables the site has
-fields, which other modules check. Each check returns an error message, "" if the target is allowed.
+Only constant targets are accepted, so that no request can choose the target. Targets with variables belong in the
+site's own fields, which other modules check. Each check returns an error message, "" if the target is allowed.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ def _groups(pattern: str) -> list[tuple[int, int]]:
 def target_problem(value: str, services: LocalServices) -> str:
     """Return an error message unless the value is an allowed proxy target.
 
-    A service of the host itself must be listed for the site's team. The name of an upstream is not allowed, because the
-    upstream may belong to another site. For upstreams the site has fields, whose check includes the owner.
+    A service of the host itself must be listed for the site's team. The name of an upstream is refused, because the
+    upstream can belong to another site. Sites use upstreams by their fields, whose check includes the owner.
     """
     own = "use an upstream or a PHP pool of the site"
     if "unix:" in value.lower() or "uds:" in value.lower():

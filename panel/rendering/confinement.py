@@ -54,9 +54,9 @@ def is_confined(template: str, *, pattern: str = "") -> bool:
 
 @lru_cache(maxsize=4096)
 def verdict(template: str, *, pattern: str = "") -> Verdict:
-    """Return whether the path that a template yields is confined (see is_confined).
-
-    CONFINED_WITHOUT_LINE_BREAKS: the path is confined only if the request's path contains no line break.
+    """Return the Verdict on the path that a template yields. CONFINED: see is_confined. CONFINED_WITHOUT_LINE_BREAKS:
+    the path is confined only if the request's path contains no line break. MAY_CLIMB: in all other cases, also if the
+    template cannot be parsed.
     """
     try:
         parts = variables.parse(template, "", captures=variables.captures_of(pattern))
@@ -89,13 +89,15 @@ def of_rewrite(item: Rewrite) -> Verdict:
 
 
 def rewrites_may_climb(block: ServerBlock) -> bool:
-    """Return whether the server must check the result of a rewrite of the server block at request time."""
+    """Return whether the server must check, at request time, the result of a rewrite of the server block or its
+    locations.
+    """
     lists = [block.rewrites, *(made_paths(location) for location in block.locations)]
     return any(of_rewrite(item) is Verdict.MAY_CLIMB for items in lists for item in items)
 
 
 def of_last_item(item: str) -> str:
-    """Return the path part of the last item of try_files, without the query."""
+    """Return the path part of `item`, the last item of try_files, without its query."""
     path = item.partition("?")[0]
     for tail in ("$is_args$args", "$is_args$query_string", "${is_args}${args}"):
         path = path.removesuffix(tail)
@@ -146,7 +148,7 @@ def _verdicts(block: ServerBlock) -> list[Verdict]:
 
 
 def made_paths(location: Location) -> tuple[Rewrite, ...]:
-    """Return the location's rewrites whose result may name a file.
+    """Return the location's rewrites whose result can name a file.
 
     With `break`, a proxying location builds the path for its upstream, not for a file.
     """
@@ -156,7 +158,9 @@ def made_paths(location: Location) -> tuple[Rewrite, ...]:
 
 
 def needs_checks(spec: SiteSpec) -> bool:
-    """Return whether an engine must check a path of the site at request time, or cannot serve the site."""
+    """Return whether an engine must check a path of the site at request time. True also for a site that no engine can
+    serve, because `check` refuses one of its paths.
+    """
     try:
         check(spec)
     except NotExpressible:

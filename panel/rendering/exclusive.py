@@ -83,7 +83,9 @@ class Condition:
 
 
 def conditions(locations: Locations) -> dict[Place, Condition]:
-    """Map each location to the condition under which it handles a request."""
+    """Map each location to the condition under which it handles a request. Raise NotExpressible for a back-reference,
+    which cannot be combined with other regular expressions.
+    """
     if len(locations.regexes) > 1:
         for place in locations.regexes:
             if re.search(r"\\[1-9]|\\g\{?-?\d|\(\?[&R\d]", place.pattern):
@@ -194,7 +196,9 @@ def _outside_groups(text: str) -> str:
 
 
 def groups(text: str) -> list[tuple[int, int, str]]:
-    """Return (start, end of the opening, name or "") of each capturing group in a regular expression, in order."""
+    """Return (start, end of the opening such as `(?<name>`, name or "") of each capturing group in a regular
+    expression, in order.
+    """
     found: list[tuple[int, int, str]] = []
     position, inside = 0, False
     while position < len(text):

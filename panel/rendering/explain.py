@@ -1,4 +1,7 @@
-"""Explain which location handles a URL, and why. Pure; every engine is rendered to follow nginx's rules."""
+"""Explain which location handles a URL, and why. All engines are rendered to follow nginx's rules.
+
+The functions access no database and no host.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +51,8 @@ class Step:
 class Explanation:
     """Explanation of the way in which a server handles a request.
 
-    `block` and `location` are JSON pointers into the spec of `site`, "" if the search ended earlier. `path`: the path
-    after all rewrites, for which the location was chosen.
+    `block` and `location` are JSON pointers into the spec of `site`, "" if none was chosen. `path`: the path after all
+    rewrites, for which the location was chosen.
     """
 
     steps: tuple[Step, ...]
@@ -137,8 +140,8 @@ def _in_maintenance(host: _Host, settings: Maintenance, steps: list[Step]) -> Ex
 
 
 def _listener(specs: Sequence[SiteSpec], request: Request) -> tuple[list[_Host], Step]:
-    """Return the server blocks of the socket that accepts the connection: the exact address first, then all
-    addresses.
+    """Return the server blocks on the socket that accepts the connection, and the step that explains the choice. A
+    socket on the exact address takes precedence over the socket on all addresses.
     """
     found: dict[str, list[_Host]] = {}
     for spec in sorted(specs, key=lambda item: item.name):

@@ -1,4 +1,4 @@
-"""Render the configuration of a PHP-FPM pool: one file for each pool. Pure."""
+"""Render the configuration of a PHP-FPM pool: one file for each pool. The functions access no database and no host."""
 
 from __future__ import annotations
 

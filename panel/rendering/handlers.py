@@ -99,8 +99,8 @@ def captures(source: Location) -> frozenset[str]:
 
 
 def upstream_of(spec: SiteSpec, source: Location, at: str) -> tuple[int, Upstream]:
-    """Return the number and the upstream of a proxying location; raise NotExpressible if the site has no
-    such upstream.
+    """Return (index in `spec.upstreams`, upstream) of a proxying location; raise NotExpressible if the site has no such
+    upstream.
     """
     for number, upstream in enumerate(spec.upstreams):
         if upstream.name == source.upstream:
@@ -111,7 +111,9 @@ def upstream_of(spec: SiteSpec, source: Location, at: str) -> tuple[int, Upstrea
 
 
 def pool_of(spec: SiteSpec, source: Location, at: str) -> tuple[int, PhpPool]:
-    """Return the number and the PHP pool of a PHP location; raise NotExpressible if the site has no such pool."""
+    """Return (index in `spec.php_pools`, PHP pool) of a PHP location; raise NotExpressible if the site has no such
+    pool.
+    """
     for number, pool in enumerate(spec.php_pools):
         if pool.name == source.php_pool:
             return number, pool

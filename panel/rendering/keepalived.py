@@ -21,7 +21,7 @@ FIRST_PRIORITY, STEP = 200, 20
 
 @dataclass(frozen=True)
 class Peer:
-    """Host of a virtual address, with the address from which it sends to the other hosts."""
+    """Host of a virtual address, with the IP address from which it sends VRRP messages to the other hosts."""
 
     host: str
     address: str
@@ -80,7 +80,7 @@ def host_file(specs: Iterable[AddressSpec], host: str, interfaces: Mapping[str, 
 
 
 def instance_line(name: str) -> str:
-    """Return the line of keepalived's file that begins the virtual address `name`."""
+    """Return the line of keepalived's file with which the block of the virtual address `name` begins."""
     return f"vrrp_instance {name} {{"
 
 

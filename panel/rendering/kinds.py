@@ -41,18 +41,19 @@ def path(value: str, where: Where) -> str:
 
 
 def folder_around(value: str, where: Where) -> str:
-    """Check a path on which a block depends, such as that of Apache's <IfFile>. The web server serves no files from
-    this path.
+    """Check a path on which a block depends, such as that of Apache's <IfFile>: it must be below a site folder or the
+    log folder. The web server serves no files from this path.
     """
     web_server = where.web_server
     return confined.path_problem(value, (*web_server.site_roots, web_server.log_dir))
 
 
 def password_path(value: str, where: Where) -> str:
-    """Check the path of a password file.
+    """Check the path of a password file: it must be below a site folder, the log folder, or the server's configuration
+    folder.
 
-    Its contents are only compared with user input, so it may be in the server's own folder, but not in the panel's,
-    which holds the password files of all sites.
+    The configuration folder is allowed because the file's contents are only compared with user input. The panel's own
+    folder in it is refused, because it holds the password files of all sites.
     """
     where.note("path", value)
     web_server = where.web_server
@@ -63,8 +64,8 @@ def password_path(value: str, where: Where) -> str:
 
 
 def ca_path(value: str, where: Where) -> str:
-    """Check the path of CA certificates. The folders of the system's certificates are allowed too, because they are
-    public.
+    """Check the path of CA certificates: it must be below a site folder, or in a folder of the system's certificates,
+    which are public.
     """
     web_server = where.web_server
     if confined.path_problem(value, confined.AUTHORITIES):
@@ -77,7 +78,7 @@ def uri(value: str, _where: Where) -> str:
 
 
 def location(value: str, _where: Where) -> str:
-    """Check a path of this site or a complete URL."""
+    """Check the form of a URL: a path that this site allows (see confined.uri_problem), or any complete http(s) URL."""
     return "" if re.match(r"https?://", value, re.IGNORECASE) else confined.uri_problem(value)
 
 
@@ -86,7 +87,7 @@ def file_name(value: str, _where: Where) -> str:
 
 
 def address(value: str, _where: Where) -> str:
-    """Check an address, a network, or `all`."""
+    """Check the form of a source: an IP address, a network, or `all`."""
     try:
         if value.lower() != "all":
             ipaddress.ip_network(value, strict=False)
@@ -125,7 +126,7 @@ KINDS: dict[str, Kind] = {
 
 
 def environment_name(value: str, _where: Where) -> str:
-    """Check the name of an environment variable; it must not be able to change the code that an application runs."""
+    """Check the name of an environment variable. Variables that make an application run other code are refused."""
     name = value.lstrip("!").split("=", 1)[0].upper()
     if not re.fullmatch(r"[A-Z0-9_.-]+", name):
         return f"needs the name of a variable, not “{value}”"

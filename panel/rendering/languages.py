@@ -14,7 +14,9 @@ LETTERS = DOT + SLASH + BREAK + OTHER
 
 @dataclass(frozen=True)
 class Language:
-    """Set of texts as an automaton. `step(state, letter)` gives the next states. States are any hashable values."""
+    """Set of texts as a nondeterministic automaton. `step(state, letter)` gives the possible next states;
+    `accepts(state)` is True if a text can end in this state. States are any hashable values.
+    """
 
     starts: frozenset[object]
     step: Callable[[object, str], Iterable[object]]
@@ -43,7 +45,9 @@ _NEXT = {("/", DOT): ".", (".", DOT): ".."}
 
 
 def segment(state: str, found: str) -> str | None:
-    """Return the state of a path after its next letter; None if it has a `..` segment or does not begin with /."""
+    """Return the state of a path after its next letter `found`; None if the path then contains a `..` segment or does
+    not begin with /.
+    """
     if found == SLASH:
         return None if state == ".." else "/"
     if state == "":
@@ -93,7 +97,7 @@ def stays(parts: Iterable[Language]) -> bool:
 
 
 def _after(states: set[str], part: Language) -> set[str] | None:
-    """Return the possible states of a path after one more `part`; None if the path may contain a `..` segment."""
+    """Return the possible states of a path after one more `part`; None if the path can then contain a `..` segment."""
     left = [(state, inner) for state in states for inner in part.starts]
     seen = set(left)
     found: set[str] = set()

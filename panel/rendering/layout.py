@@ -20,7 +20,8 @@ _KEEPS_DISABLED = frozenset({"nginx", "native", "apache"})
 
 
 def enabled(web_server: WebServerSpec, name: str, text: str, *, link: str = "") -> list[RenderedFile]:
-    """Return the files with which the web server loads the configuration `text` as `name`.conf, in its layout.
+    """Return the files with which the web server loads the configuration `text`: `name`.conf in sites-available with a
+    link to it in sites-enabled, or a file in conf.d, as its layout requires.
 
     `link`: name of the link in sites-enabled, or of the file in conf.d, if it is not `name`.
     """
@@ -37,9 +38,8 @@ def enabled(web_server: WebServerSpec, name: str, text: str, *, link: str = "") 
 
 
 def keeps_disabled(engine: str) -> bool:
-    """Return whether the web server has a place for files that it does not load.
-
-    This is conf.d/NAME.conf.disabled, or sites-available without a link. OpenLiteSpeed has none.
+    """Return whether the web server's layout can keep files that the server does not load: as
+    conf.d/NAME.conf.disabled, or in sites-available without a link. OpenLiteSpeed's layout cannot.
     """
     return engine in _KEEPS_DISABLED
 
@@ -47,7 +47,7 @@ def keeps_disabled(engine: str) -> bool:
 def disabled_path(path: str, web_server: WebServerSpec) -> str:
     """Return the path of a site's file while the site is disabled; "" if the file is removed.
 
-    Files that the server does not load by themselves keep their path: those in sites-available, certificates,
+    Files that the server loads only by a link or a directive keep their path: those in sites-available, certificates,
     passwords.
     """
     if not keeps_disabled(web_server.engine) or dirname(path) == f"{web_server.config_root}/sites-enabled":
@@ -81,7 +81,7 @@ def client_certificate_files(spec: SiteSpec) -> list[RenderedFile]:
 def password_files(spec: SiteSpec) -> list[RenderedFile]:
     """Return the password files of the site's locations, once per path.
 
-    Worker processes read them, so other accounts than root may read them.
+    All accounts of the host can read them, because worker processes do not run as root.
     """
     found: dict[str, RenderedFile] = {}
     for b, server_block in enumerate(spec.blocks):

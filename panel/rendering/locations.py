@@ -16,7 +16,7 @@ from panel.rendering.spec import Location, ServerBlock
 
 @dataclass(frozen=True)
 class Place:
-    """One location, with its JSON pointer in the SiteSpec and its number."""
+    """One location of a server block, with its JSON pointer in the SiteSpec and its index in the block."""
 
     location: Location
     pointer: str

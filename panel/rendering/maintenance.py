@@ -1,4 +1,4 @@
-"""Render the maintenance page of a site, and check its settings. Pure.
+"""Render the maintenance page of a site, and check its settings. The functions access no database and no host.
 
 The page replaces everything except ACME challenges, before rewrites, access rules, and locations. Plain HTTP of a block
 that redirects to HTTPS still redirects.
@@ -61,7 +61,7 @@ def excepts(spec: SiteSpec, address: str) -> bool:
 def instead(spec: SiteSpec) -> SiteSpec:
     """Return the site with status 503 as its only content, for OpenLiteSpeed, which has no directives for a page.
 
-    The site is unchanged without maintenance. Raises NotExpressible if some addresses are to see the site.
+    The site is unchanged without maintenance. Raises NotExpressible if the maintenance page has allowed addresses.
     """
     if spec.maintenance is None:
         return spec

@@ -31,7 +31,7 @@ class Outcome:
     """Outcome of a request in a location or server block.
 
     `files` are tried in order; `otherwise` describes the result if none exists. `status` is None if it depends on a
-    file or an upstream. `leads` are the internal redirects to locations that may respond in the end: those of index
+    file or an upstream. `leads` are the internal redirects to locations that can respond in the end: those of index
     files, fallbacks and error pages.
     """
 
@@ -64,7 +64,9 @@ def of_block(block: ServerBlock, found: Locations, path: str) -> Outcome:
 
 
 def with_error_pages(outcome: Outcome, block: ServerBlock, found: Locations) -> Outcome:
-    """Return the outcome with the server block's error pages that may replace it; errors of an upstream are kept."""
+    """Return the outcome with notes and internal redirects for the server block's error pages that can replace it.
+    Error pages do not replace errors that an upstream sends.
+    """
     if outcome.kind == "error":
         return outcome
     which = "an error that the web server itself sends," if outcome.kind == "proxy" else "an error,"

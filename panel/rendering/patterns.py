@@ -1,7 +1,8 @@
-"""Find the possible captures of a regular expression's groups on a request's path, as automata (languages.py).
+"""Find the possible captures of a regular expression's groups on a request's path, as automata (`languages.Language`).
 
-A small PCRE parser builds a nondeterministic automaton over the four letters of languages.py. If the expression has
-unsupported syntax (look-around, back-references), every group may capture any part of a path.
+A small PCRE parser builds a nondeterministic automaton over four letters: `.`, `/`, `n` for a line break, and `x` for
+any other character. If the expression has unsupported syntax (look-around, back-references), every group may capture
+any part of a path.
 """
 
 from __future__ import annotations
@@ -273,7 +274,9 @@ def _asserted(asks: str, place: str) -> str | None:
 
 
 def _leading(graph: _Graph, after: int) -> set[_Search]:
-    """Return the search states from which a valid path can still reach the automaton's state `after`."""
+    """Return the states of the search (see _Search) from which a path without a `..` segment can still reach the
+    automaton's state `after`.
+    """
     back: dict[_Search, list[_Search]] = {}
     for state, moves in graph.items():
         for _, following in moves:

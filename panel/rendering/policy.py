@@ -57,8 +57,8 @@ class Rule:
     """Rule for one allowed directive.
 
     `contexts`: letters of the allowed surrounding blocks, as returned by `Policy.context`. `slots`: names of kinds, one
-    for each argument; `kind?` is optional, `kind*` and `kind+` repeat; a single `@judge` checks all arguments.
-    `is_block`: the directive must have a body.
+    for each argument; `kind?` is optional, `kind*` and `kind+` repeat. A single slot `@name` stands for the function of
+    `Policy.judges` that checks all arguments together. `is_block`: the directive must have a body.
     """
 
     contexts: str
@@ -86,7 +86,7 @@ class Policy:
     every: Callable[[str], str] = lambda _value: ""  # checks every argument
 
     def problem(self, item: Read, where: Where) -> str:
-        """Return an error message unless the directive, without its body, is allowed."""
+        """Return an error message unless the directive is allowed. The body of a block is not checked."""
         name = key(item)
         rule = self.allowed.get(name)
         if rule is None:

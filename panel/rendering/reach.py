@@ -18,8 +18,8 @@ _FILES = ("static", "php")
 
 
 def by_index(block: ServerBlock, found: Locations) -> dict[Place | None, frozenset[Place | None]]:
-    """Map each location to the other locations that handle the index files of its folders. None stands for the server
-    block itself.
+    """Map each location to the other locations that handle the index files of its folders. Instead of a location, None
+    stands for the server block, which handles paths without a location.
     """
     reached: dict[Place | None, set[Place | None]] = {}
     for folder in _folders(found):
@@ -32,18 +32,24 @@ def by_index(block: ServerBlock, found: Locations) -> dict[Place | None, frozens
 
 
 def of_index(found: Locations, place: Place | None, name: str) -> frozenset[Place | None]:
-    """Return the locations that can handle the index file `name` in a folder that the location `place` handles."""
+    """Return the locations that handle the index file `name` in the sample folders that the location `place` handles.
+    None stands for the server block, which handles paths without a location.
+    """
     folders = [folder for folder in _folders(found) if _answering(found, folder) == place]
     return frozenset(_answering(found, folder + name) for folder in folders)
 
 
 def index_names(block: ServerBlock, place: Place | None) -> tuple[str, ...]:
-    """Return the index files of the folders of a location, in order; None for `place` is the server block itself."""
+    """Return the index files of the folders of a location, in order. If `place` is None: of folders that no location
+    handles.
+    """
     return (place.location.index if place else ()) or block.index or ("index.html",)
 
 
 def by_fallback(place: Place, found: Locations) -> Place | None:
-    """Return the location that handles the last item of the try_files of `place`; None if the path has variables."""
+    """Return the location that handles the last item of the try_files of `place`. None if this item is not a path, or
+    is a path with variables, or if the handler of `place` is neither static nor php.
+    """
     last = place.location.try_files[-1] if place.location.try_files else ""
     path = last.partition("?")[0].removesuffix("$is_args$args")
     if not path.startswith("/") or "$" in path or place.location.handler not in _FILES:

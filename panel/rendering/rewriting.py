@@ -41,7 +41,7 @@ def check(item: Rewrite, at: str) -> None:
 
 
 def redirects(item: Rewrite) -> int:
-    """Return the status of the redirect that a rewrite sends; 0 for an internal rewrite."""
+    """Return the status of the redirect that a rewrite sends; 0 for a rewrite that only changes the path."""
     if item.flag == "permanent":
         return 301
     return 302 if item.flag == "redirect" or item.replacement.startswith(_SCHEMES) else 0
@@ -55,8 +55,8 @@ def ends(item: Rewrite) -> bool:
 class Rewritten:
     """Result of applying a list of rewrites to a path.
 
-    `status`: status of a redirect to `path`, else 0. `stays`: a rewrite with `break` keeps the location. `steps`
-    describe the applied rewrites.
+    `status`: status of a redirect to `path`, else 0. `stays`: the last rewrite has the flag `break`, so the location
+    stays the same. `steps` describe the applied rewrites.
     """
 
     path: str
@@ -90,7 +90,9 @@ def apply(items: tuple[Rewrite, ...], path: str, query: str, known: dict[str, st
 
 
 def _replaced(item: Rewrite, values: dict[str, str], captures: frozenset[str]) -> tuple[str, str]:
-    """Return the new path of a rewrite, and the query of its replacement: "?" drops the original query."""
+    """Return the new path of a rewrite, and the query of its replacement. The query ends in `?` if the replacement
+    does; the original query is then dropped.
+    """
     parts = variables.parse(item.replacement, "/", captures=captures)
     text = "".join(part if isinstance(part, str) else values.get(part.name, "") for part in parts)
     path, mark, own = text.partition("?")

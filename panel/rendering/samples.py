@@ -1,4 +1,5 @@
-"""Create sample paths that a location handles, from its pattern, for requests and for lint. Pure.
+"""Create sample paths that a location handles, from its pattern, for requests and for lint. The functions access no
+host.
 
 The texts that `of_pattern` creates for a regular expression are guesses, so `reaching` tries each with the rules by
 which servers choose a location (choice.py).

@@ -1,7 +1,8 @@
-"""Check raw directives: parse them by the server's own grammar, and compare them with its allow-list.
+"""Check raw directives: parse them by the server's own grammar, and compare them with the engine's allow-list.
 
-Each engine's `policy.py` holds the list: directives with their argument kinds, and refused ones with the reason. A
-directive in neither is refused. Paths are constant and below the host's site folders.
+The allow-list is in the engine's `policy.py`: allowed directives with their argument kinds, and refused directives with
+the reason. A directive that is neither allowed nor refused there is refused too. Paths must be constant and below the
+host's site folders.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ POLICIES: dict[str, Policy] = {
 
 @dataclass(frozen=True)
 class Problem:
-    """Error in a snippet of raw directives; `line` counts from 1 within the snippet, `directive` may be empty."""
+    """Error in a snippet of raw directives. `line` counts from 1 within the snippet; `directive` is empty for an error
+    in a line before its directives are parsed.
+    """
 
     line: int
     directive: str

@@ -66,8 +66,8 @@ class TlsFiles:
 
 @dataclass(frozen=True)
 class ClientCertificates:
-    """Settings to check clients' certificates in the TLS handshake. `ca` and `crl` are PEM texts, written
-    to the paths.
+    """Settings to check clients' certificates in the TLS handshake. A deployment writes the PEM texts `ca` and `crl` to
+    the files `ca_path` and `crl_path`.
     """
 
     required: bool

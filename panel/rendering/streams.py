@@ -27,7 +27,7 @@ NO_PLACE = (
 
 
 def folder(web_server: WebServerSpec) -> str:
-    """Return the folder of the sites' files with stream servers."""
+    """Return the folder of the files in which the sites of a web server have their stream servers."""
     return f"{web_server.config_root}/{_FOLDER}"
 
 
@@ -52,7 +52,7 @@ def refuse(spec: SiteSpec, web_server: WebServerSpec) -> None:
 
 
 def check(spec: SiteSpec) -> None:
-    """Raise NotExpressible for a stream server that no web server could have."""
+    """Raise NotExpressible for a stream server with a value that no web server supports."""
     for number, server in enumerate(spec.stream_servers):
         at = f"/stream_servers/{number}"
         checks.word(server.name, checks.PART_NAME, f"{at}/name", "a name; use letters, digits, _ and -")
@@ -74,8 +74,8 @@ def upstream_of(spec: SiteSpec, server: StreamServer, at: str) -> Upstream:
 
 
 def address_problem(server: StreamServer, upstream: Upstream) -> str:
-    """Return an error message if an address of a stream server's upstream is not usable; "" otherwise. A stream server
-    has no default port, so each address needs a port.
+    """Return an error message if an address of a stream server's upstream has no port, or is a socket for UDP; ""
+    otherwise. The port is required because a stream server has no default port.
     """
     for item in upstream.servers:
         place = target_of(item.address)

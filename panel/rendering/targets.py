@@ -1,8 +1,8 @@
-"""Parse a site's proxy targets, and decide whether a target is a service of the web server's own host. Pure.
+"""Parse a site's proxy targets, and decide whether a target is a service of the web server's own host.
 
-Services on a socket below /run or on a loopback port trust every local client: php-fpm runs scripts as its pool's user,
-and databases and panels may need no password. So a team may use only services listed for it. `LocalServices.permits`
-decides this for upstreams, PHP pools and raw directives.
+The functions resolve no names and access no database. Services on a socket below /run or on a loopback port trust every
+local client: php-fpm runs scripts as its pool's user, and databases and panels may need no password. So a team may use
+only services listed for it. `LocalServices.permits` decides this for upstreams, PHP pools and raw directives.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class Target:
 
 
 def target_of(text: str) -> Target:
-    """Parse a proxy target: `host:port`, `[v6]:port`, `unix:/path`, or a URL of nginx or Apache.
+    """Parse a proxy target: `host:port`, `[v6]:port`, `unix:/path`, or a URL of nginx or Apache. A host that is not an
+    IP address is taken as a name.
 
-    Examples of URLs with a socket are `http://unix:/path:/uri` and `unix:/path|fcgi://localhost`. Anything except an
-    IP address is a name.
+    Examples of URLs with a socket are `http://unix:/path:/uri` and `unix:/path|fcgi://localhost`.
     """
     text = text.removeprefix("proxy:")  # from Apache's SetHandler
     scheme = _SCHEME.match(text)

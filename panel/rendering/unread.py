@@ -1,4 +1,4 @@
-"""Find raw directives that can change how a request is handled, which `explain` does not evaluate. Pure."""
+"""Find raw directives that can change how a request is handled, which `explain` does not evaluate."""
 
 from __future__ import annotations
 

@@ -9,7 +9,9 @@ _USUAL = {True: 443, False: 80}  # ports that a URL does not name, by TLS
 
 
 def open_url(spec: SiteSpec) -> str:
-    """Return the URL of the first exact name whose server block has a listener, HTTPS first; "" if there is none."""
+    """Return the URL of the first server block with an exact name and a listener with TLS; without TLS if no block has
+    both. "" if there is no such block.
+    """
     for wants_tls in (True, False):
         for block in spec.blocks:
             name = next((name for name in block.names if names.kind(name) == "exact"), "")

@@ -1,4 +1,4 @@
-"""API views of drift, extended by `adopt-settings`, which needs the importer."""
+"""API views of drift, with the action `adopt-settings`, which needs the importer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class Drifts(DeployedDrifts):
     def adopt_settings(self, request: Request, pk: str = "") -> Response:
         """Change the settings of the site to match the edited file. Administrators only.
 
-        Refused if the settings would not produce exactly the edited directives; `adopt` then keeps the text.
+        Refused if the settings would not produce exactly the edited directives. In that case use `adopt`, which keeps
+        the edited file as text.
         """
         drift = self.get_object()
         if request.auth is None:

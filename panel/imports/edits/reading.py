@@ -1,4 +1,5 @@
-"""Convert an edit of a deployed file to a change of the site's definition. Pure functions.
+"""Convert an edit of a deployed file to a change of the site's definition. The functions access no database and no
+host.
 
 The importer reads the deployed and the edited files. The site's definition changes only where the two results differ,
 so everything that the importer cannot express is kept.
@@ -46,8 +47,8 @@ class Parts:
 
 
 def with_edit(definition: SiteData, deployed: Parts, edited: Parts) -> SiteData:
-    """Return the site's definition with the changes from `deployed` to `edited`, the fields read from the files before
-    and after the edit. Raises ApplicationError if the edit adds or removes server blocks.
+    """Return a site's definition with an edit of its files applied. `deployed` and `edited` are the fields read from
+    the files before and after the edit. Raises ApplicationError if the edit adds or removes server blocks.
     """
     before, after = _renamed(deployed, definition), _renamed(edited, definition)
     changed = definition.copy()
@@ -91,7 +92,7 @@ def directives(engine: str, text: str) -> list[str]:
 
 def parts_of(web_server: WebServerSpec, files: Mapping[str, str], path: str) -> Parts:
     """Read the fields of a site's definition from the file `path` with the importer. `files` maps paths to texts, for
-    this file and for all files that it may include.
+    this file and for all files that it can include.
     """
 
     def find(pattern: str) -> list[SourceFile]:
@@ -109,8 +110,8 @@ def parts_of(web_server: WebServerSpec, files: Mapping[str, str], path: str) -> 
 
 
 def _renamed(read: Parts, definition: SiteData) -> Parts:
-    """Return a copy of the fields in which upstreams and PHP pools are named as in the definition. They are matched by
-    order, because their names in files may be longer.
+    """Return a copy of the fields `read` in which upstreams and PHP pools have their names from `definition`. Upstreams
+    and pools are matched by position, because their names in a file can be longer than in the definition.
     """
     found = copy.deepcopy(read)
     for kind, reference in (("upstreams", "upstream"), ("php_pools", "php_pool")):
@@ -138,7 +139,7 @@ def _blocks(own: Sequence[Any], before: Sequence[Any], after: Sequence[Any]) -> 
 
 
 def _likeness(block: Any, other: Any) -> tuple[int, int, int]:
-    """Return how many names, ports and locations two server blocks have in common."""
+    """Return the numbers of names, ports, and locations that two server blocks have in common."""
     names = set(block["names"]) & set(other["names"])
     sockets = {row["port"] for row in block["listens"]} & {row["port"] for row in other["listens"]}
     locations = {_key(row, "locations") for row in block["locations"]} & {
@@ -149,7 +150,7 @@ def _likeness(block: Any, other: Any) -> tuple[int, int, int]:
 
 def _merged(own: Any, old: Any, new: Any, name: str) -> Any:
     """Return the value `own` of the definition, with the edit from `old` to `new` applied. A key missing in `new` is
-    removed, so that the model's default applies.
+    removed, so that the field's default applies.
     """
     if old == new:
         return own

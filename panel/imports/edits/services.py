@@ -28,7 +28,7 @@ _SHOWN = 3  # directives in a message
 
 @dataclass(frozen=True)
 class _Edit:
-    """An edited file of a site: texts of all its files by path, as deployed and with the edit."""
+    """An edited file of a site, with the texts of all files of the site by path: as deployed, and with the edit."""
 
     found: Adoptable
     deployed: dict[str, str]
@@ -89,7 +89,7 @@ def _edit(found: Adoptable, drift: Drift) -> _Edit:
 
 
 def _tried(actor: User, edit: _Edit, definition: SiteData) -> SiteSpec:
-    """Return the frozen site for a definition, without saving the definition. Raises ApplicationError if the files
+    """Return the frozen site of `definition`, without saving the definition. Raises ApplicationError if the files
     rendered from this site differ from the edited files.
     """
     site, web_server = edit.found.site, edit.found.revision.web_server

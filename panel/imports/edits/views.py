@@ -20,7 +20,7 @@ from panel.imports.edits import services
 @require_POST
 @sudo_required
 def adopt_edit(request: Request, name: str, pk: int) -> HttpResponse:
-    """Adopt the edit of a file on the host `name` as settings of its site. `pk`: the drift."""
+    """Adopt the edit of a file on the host `name` as settings of its site. `pk`: id of the drift."""
     drift = get_object_or_404(drifts_visible(request.user), pk=pk, web_server__host__name=name)
     try:
         site = services.edit_adopt(actor=request.user, drift=drift)

@@ -1,4 +1,4 @@
-"""Map an imported configuration to sites of the panel's model, with modules for each web server."""
+"""Map an imported configuration to sites, with separate modules for each web server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAPPERS = {
 
 
 def mapped(loaded: Loaded, web_server: WebServerSpec, prefix: str) -> Report:
-    """Map a loaded configuration to a Report of sites, by the engine of `web_server`. `prefix`: root of
-    relative paths.
+    """Map a loaded configuration to a Report of sites, with the mapper for the engine of `web_server`. `prefix`: folder
+    to which relative paths refer.
     """
     return MAPPERS[web_server.engine](loaded, web_server, prefix)

@@ -1,8 +1,8 @@
 """Map the response caching of an Apache virtual host: mod_cache's directives, completely or not at all.
 
 With CacheIgnoreNoLastMod on, mod_cache stores responses without an expiry time for CacheDefaultExpire; otherwise it
-does not store such responses. The model always stores them, so only configurations with CacheIgnoreNoLastMod are
-mapped.
+does not store such responses. A site always stores such responses, so only configurations with CacheIgnoreNoLastMod on
+are mapped.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ MISFIT = "sites support only fixed caching times, not the rules of these directi
 
 
 def taken(made: Host, node: Node) -> str | None:
-    """Map one caching directive of a virtual host; return "" if mapped, "!note" if changed, or the reason to keep the
-    directive raw. The first call for a virtual host maps all of its caching directives.
+    """Map one caching directive of a virtual host. Return "" if mapped, "!note" if the site caches slightly
+    differently, or the reason to keep the directive as a raw directive. The first call for a virtual host maps all of
+    its caching directives.
     """
     if made.caching is None:
         made.caching = _whole(made)
@@ -56,8 +57,8 @@ def taken(made: Host, node: Node) -> str | None:
 
 
 def _whole(made: Host) -> str:
-    """Set the response caching of all locations of a virtual host. Return "", or the reason if the model cannot express
-    the caching directives.
+    """Set the response caching of all locations of a virtual host. Return "", or the reason if sites cannot express the
+    caching directives.
     """
     said = {node.low: node for node in made.own if node.low in WORDS}
     enabled = [node for node in made.own if node.low == "cacheenable"]
@@ -78,8 +79,9 @@ def _whole(made: Host) -> str:
 
 
 def _seconds(said: dict[str, Node]) -> int | None:
-    """Return the time in seconds for which responses without an expiry time are cached; None if they are not cached, or
-    if a limit changes that time.
+    """Return CacheDefaultExpire: the time in seconds for which responses without an expiry time are cached. None if
+    CacheIgnoreNoLastMod is off, so that no such responses are cached, or if the time is not between CacheMinExpire and
+    CacheMaxExpire.
     """
     numbers: dict[str, int] = {}
     for name, usual in (("cachedefaultexpire", DEFAULT_S), ("cachemaxexpire", LONGEST_S), ("cacheminexpire", 0)):
@@ -97,7 +99,7 @@ def _is_on(said: dict[str, Node], name: str, *, default: bool) -> bool:
 
 
 def _is_within(row: LocationData, path: str) -> bool:
-    """Return whether all paths of the location begin with `path`. For a location with a regular expression, only `path`
-    / is accepted.
+    """Return whether all paths of the location begin with `path`. Regular expressions are not analyzed: for such a
+    location, True only if `path` is /.
     """
     return path == "/" or (row["match"] in ("", "=", "^~") and str(row["pattern"]).startswith(path))

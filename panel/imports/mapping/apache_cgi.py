@@ -1,4 +1,4 @@
-"""Drop and report Apache's CGI directives, because the model has no CGI; the sections around them are kept."""
+"""Drop and report Apache's CGI directives, because sites have no CGI; the sections around them are kept."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def why(node: Node) -> str:
 
 
 def without(node: Node) -> tuple[Node | None, list[tuple[Node, str]]]:
-    """Return a directive without its CGI parts (None if nothing remains), and the removed parts with reasons."""
+    """Return (the directive without its CGI parts, [(removed part, reason)]). The first item is None if nothing of the
+    directive remains.
+    """
     if reason := why(node):
         return _options(node), [(node, reason)]
     if node.body is None:

@@ -1,7 +1,7 @@
 """Map mod_expires (https://httpd.apache.org/docs/2.4/mod/mod_expires.html): expiry times of a folder's files.
 
-In the model, expiry times belong to a location. So a section with ExpiresDefault maps to the location of its alias;
-times by type or for the whole virtual host stay raw.
+In a site, expiry times belong to a location. So a section with ExpiresDefault maps to the location of its alias; times
+by type or for the whole virtual host are kept as raw directives.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHORT = re.compile(r"A(\d{1,9})")
 
 
 def value(said: str) -> str:
-    """Convert a time of ExpiresDefault to the model's notation, for example 7d; "" if there is no equivalent."""
+    """Convert a time of ExpiresDefault to the notation of sites, for example 7d; "" if there is no equivalent."""
     if match := _SHORT.fullmatch(said):
         return _worded(int(match[1]))
     match = _PLUS.fullmatch(" ".join(said.lower().split()))
@@ -46,7 +46,9 @@ def _worded(seconds: int) -> str:
 
 
 def taken(made: Host, node: Node) -> str | None:
-    """Return the reason to keep a directive of mod_expires raw. Called for directives outside of sections."""
+    """Return the reason to keep a directive of mod_expires as a raw directive. Called for directives outside of
+    sections.
+    """
     return BY_TYPE if node.low == "expiresbytype" else OF_ALL
 
 
@@ -57,7 +59,7 @@ def says(node: Node) -> bool:
 
 def section(made: Host, node: Node) -> Node | None:
     """Map the expiry time in a `<Directory>` or `<Location>` to the matching location of the site. Return the section
-    without the mapped lines, None if it becomes empty.
+    without the mapped lines; None if no lines remain. A section that cannot be mapped is returned unchanged.
     """
     said = [item for item in node.body or () if item.low in WORDS]
     row = _row(made, node) if said else None

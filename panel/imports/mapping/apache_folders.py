@@ -1,4 +1,4 @@
-"""Map the `<Directory>` sections of an Apache virtual host by the folders of its site."""
+"""Map the `<Directory>` sections of an Apache virtual host, depending on whether its site serves their folders."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ def options(node: Node) -> set[str]:
 
 
 def is_served(made: Host, node: Node) -> bool:
-    """Return whether a `<Directory>` section applies to the site: a path of the site may lead to a file below the
-    section's folder.
+    """Return whether a `<Directory>` section affects the site: a path of the site can lead to a file below its folder.
 
-    A section for / applies only by its access rules and its option Indexes, because every folder of a site has a
-    section with the other settings.
+    The section for / counts only if it has the option Indexes, or other directives than Options and AllowOverride.
+    Every folder of a site has a section of its own with these two.
     """
     folder = made.path(node.value)
     if folder == "/":
@@ -47,8 +46,9 @@ def is_served(made: Host, node: Node) -> bool:
 
 
 def directory(made: Host, node: Node) -> str | None:
-    """Map a `<Directory>` section if it equals the panel's own section or the model can express its settings; otherwise
-    return a reason to keep or drop it. Return values are those of apache_handlers.
+    """Map a `<Directory>` section if it equals the panel's own section or sites can express its settings. Return "" if
+    mapped, "!note" if the site differs slightly, "-reason" to drop the section; other text is the reason to keep it as
+    raw directives, None keeps it without a reason.
     """
     overrides = [item for item in node.body or () if item.low == "allowoverride" and item.value.lower() != "none"]
     if overrides and (unknown := apache_htaccess.unread(made, made.path(node.value))):
@@ -71,15 +71,17 @@ def directory(made: Host, node: Node) -> str | None:
 
 
 def _is_plain(item: Node) -> bool:
-    """Return whether a directive grants access to everybody, or equals the panel's setting."""
+    """Return whether a directive is compatible with the panel's own `<Directory>` section, in which it needs no
+    equivalent: `Require all granted`, or Options, AllowOverride, Order, or Allow.
+    """
     if item.low == "require":
         return item.args == ("all", "granted")
     return item.low in _SIMPLE and item.args != ("all", "denied")
 
 
 def _ruled(made: Host, rules: list[Node]) -> bool:
-    """Map rewrite rules in the `<Directory>` of the document root; return False if the model cannot express the rules.
-    A common example sends requests for missing files to an application.
+    """Map rewrite rules in the `<Directory>` of the document root; return False if sites cannot express the rules. Such
+    rules often send requests for missing files to an application.
     """
     if not apache_rewrites.is_on(rules):
         return True

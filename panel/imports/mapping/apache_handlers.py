@@ -1,7 +1,7 @@
 """Map directives of Apache that decide how paths are handled: aliases, redirects, rewriting, PHP.
 
-Each function returns "" if the directive was mapped, "!note" if it was changed, "-note" if it is refused, other text as
-the reason to keep it raw, None to keep it raw without a reason.
+Functions that map a directive return "" if it was mapped, "!note" if the site differs slightly, "-note" if sites must
+not have the directive. Other text and None mean to keep the directive as a raw directive, with the text as the reason.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ TO_HTTPS = re.compile(r"https://%\{(?:SERVER_NAME|HTTP_HOST)\}(?:%\{REQUEST_URI\
 
 
 def alias(made: Host, node: Node) -> str | None:
-    """Map an `Alias` to a location; return "", a note about an added redirect, or the reason if no location can express
-    the alias.
+    """Map an `Alias` to a location. Return "" if mapped, "!note" if a second location with a redirect was added, or the
+    reason if no location can express the alias.
 
     An alias that ends in a slash is a path prefix. An alias without a final slash matches whole segments, so a second
     location redirects the path without the slash to the path with the slash.
@@ -60,8 +60,8 @@ def _aliased(node: Node) -> tuple[str, str]:
 
 
 def redirect(made: Host, node: Node) -> str | None:
-    """Map a redirect of everything to a location, and of single paths to a rewrite, because Apache's redirects match
-    whole path segments.
+    """Map a redirect of all paths to a location, and a redirect of single paths to a rewrite. Apache's redirects match
+    whole path segments, which a rewrite's regular expression can express.
     """
     args = list(node.args)
     code: int | None = {"redirectpermanent": 301, "redirecttemp": 302}.get(node.low)
@@ -79,8 +79,8 @@ def redirect(made: Host, node: Node) -> str | None:
 
 
 def _moved(made: Host, code: int | None, args: list[str], *, is_expression: bool) -> str:
-    """Map a redirect of single paths to a rewrite of the server block. Such a rewrite runs before the location is
-    chosen. Apache's redirects run before all handlers except mod_proxy (hook APR_HOOK_FIRST).
+    """Map a redirect of single paths to a rewrite of the server block. Both run early: the rewrite before the location
+    is chosen, Apache's redirect before all handlers except mod_proxy (hook APR_HOOK_FIRST).
     """
     flag = {301: "permanent", 302: "redirect"}.get(code or 0)
     if flag is None or len(args) != 2 or re.search(r"[%?\\]|\$\D", args[1]):
@@ -110,8 +110,8 @@ def _everything(made: Host, code: int, value: str) -> str | None:
 
 
 def rewrite(made: Host, node: Node) -> str | None:
-    """Map rewrite rules: the common redirect to HTTPS, or all rules to the model's rewrites; otherwise all stay raw, in
-    order.
+    """Map one directive of mod_rewrite. A common redirect to HTTPS becomes a location. Otherwise, all rules of the
+    virtual host are mapped to rewrites of the site, or all stay raw directives in their order.
     """
     upgrades, _servers = apache_proxy.websockets(made)
     if id(node) in upgrades:

@@ -1,4 +1,4 @@
-"""Map one Apache `<VirtualHost>` to a server block of the model."""
+"""Map one Apache `<VirtualHost>` to a server block of a site."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def host(
     first: set[str],
     closed: Sequence[str] = (),
 ) -> None:
-    """Map an Apache virtual host to a server block, and add the block to the draft.
+    """Map an Apache virtual host to a server block, and add the block to the site in `draft`.
 
-    `own` are the directives inside of the virtual host, `around` those outside of virtual hosts. `first`: addresses of
-    earlier virtual hosts, because the first virtual host of an address is its default. `closed`: unreadable files and
-    folders.
+    `own`: the directives inside of the virtual host. `around`: the directives outside of all virtual hosts. `first`:
+    addresses of earlier virtual hosts; needed because the first virtual host of an address is its default. `closed`:
+    files and folders that could not be read.
     """
     made = Host(draft, node, own, prefix, around)
     made.closed = closed
@@ -63,7 +63,7 @@ def host(
 
 
 def _take(made: Host, said: Node) -> None:
-    """Map one directive of a virtual host, and record its outcome in the draft."""
+    """Map one directive of a virtual host, and record its outcome in `made.draft`."""
     draft = made.draft
     left, lost = apache_cgi.without(said)
     for gone, reason in lost:
@@ -86,8 +86,8 @@ def _take(made: Host, said: Node) -> None:
 
 
 def _turn(item: Node) -> int:
-    """Return the sort key of a directive for the mapping: directives that create locations first, then those that need
-    locations, then .htaccess files.
+    """Return the sort key of a directive for the mapping: 0 for directives that do not need locations, 1 for those that
+    need the locations of others, 2 for .htaccess files.
     """
     if item.name == htaccess.HTACCESS:
         return 2
@@ -96,8 +96,8 @@ def _turn(item: Node) -> int:
 
 
 def _without_override(made: Host, node: Node) -> Node:
-    """Return a section without `AllowOverride None`, which the panel writes itself; other values are dropped only if
-    the .htaccess files of the folder were read.
+    """Return a directive without any `AllowOverride None` in its body, because the panel writes this line itself. Other
+    values of AllowOverride are removed only from a `<Directory>` whose .htaccess files were read.
     """
     if node.body is None:
         return node
@@ -220,8 +220,8 @@ def _custom_log(made: Host, node: Node) -> str | None:
 
 
 def _format(made: Host, args: Sequence[str]) -> str | None:
-    """Return the name of the model's log format with the same text as a CustomLog; "" for combined, None without an
-    equivalent. `args` has the text of a format, or the name that a LogFormat defines.
+    """Return the name of Paddock's log format that equals the format of a CustomLog; "" for the format combined, None
+    if no log format is equal. `args` has the text of the format, or the name that a LogFormat defines.
     """
     if len(args) != 1:
         return None
@@ -264,12 +264,14 @@ def _tls_file(made: Host, node: Node) -> str | None:
 
 
 def _admin(made: Host, node: Node) -> str | None:
-    """Drop a ServerAdmin with a default address of Debian or Apache, with a note; keep a real address raw."""
+    """Drop a ServerAdmin with a default address of Debian or Apache, with a note; keep any other address as a raw
+    directive.
+    """
     return f"!Apache's error pages no longer contain {node.value}" if node.value.lower() in NOBODY else None
 
 
 def _compressed(made: Host, node: Node) -> str | None:
-    """Map AddOutputFilterByType DEFLATE to gzip; the model always compresses text/html too."""
+    """Map AddOutputFilterByType DEFLATE to gzip; sites always compress text/html too."""
     kinds = [item.args for item in made.own if item.low == node.low]
     types = list(dict.fromkeys(kind for args in kinds for kind in args[1:]))
     others = {"browsermatch", "browsermatchnocase", "setoutputfilter"} & {item.low for item in made.own}

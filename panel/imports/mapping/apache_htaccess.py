@@ -1,5 +1,7 @@
-"""Map the directives of .htaccess files, which the server no longer reads once a site is deployed: to rewrites, or to
-raw directives of the folder, with the same effect (https://httpd.apache.org/docs/2.4/howto/htaccess.html#when).
+"""Map the directives of .htaccess files to rewrites, or to raw directives of the folder, with the same effect.
+
+Once the site is deployed, the web server no longer reads these files
+(https://httpd.apache.org/docs/2.4/howto/htaccess.html#when).
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ def unread(made: Host, folder: str) -> str:
 
 
 def files_note(made: Host) -> str:
-    """Return the note for a `<Directory>` section that enables .htaccess files."""
+    """Return the note for a `<Directory>` section that enables .htaccess files: the web server no longer reads them."""
     files = sum(1 for node in made.own if node.name == "htaccess")
     return f"{NO_LONGER}{f'the lines of {files} found files are listed below' if files else 'its folders contain none'}"
 
@@ -62,7 +64,7 @@ def take(made: Host, node: Node) -> None:
 
 
 def _mapped(made: Host, node: Node, rules: Sequence[Node]) -> bool:
-    """Map the rewrite rules of a .htaccess file; return False if the model cannot express them, or if the virtual host
+    """Map the rewrite rules of a .htaccess file; return False if sites cannot express them, or if the virtual host
     already has rewrites.
     """
     if not apache_rewrites.is_on(rules):
@@ -84,13 +86,15 @@ def _mapped(made: Host, node: Node, rules: Sequence[Node]) -> bool:
 
 
 def _answers_beside(row: LocationData) -> bool:
-    """Return whether the location has the pattern /, so that it takes precedence over try_files of the server block."""
+    """Return whether the location handles the prefix /. The try_files of the server block then has no effect on its
+    paths.
+    """
     return row["pattern"] == "/" and row["match"] in ("", "^~")
 
 
 def _raw(made: Host, node: Node, items: Sequence[Node]) -> None:
-    """Keep the permitted directives of a .htaccess file as raw directives, in one `<Directory>` section
-    of its folder.
+    """Keep the directives `items` of a .htaccess file as raw directives, in one `<Directory>` section of its folder.
+    Directives that sites must not contain are recorded as refused.
     """
     kept: list[Node] = []
     for said in items:

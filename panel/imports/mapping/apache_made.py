@@ -1,4 +1,4 @@
-"""State of the mapping of an Apache virtual host to a server block of the model."""
+"""State of the mapping of an Apache virtual host to a server block of a site."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from panel.websites.definitions import BlockData, LocationData, RewriteData
 
 
 class Host:
-    """State of mapping a virtual host: its directives (`own`), those outside (`around`), and the `block` so far."""
+    """State of mapping an Apache virtual host: the directives inside of it (`own`), those outside of all virtual hosts
+    (`around`), and the server block mapped so far (`block`).
+    """
 
     def __init__(
         self, draft: Draft, node: Node, own: tuple[Node, ...], prefix: str, around: Sequence[Node] = ()

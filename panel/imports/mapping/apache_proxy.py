@@ -1,7 +1,7 @@
-"""Map ProxyPass and related directives to locations of the model.
+"""Map ProxyPass and related directives to locations of a site.
 
 `ProxyPass /a http://b/c` matches whole segments: /a and everything below /a/ (alias_match in mod_proxy.c), which are
-two locations in the model. Return values are those of apache_handlers.
+two locations of the site. The docstring of apache_handlers explains the return values.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def proxy_pass(made: Host, node: Node) -> str | None:
 
 
 def passed(made: Host, path: str, url: str, words: tuple[str, ...], inside: Sequence[Node] = ()) -> str | None:
-    """Map a ProxyPass of `path` to `url`. `words` are its parameters, such as `timeout=5`; `inside` are other
-    directives of its section.
+    """Map a ProxyPass of `path` to `url`: to one location, or to two if `path` has no final slash. `words` are its
+    parameters, such as `timeout=5`; `inside` are the directives of the section around it, if any.
     """
     if url == "!" and any(_led(item) == f"{path.rstrip('/')}/" for item in made.own if item.low == "alias"):
         return ""  # that folder's location handles its requests itself
@@ -102,7 +102,9 @@ def _led(node: Node) -> str:
 
 
 def _parameters(words: tuple[str, ...]) -> tuple[LocationData, ServerData, list[str]]:
-    """Split the parameters of a ProxyPass into fields of the location, fields of the server, and unsupported words."""
+    """Convert the parameters of a ProxyPass. Return (fields of the location, fields of the upstream server, unsupported
+    parameters).
+    """
     row: LocationData = {}
     server: ServerData = {}
     rest: list[str] = []
@@ -125,7 +127,9 @@ def _parameters(words: tuple[str, ...]) -> tuple[LocationData, ServerData, list[
 
 
 def location(made: Host, node: Node) -> str | None:
-    """Map a `<Location /a>` that only proxies: its ProxyPass is mapped as `ProxyPass /a` outside of a section."""
+    """Map a `<Location /a>` that only proxies, as if its ProxyPass were a `ProxyPass /a` outside of sections; return
+    None for other sections.
+    """
     body = node.body or ()
     passes = [item for item in body if item.low == "proxypass"]
     granted = all(item.args in (("all", "granted"), ("allow,deny",), ("deny,allow",), ("from", "all"))
@@ -190,12 +194,16 @@ def _everything_to(node: Node, address: str) -> bool:
 
 
 def off_only(made: Host, node: Node) -> str | None:
-    """Map a directive with the value off, which is the default; keep the directive raw for other values."""
+    """Return "" for a directive with the value off, which is the default; None for other values, to keep the directive
+    as a raw directive.
+    """
     return "" if node.value.lower() == "off" else None
 
 
 def request_header(made: Host, node: Node) -> str | None:
-    """Map a RequestHeader that sets X-Forwarded-Proto, which the panel always sends to upstreams; keep others raw."""
+    """Map a RequestHeader that sets X-Forwarded-Proto, which the panel always sends to upstreams; keep others as raw
+    directives.
+    """
     is_proxy = any(item.low in ("proxypass", "location") for item in made.own)
     return "" if is_proxy and _sets_scheme(made, node) else None
 
@@ -206,12 +214,12 @@ def _sets_scheme(made: Host, node: Node) -> bool:
 
 
 def preserve_host(made: Host, node: Node) -> str | None:
-    """Accept ProxyPreserveHost, because the function `passed` sets the Host header of the locations accordingly."""
+    """Return "", for mapped: `passed` sets the Host header of each location by the value of ProxyPreserveHost."""
     return ""
 
 
 def add_headers(made: Host, node: Node) -> str | None:
-    """Accept ProxyAddHeaders of a virtual host that proxies, because `passed` sets the headers of the locations
-    accordingly.
+    """Return "", for mapped, if the virtual host proxies: `passed` sets the headers of each location by
+    ProxyAddHeaders. Otherwise return None, to keep the directive as a raw directive.
     """
     return "" if any(item.low in ("proxypass", "location") for item in made.own) else None

@@ -1,7 +1,7 @@
-"""Map RewriteRule and RewriteCond to the model's rewrites, redirects and try_files.
+"""Map RewriteRule and RewriteCond to rewrites, redirects and try_files of a site.
 
-All rules of a virtual host or .htaccess file are mapped, or none, because their order matters. OpenLiteSpeed has the
-same language.
+All rules of a virtual host or .htaccess file are mapped, or none, because their order matters. OpenLiteSpeed's rewrite
+rules have the same syntax.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ _AUTHORIZATION = re.compile(r"\[E=HTTP_AUTHORIZATION:", re.I)
 
 @dataclass(frozen=True)
 class Found:
-    """Result of mapping rewrite rules; `why`: the reason if the model cannot express them, `note`: a difference."""
+    """Result of mapping rewrite rules. `why`: the reason if sites cannot express the rules, else "". `note`: a
+    difference between the rules and the site, else "".
+    """
 
     rewrites: list[RewriteData] = field(default_factory=list)
     try_files: list[str] = field(default_factory=list)
@@ -97,7 +99,7 @@ def found(own: Sequence[Node], *, hands_back: bool = False, folder: str = "") ->
 
 
 def _rules(own: Sequence[Node]) -> tuple[list[_Rule], bool]:
-    """Return the RewriteRules with their conditions, and whether conditions without a rule remain."""
+    """Return the RewriteRules with their conditions, and whether conditions remain after the last rule."""
     rules: list[_Rule] = []
     conditions: list[Node] = []
     for node in own:
@@ -156,10 +158,10 @@ def _is_of(rule: _Rule, controller: str) -> bool:
 
 
 def _rewrite(rule: _Rule, hands_back: bool, folder: str, base: str) -> RewriteData | None:
-    """Map one RewriteRule without conditions; None if the model has no equivalent.
+    """Map one RewriteRule without conditions; None if sites have no equivalent.
 
-    With `hands_back` or the flag PT, Apache chooses the section again for the new path. Otherwise, Apache uses the new
-    path as a file path, for which the model has no equivalent.
+    With `hands_back` or the flag PT, Apache chooses the section again for the new path, as a site does. Otherwise,
+    Apache uses the new path as a file path, for which sites have no equivalent.
     """
     flags, target = rule.flags, rule.target
     pattern = _whole(rule.pattern, folder)

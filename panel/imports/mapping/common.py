@@ -39,12 +39,14 @@ class Draft:
     cache_mb: int | None = None  # None: the model's default
 
     def note(self, node: Node, outcome: Outcome, note: str = "", where: str = "") -> None:
-        """Record the outcome of a directive. The outcome of a block covers its inner directives without an outcome."""
+        """Record the outcome of a directive. The outcome of a block also holds for the directives inside of the block
+        that have no outcome of their own.
+        """
         self.items.append(Item(node.file, node.line, shown(node), outcome, note, where))
 
     def snippet(self, owner: BlockData | LocationData, node: Node, where: str, why: str = "") -> None:
-        """Add a directive unchanged to the raw directives of a server block or location; refuse a directive that sites
-        must not contain.
+        """Add a directive unchanged to the raw directives of `owner`, a server block or location. A directive that
+        sites must not contain is recorded as refused instead. `why`: a note to record.
         """
         node = _absolute(node, self.web_server)
         try:
@@ -76,8 +78,8 @@ class Draft:
         return made
 
     def named(self, rows: list[_Named], wanted: str, row: _Named) -> str:
-        """Return the name of the upstream or pool in `rows` that equals `row`. Without one, add `row` to `rows` under
-        the name `wanted`, or the next free name.
+        """Return the name of the upstream or pool in `rows` that has the values of `row`. If there is none, add `row`
+        to `rows` under the name `wanted`, or `wanted` with the next free number.
         """
         for known in rows:
             if {key: value for key, value in known.items() if key != "name"} == row:
@@ -108,7 +110,7 @@ def make_site(draft: Draft, name: str) -> FoundSite:
 
 
 def fits(check: Callable[[Any], object], value: Any) -> str:
-    """Return "" if the validator `check` accepts the value, otherwise its message."""
+    """Return "" if the validator `check` accepts the value, otherwise the message of the validator's error."""
     try:
         check(value)
     except ValidationError as error:

@@ -82,8 +82,8 @@ def _name(blocks: Sequence[BlockData], node: Node) -> str:
 
 
 def _defaults(servers: Sequence[Node], sites: Sequence[FoundSite]) -> None:
-    """Mark the default server of each socket explicitly. Otherwise nginx would use the first server in file order, and
-    the panel's files may have another order.
+    """Mark the default server of each socket explicitly. Without this mark, nginx uses the first server in the order of
+    files, which can be another one in the files that the panel writes.
     """
     found: dict[tuple[str, int], tuple[bool, Node]] = {}
     for node in servers:
@@ -102,8 +102,8 @@ def _defaults(servers: Sequence[Node], sites: Sequence[FoundSite]) -> None:
 
 
 def _upstream_parts(http: Sequence[Node], upstreams: dict[str, Node], sites: Sequence[FoundSite]) -> None:
-    """Add the lines of each upstream to the parts of the sites that use the upstream, unless directives outside of
-    sites, or raw directives, refer to it.
+    """Let the first deployments of sites remove the lines of their upstreams too: add these lines to the `parts` of the
+    sites that use an upstream. An upstream stays if directives outside of sites, or raw directives, refer to it.
     """
     places = {(part.file, part.first): site for site in sites for part in site.parts}
     for name, block in upstreams.items():

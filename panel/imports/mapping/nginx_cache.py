@@ -1,5 +1,5 @@
 """Map the response caching of an nginx location: proxy_cache, fastcgi_cache and uwsgi_cache with related directives.
-Either all of them are mapped, or all stay raw.
+Either all of these directives are mapped, or all are kept as raw directives.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _COOKIE = re.compile(r"\$cookie_(\w+)\Z")
 
 
 def cached(place: Location, kind: str) -> frozenset[str]:
-    """Map the cache directives of a location; return their names, or an empty set if the model cannot express them.
-    `kind` is proxy, fastcgi or uwsgi.
+    """Map the cache directives of a location; return their names, or an empty set if sites cannot express them. `kind`
+    is proxy, fastcgi or uwsgi.
     """
     own = [node for node in place.own if node.name in {f"{kind}_{word}" for word in WORDS}]
     if not any(node.name == f"{kind}_cache" and node.value != "off" for node in own):
@@ -41,8 +41,8 @@ def cached(place: Location, kind: str) -> frozenset[str]:
 
 
 def _mapped(place: Location, kind: str) -> tuple[LocationData, dict[str, str]]:
-    """Return the location's fields for its caching, and notes about differences, by directive without the prefix. Both
-    are empty if the model has no equivalent.
+    """Return (the location's fields for its caching, notes about differences). The notes are a dict by name of the
+    directive, without a prefix such as `proxy_`. Both are empty if sites have no equivalent.
     """
     times = _times(place.chain.effective(f"{kind}_cache_valid"))
     skipped = _skipped(place, kind)
@@ -67,8 +67,8 @@ def _mapped(place: Location, kind: str) -> tuple[LocationData, dict[str, str]]:
 
 
 def _times(nodes: list[Node]) -> list[CacheTimeData]:
-    """Return the cache times with their statuses; [] without directives, or for the status `any` or another unsupported
-    value.
+    """Return the cache times with their statuses for directives such as proxy_cache_valid. [] if there are no
+    directives, or if a time or a status is not supported, such as the status `any`.
     """
     found: list[CacheTimeData] = []
     for node in nodes:
@@ -114,7 +114,7 @@ def _key(place: Location, kind: str) -> str | None:
 
 
 def _size(place: Location, kind: str) -> None:
-    """Raise the site's cache size to the maximum size of the location's cache zone."""
+    """Raise the site's cache size to the maximum size (max_size) of the location's cache zone, unless it is larger."""
     zone = place.chain.one(f"{kind}_cache")
     for node in place.chain.effective(f"{kind}_cache_path"):
         named = [word.partition("=")[2].partition(":")[0] for word in node.args if word.startswith("keys_zone=")]

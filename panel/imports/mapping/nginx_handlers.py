@@ -34,7 +34,7 @@ SCRIPTS = ("$document_root$fastcgi_script_name", "$document_root/$fastcgi_script
 
 
 def proxy(place: Location) -> bool:
-    """Map a location with proxy_pass and record its directives; return False if the model cannot express it."""
+    """Map a location with proxy_pass and record its directives; return False if sites cannot express it."""
     node = next(item for item in place.own if item.name == "proxy_pass")
     match = TARGET.fullmatch(node.value)
     if match is None or "$" in node.value:
@@ -71,7 +71,7 @@ def proxy(place: Location) -> bool:
 
 def upstream_named(place: Location, server: str, port: int) -> str | None:
     """Return the name of the site's upstream for the server in a proxy_pass. A missing upstream is added to the site.
-    None if the model cannot express the server. `port` is the default port.
+    None if sites cannot express the server. `port` is the default port.
     """
     block = place.upstreams.get(server.lower())
     if block is not None:
@@ -99,7 +99,9 @@ def _upstream_of(place: Location, name: str, block: Node) -> str | None:
 
 
 def _server(node: Node) -> ServerData | None:
-    """Convert a `server` of an upstream; None if the model lacks one of its parameters."""
+    """Convert a `server` of an upstream to fields of the site; None if its address or one of its parameters is not
+    supported.
+    """
     address = node.value if node.value.startswith("unix:") or re.search(r":\d+$", node.value) else f"{node.value}:80"
     if fits(validators.validate_upstream_address, address):
         return None
@@ -117,7 +119,9 @@ def _server(node: Node) -> ServerData | None:
 
 
 def forwarded_headers(place: Location, server: str, module: str) -> None:
-    """Set the request headers of a location so that the upstream receives the same headers as before."""
+    """Set the request headers of a location so that the upstream receives the same headers as from the imported
+    configuration.
+    """
     own = {item.args[0].lower(): item for item in place.chain.effective(f"{module}_set_header") if len(item.args) == 2}
     kept: list[HeaderData] = []
     upgraded = own.get("upgrade") is not None and own["upgrade"].args[1] == "$http_upgrade"
@@ -166,7 +170,7 @@ def timeouts(place: Location, module: str) -> None:
 
 
 def fastcgi(place: Location) -> frozenset[str] | None:
-    """Map a location with fastcgi_pass; return the names of mapped directives, None if the model cannot express it."""
+    """Map a location with fastcgi_pass; return the names of mapped directives, None if sites cannot express it."""
     node = next(item for item in place.own if item.name == "fastcgi_pass")
     address = _single(place, node.value)
     if address is None or fits(validators.validate_upstream_address, address):
@@ -205,7 +209,7 @@ def _single(place: Location, target: str) -> str | None:
 
 
 def _settings(params: list[Node]) -> dict[str, str] | None:
-    """Return the PHP settings in fastcgi_param PHP_VALUE; None if the model does not allow one of them."""
+    """Return the PHP settings in fastcgi_param PHP_VALUE; None if sites do not support one of them."""
     found: dict[str, str] = {}
     for node in params:
         if node.value not in ("PHP_VALUE", "PHP_ADMIN_VALUE"):

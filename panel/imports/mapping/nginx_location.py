@@ -1,4 +1,4 @@
-"""Map one nginx `location` to the model."""
+"""Map one nginx `location` to a location of a site."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ class Chain:
 
 
 class Location:
-    """State of mapping a location: the site's draft, the location's data so far (`row`), and the levels around it."""
+    """State of mapping a location: the site mapped so far (`draft`), the location's fields so far (`row`), and the
+    directives of the location and of the levels around it (`chain`).
+    """
 
     def __init__(
         self, draft: Draft, node: Node, chain: Chain, where: str, upstreams: dict[str, Node], prefix: str
@@ -62,7 +64,7 @@ class Location:
         return str(self.row["match"]) in ("~", "~*")
 
     def known(self, texts: Sequence[str]) -> bool:
-        """Return whether the model supports every variable that `texts` contain."""
+        """Return whether sites support every variable that `texts` contain."""
         captures = variables.captures_of(self.row["pattern"]) if self.is_regex else frozenset()
         return not any(fits(lambda value: variables.parse(value, "/", captures=captures), text) for text in texts)
 
@@ -74,8 +76,8 @@ class Location:
 
 
 def matched(node: Node) -> tuple[str, str] | None:
-    """Return (match, pattern) of a location; None for unsupported forms, such as named locations and patterns without a
-    leading slash.
+    """Return (modifier, pattern) of a location, for example ("^~", "/static/"). None for unsupported forms, such as
+    named locations and patterns without a leading slash.
     """
     args = node.args
     if len(args) == 2 and args[0] in MATCHES:
@@ -97,9 +99,7 @@ def location(
     upstreams: dict[str, Node],
     prefix: str,
 ) -> None:
-    """Map a location and add it to `block`; a location that the model cannot express becomes raw directives of the
-    block.
-    """
+    """Map a location and add it to `block`. A location that sites cannot express becomes raw directives of `block`."""
     at = f"blocks/{len(draft.blocks) - 1}"
     found = matched(node)
     if found is None or any(child.low == "location" and child.args == node.args for child in node.body or ()):
@@ -136,8 +136,8 @@ def _fill(place: Location) -> None:
 
 
 def _returns(place: Location) -> bool:
-    """Map the fixed response (`return`) of a location. Return False to keep the location raw: if it also has rewrite
-    rules, or if the panel would change the response, for example its media type.
+    """Map the fixed response (`return`) of a location. Return False if the location also has rewrite rules, or if the
+    panel would change the response, for example its media type; the directives are then kept as raw directives.
     """
     if any(node.name in REWRITES for node in place.own):
         return False
@@ -157,7 +157,7 @@ def _returns(place: Location) -> bool:
 
 
 def return_of(node: Node) -> tuple[int | None, str]:
-    """Return the status and the URL or text of a `return`; (None, "") for a status that the model lacks."""
+    """Return the status and the URL or text of a `return`; (None, "") for a status that sites do not support."""
     first, *rest = (*node.args, "")
     if not first.isdigit():
         return 302, first
@@ -168,7 +168,9 @@ def return_of(node: Node) -> tuple[int | None, str]:
 
 
 def _rest(place: Location, taken: frozenset[str]) -> None:
-    """Map every directive of a location that is not in `taken`, if possible, otherwise keep it raw."""
+    """Map each directive of a location whose name is not in `taken`. A directive that cannot be mapped is kept as a raw
+    directive of the location.
+    """
     for node in place.own:
         if node.name in taken:
             continue
@@ -218,8 +220,9 @@ def _autoindex(place: Location, node: Node) -> str:
 
 
 def _header(place: Location, node: Node) -> str:
-    """Map an add_header of a location. Return a reason to keep the directive raw if an outer level has headers: a site
-    would send the headers of both levels, but nginx sends only the location's.
+    """Map an add_header of a location. Return "" if mapped, otherwise the reason to keep it as a raw directive. One
+    reason is an add_header on an outer level: a site would send the headers of both levels, but nginx sends only the
+    location's.
     """
     others = [item for level in place.chain.levels[1:] for item in level if item.name == "add_header"]
     if others:
@@ -266,8 +269,8 @@ def _body_size(place: Location, node: Node) -> str:
 
 
 def _gzip(place: Location, node: Node) -> str:
-    """Map gzip of a location. Return a reason to keep `gzip on` raw without gzip_vary, because the panel always adds
-    Vary.
+    """Map gzip of a location. Return "" if mapped. For `gzip on` without gzip_vary, return the reason to keep it as a
+    raw directive: the panel always adds Vary.
     """
     if node.value == "on" and place.chain.one("gzip_vary") != "on":
         return "sites do not support this without gzip_vary"

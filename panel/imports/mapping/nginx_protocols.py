@@ -23,7 +23,7 @@ _HEADER = re.compile(r"HTTP_[A-Z0-9_]+")
 
 
 def grpc(place: Location) -> frozenset[str] | None:
-    """Map a location with grpc_pass; return the names of mapped directives, None if the model cannot express it."""
+    """Map a location with grpc_pass; return the names of mapped directives, None if sites cannot express it."""
     node = next(item for item in place.own if item.name == "grpc_pass")
     match = _GRPC.fullmatch(node.value)
     if match is None or "$" in node.value:
@@ -44,7 +44,7 @@ def grpc(place: Location) -> frozenset[str] | None:
 
 
 def uwsgi(place: Location) -> frozenset[str] | None:
-    """Map a location with uwsgi_pass; return the names of mapped directives, None if the model cannot express it."""
+    """Map a location with uwsgi_pass; return the names of mapped directives, None if sites cannot express it."""
     node = next(item for item in place.own if item.name == "uwsgi_pass")
     match = _UWSGI.fullmatch(node.value)
     if match is None or "$" in node.value:
@@ -73,7 +73,7 @@ def _param(place: Location, node: Node) -> None:
 
 
 def _is_header(place: Location, name: str, words: list[str]) -> bool:
-    """Map a uwsgi_param HTTP_* to a request header; return False if the model cannot express it."""
+    """Map a uwsgi_param HTTP_* to a request header; return False if sites cannot express it."""
     if _HEADER.fullmatch(name) is None or len(words) != 1:
         return False
     header: HeaderData = {"name": name.removeprefix("HTTP_").replace("_", "-").title(), "value": words[0]}

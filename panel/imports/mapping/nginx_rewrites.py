@@ -15,8 +15,8 @@ OTHERS = ("if", "set", "break", "return")
 
 
 def rewrites_of(own: Sequence[Node]) -> tuple[list[RewriteData], str]:
-    """Return (rewrites, reason) for the directives of a server or location. `reason` is why the model cannot express
-    the rewrites; "" if it can.
+    """Return (rewrites, reason) for the directives of a server or location. `reason` is why sites cannot express the
+    rewrites; "" if they can.
     """
     if others := sorted({node.name for node in own if node.name in OTHERS}):
         return [], f"sites do not keep the order of rewrite and {', '.join(others)}"

@@ -1,4 +1,4 @@
-"""Map one nginx `server` to a server block of the model."""
+"""Map one nginx `server` to a server block of a site."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TLS_WORDS = {"ssl_protocols": ("TLSv1.2", "TLSv1.3")}
 
 
 class Server:
-    """State of the mapping of an nginx `server` to `block`. `http` are the directives around it, which it inherits."""
+    """State of mapping an nginx `server` to `block`. `http`: the directives around the `server`, which it inherits."""
 
     def __init__(self, draft: Draft, node: Node, http: Sequence[Node], upstreams: dict[str, Node], prefix: str) -> None:
         self.draft = draft
@@ -47,7 +47,7 @@ class Server:
 
 
 def server(draft: Draft, node: Node, http: Sequence[Node], upstreams: dict[str, Node], prefix: str) -> BlockData:
-    """Map an nginx `server` to a server block, add it to the draft, and return it."""
+    """Map an nginx `server` to a server block, add the block to the site in `draft`, and return the block."""
     made = Server(draft, node, http, upstreams, prefix)
     draft.blocks.append(made.block)
     draft.note(node, "mapped", where=made.where)
@@ -102,7 +102,7 @@ LISTEN: dict[str, _Flag] = {"ssl": "tls", "http2": "http2", "default_server": "d
 
 
 def listen_of(node: Node) -> tuple[ListenData | None, list[str]]:
-    """Return (parsed `listen`, or None for an address that sites do not support; its unsupported parameters)."""
+    """Return (`listen` as a field of sites, unsupported parameters); (None, []) if the address is not supported."""
     match = ADDRESS.match(node.value)
     if match is None or not (match["v6"] or match["v4"] or match["port"]):
         return None, []
@@ -137,7 +137,7 @@ def _listens(made: Server) -> None:
 
 
 def _add_listen(listens: list[ListenData], found: ListenData, *, is_quic: bool) -> None:
-    """Add a listen, or merge it with the listen of its socket: nginx needs a second `listen` for QUIC."""
+    """Add `found` to `listens`, or merge it with the listen of its socket: for QUIC, nginx needs a second `listen`."""
     same = [item for item in listens if (item["address"], item["port"]) == (found["address"], found["port"])]
     target = same[0] if same else found
     if not same:
@@ -228,7 +228,7 @@ def _header(made: Server, node: Node) -> str:
 
 
 def _format(made: Server, args: Sequence[str]) -> str | None:
-    """Return the model's log format with the text of an access_log; "" for combined, None without an equivalent."""
+    """Return Paddock's log format that equals the format of an access_log; "" for combined, None if none is equal."""
     if args in ((), ("combined",)):
         return ""
     said = [item.args[1:] for item in made.http if item.name == "log_format" and item.args[:1] == tuple(args)]
@@ -340,7 +340,7 @@ def _header_buffers(made: Server, node: Node) -> str:
 
 
 def _return(made: Server, node: Node) -> None:
-    """Map a `return` of a server, which ends every request, to a location / in a block without other locations."""
+    """Map a `return` of a server to a location /. The server's locations are left out: `return` ends every request."""
     code, value = return_of(node)
     where = f"{made.where}/locations/0"
     row: LocationData = {"match": "", "pattern": "/"}
@@ -359,7 +359,7 @@ def _own_tls(made: Server, node: Node) -> str:
 
 
 def _certificate(made: Server) -> None:
-    """Record the files of a server's first certificate; the model does not support several (RSA and ECDSA)."""
+    """Record the files of a server's first certificate; a server block cannot have two (RSA and ECDSA)."""
     found = {name: made.inherits(name) for name in ("ssl_certificate", "ssl_certificate_key")}
     if not any(item["tls"] for item in made.block["listens"]) or not all(found.values()):
         return

@@ -1,4 +1,6 @@
-"""Map a complete OpenLiteSpeed configuration: virtual hosts become sites with the listeners that map them."""
+"""Map a complete OpenLiteSpeed configuration: virtual hosts become sites, and the listeners that map a virtual host
+become the addresses and ports of its site.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +52,8 @@ def _kept(node: Node) -> str:
 
 
 def _parts(node: Node, listeners: Sequence[Node], loaded: Loaded, web_server: WebServerSpec) -> Iterator[Part]:
-    """Yield the lines that define a virtual host: its block, its maps in listeners, and its own file if the panel may
-    change it.
+    """Yield the lines that define a virtual host: its block, its maps in listeners, and its own file if this file is
+    below the configuration folder.
     """
     yield Part(node.file, node.line, node.end)
     for listener in listeners:
@@ -79,7 +81,7 @@ def _own_listener(node: Node) -> dict[str, Any] | None:
 
 
 def _socket(listener: Node) -> tuple[str, int, bool] | None:
-    """Return (address in the model's notation, port, whether it uses TLS) of a listener; None for other addresses."""
+    """Return (address in the notation of sites, port, whether it uses TLS) of a listener; None for other addresses."""
     body = listener.body or ()
     address, _, port = litespeed.says(body, "address").rpartition(":")
     address = {"*": "", "[ANY]": "::"}.get(address.upper(), address.strip("[]"))

@@ -1,5 +1,5 @@
-"""Map OpenLiteSpeed's contexts (path prefixes that are served, redirected or proxied) to locations. A context with
-other settings stays raw.
+"""Map OpenLiteSpeed's contexts (path prefixes that are served, redirected or proxied) to locations. A context with a
+setting that locations lack is kept as raw directives.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _MORE = ("extraheaders", "accesscontrol", "indexfiles", "autoindex", "enableexpi
 
 
 def address_of(value: str) -> str:
-    """Convert a socket or address of OpenLiteSpeed to the model's notation."""
+    """Convert a socket or address of OpenLiteSpeed to the notation of sites."""
     bare = re.sub(r"^https?://", "", value)
     return f"unix:/{bare[5:].lstrip('/')}" if bare.lower().startswith(("uds:/", "unix:")) else bare
 
 
 def context(made: Host, node: Node) -> str | None:
-    """Map a context to a location if the model supports all of its settings; return "", a note, or the reason to keep
-    it raw (see openlitespeed_host).
+    """Map a context to a location if sites support all of its settings. Return "" if mapped, "!note" if only the
+    context's note is lost, otherwise the reason to keep the context as raw directives.
     """
     values, uri = {item.name: item.value for item in node.body or ()}, node.value
     if fits(validators.validate_uri_path, uri) or not uri.endswith("/"):
@@ -79,7 +79,9 @@ def _proxy(made: Host, values: dict[str, str], uri: str) -> LocationData | None:
 
 
 def _redirect(made: Host, values: dict[str, str], uri: str) -> LocationData | None:
-    """Map a redirect of the context / to another site; the location appends the path. None for other redirects."""
+    """Return a location's fields for a redirect of the context / to another site; None for other redirects. The
+    location appends the request's path and query to the target.
+    """
     code = values.get("statuscode", "301" if values.get("externalredirect") == "1" else "302")
     target = values.get("location", "")
     if uri != "/" or not code.isdigit() or int(code) not in validators.REDIRECTS:
@@ -113,7 +115,9 @@ def _headers(row: LocationData, node: Node, values: dict[str, str]) -> str:
 
 
 def _unquoted(text: str) -> str:
-    """Return a header's value without quotes; "" if it has special syntax (rendering.openlitespeed.quoting)."""
+    """Return a header's value without quotes. "" if the value has syntax that a site cannot express: a final `early` or
+    `env=NAME`, or text after the closing quote.
+    """
     if re.search(r"(?:^|\s)(?:env=\S*|early)\Z", text, re.I):
         return ""
     if text[0] not in "\"'":
@@ -123,8 +127,8 @@ def _unquoted(text: str) -> str:
 
 
 def _access(row: LocationData, node: Node, values: dict[str, str]) -> str:
-    """Map access control that allows some addresses and denies all others, or the reverse. In these two cases the order
-    of rules does not matter.
+    """Map a context's access control that allows some addresses and denies all others, or the reverse. In these two
+    cases the order of rules does not matter. Return "" if mapped, otherwise the reason.
     """
     said = {item.name: [word.strip() for word in re.split(r"[,\s]+", item.value) if word] for item in node.body or ()}
     allowed, denied = said.get("allow", []), said.get("deny", [])

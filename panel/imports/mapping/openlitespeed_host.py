@@ -1,4 +1,4 @@
-"""Map one OpenLiteSpeed virtual host to a server block of the model."""
+"""Map one OpenLiteSpeed virtual host to a server block of a site."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ class Host:
         return next((item.body or () for item in self.own if item.name == name), ())
 
     def server(self, name: str, block: str = "") -> str:
-        """Return a server-wide setting, in the block `block` or outside of blocks; "" if it is not set."""
+        """Return a server-wide setting: in the server's block `block`, or outside of blocks if `block` is empty. "" if
+        the setting is missing.
+        """
         inside = [child for item in self.around if item.name == block for child in item.body or ()]
         return litespeed.says(inside if block else self.around, name)
 
@@ -101,7 +103,8 @@ def fill(made: Host) -> None:
 
 def _take(made: Host, item: Node, take: Callable[[Host, Node], str | None] | None) -> None:
     """Map a directive with the function `take`, and record the outcome that the function returns: "" if mapped, "!note"
-    if changed, "-note" if refused, other text or None to keep the directive raw, with or without a reason.
+    if the site differs slightly, "-note" if refused. Other text and None keep the directive as a raw directive, with
+    the text as the reason.
     """
     why = take(made, item) if take else None
     if why == "":
@@ -115,8 +118,8 @@ def _take(made: Host, item: Node, take: Callable[[Host, Node], str | None] | Non
 
 
 def _usual(value: str, words: str) -> Callable[[Host, Node], str]:
-    """Return a function that maps a directive which the panel always writes with `value`. If the imported value
-    differs, that function returns a note, which ends with `words`.
+    """Return a mapping function for a directive that the panel always writes with `value`. If the imported value
+    differs, the mapping function returns a note, which ends with `words`.
     """
     return lambda made, node: "" if node.value == value else f"!Paddock writes {value}: {words}"
 
@@ -129,8 +132,8 @@ def _root(made: Host, node: Node) -> str:
 
 
 def _domains(made: Host, node: Node) -> str:
-    """Accept vhDomain and vhAliases. If the virtual host lists listeners, `openlitespeed` has mapped these domain
-    names; otherwise the names have no effect.
+    """Accept vhDomain and vhAliases. If the virtual host lists listeners, the module `openlitespeed` has already mapped
+    these domain names. Otherwise, the names have no effect, which a note explains.
     """
     return (
         ""
@@ -221,8 +224,8 @@ def _application(made: Host, node: Node) -> str | None:
 
 
 def _scripts(made: Host, node: Node) -> str | None:
-    """Map a script handler for PHP to a location, if an existing FastCGI pool runs the scripts; keep other handlers
-    raw.
+    """Map a script handler for PHP to a location, if an existing FastCGI pool runs the scripts; keep other handlers as
+    raw directives.
     """
     words = [item.value.split() for item in node.body or () if item.name == "add"]
     if len(words) != 1 or len(words[0]) != 2 or words[0][1] != "php" or ":" not in words[0][0]:

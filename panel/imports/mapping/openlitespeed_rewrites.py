@@ -1,4 +1,6 @@
-"""Map rewrite rules of an OpenLiteSpeed virtual host or .htaccess file to rewrites or try_files, or keep them raw."""
+"""Map rewrite rules of an OpenLiteSpeed virtual host or .htaccess file to rewrites or try_files, or keep them as raw
+directives.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ RULES = ("rewriterule", "rewritecond", "rewritebase", "rewriteengine", "rewritef
 
 
 def take(made: Host, node: Node) -> str | None:
-    """Map a `rewrite` block or a .htaccess file; results as for `take` in openlitespeed_host."""
+    """Map a `rewrite` block or a .htaccess file. Return "" if mapped, "!note" if the site differs slightly, "-note" to
+    drop it; other text is the reason to keep it as raw directives, None keeps it without a reason.
+    """
     return _htaccess(made, node) if node.name == HTACCESS else _block(made, node)
 
 
@@ -60,10 +64,10 @@ def _rules(body: tuple[Node, ...]) -> list[Node]:
 
 
 def _place(made: Host, found: Found) -> bool:
-    """Add mapped rewrites and try_files to the site; return False if the rules have no equivalent in the model.
+    """Add mapped rewrites and try_files to the site; return False if the rules have no equivalent in a site.
 
-    In OpenLiteSpeed, the rules of a virtual host also apply to the paths of its contexts. In the model, try_files
-    applies only to paths without another location. So try_files has no equivalent if there are contexts.
+    In OpenLiteSpeed, the rules of a virtual host also apply to the paths of its contexts. In a site, try_files applies
+    only to paths without another location. So try_files has no equivalent if there are contexts.
     """
     if found.try_files:
         if _has_contexts(made):
@@ -76,7 +80,7 @@ def _place(made: Host, found: Found) -> bool:
 
 
 def _has_contexts(made: Host) -> bool:
-    """Return whether the virtual host has contexts other than plain files of its document root."""
+    """Return whether the virtual host has contexts, except a context / that only serves files of the document root."""
     rows = made.block["locations"]
     plain = {row["pattern"] for row in rows if row["handler"] == "static" and "alias" not in row}
     return any(item.name == "context" and (item.value != "/" or "/" not in plain) for item in made.own)

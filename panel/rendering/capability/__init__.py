@@ -14,7 +14,9 @@ Severity = Literal["not_offered", "different"]
 
 @dataclass(frozen=True)
 class Context:
-    """Surroundings of a value in a SiteSpec: its owner, the server block (if any), the site, and the web server."""
+    """Surroundings of a value in a SiteSpec: the object that has the value as a field (`owner`), its server block (if
+    any), the site, and the web server.
+    """
 
     owner: Any
     block: ServerBlock | None

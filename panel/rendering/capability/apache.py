@@ -27,7 +27,7 @@ def _passes_answers(context: Context) -> bool:
 def _same_upstream(context: Context) -> list[Location]:
     """Return the proxying locations whose upstream shares a server with the upstream of the location in `context`.
 
-    Apache has one worker per server.
+    Apache has one worker per server, so settings of the worker, such as WebSocket, apply to all of these locations.
     """
     found = [item for block in context.spec.blocks for item in block.locations if item.handler == "proxy"]
     servers = {item.name: {server.address for server in item.servers} for item in context.spec.upstreams}
@@ -46,7 +46,9 @@ def _others_differ(member: str) -> Verdict:
 
 
 def _refuses_an_index(context: Context) -> bool:
-    """Return whether the location restricts the index file of a folder that belongs to another location."""
+    """Return whether the location denies or restricts access, and handles the index files of another location's
+    folders.
+    """
     source, block = context.owner, context.block
     if block is None or not (source.handler == "deny" or asks_access(source)):
         return False
@@ -73,7 +75,9 @@ def _runs_other_files(context: Context) -> bool:
 
 
 def _decoded_in_query(target: str) -> bool:
-    """Return whether the query of a redirect or fallback contains decoded text: the path or a part of the path."""
+    """Return whether the query in `target`, of a redirect or fallback, contains decoded text: `$uri` or a numbered
+    capture.
+    """
     _, found, query = target.partition("?")
     return bool(found) and bool(re.search(r"\$(?:uri|\{uri\}|\d)", query))
 

@@ -62,7 +62,7 @@ def holds_an_index(context: Context) -> bool:
 
 
 def may_be_a_folders(context: Context) -> bool:
-    """Return whether the location may match folders whose index files belong to another location or to none."""
+    """Return whether the location can match folders whose index files belong to another location or to none."""
     source = context.owner
     if source.handler != "static":
         return False
@@ -77,7 +77,9 @@ def several_pools(context: Context) -> bool:
 
 
 def mixed_rules(context: Context) -> bool:
-    """Return whether allow and deny rules are mixed before the final rule; OpenLiteSpeed ignores their order."""
+    """Return whether the location has both allow and deny rules, besides a final rule for `all`. OpenLiteSpeed ignores
+    the order of such rules.
+    """
     rules = context.owner.access_rules
     before = rules[:-1] if rules[-1].source == "all" else rules
     return len({rule.action for rule in before}) > 1
@@ -92,7 +94,9 @@ def proxies(locations: Iterable[Location]) -> bool:
 
 
 def ends_in_status(owner: Location | ServerBlock, inside: ServerBlock | None) -> bool:
-    """Return whether try_files ends in a status that a rewrite rule of the virtual host sends, and not a context."""
+    """Return whether try_files ends in a status that OpenLiteSpeed sends by a rewrite rule of the virtual host, not by
+    a context.
+    """
     if not owner.try_files or not owner.try_files[-1].startswith("="):
         return False
     source = owner if isinstance(owner, Location) else Location("", "/", "static", try_files=owner.try_files)

@@ -1,4 +1,4 @@
-"""Find known mistakes that a server accepts: the problem, the reason, and the fix. Pure.
+"""Find known mistakes that a server accepts: the problem, the reason, and the fix. The functions access no database.
 
 `findings` checks a frozen site. A finding's `apply_fix` changes the site's definition (websites.services.site_define),
 in which blocks and locations have the same indexes.
@@ -16,7 +16,8 @@ __all__ = ["Finding", "Socket", "findings"]
 
 
 def findings(spec: SiteSpec, web_server: WebServerSpec, defaults: Collection[Socket] = ()) -> list[Finding]:
-    """Return the findings of a site in order of their places.
+    """Return the findings of a site: those about its upstreams and PHP pools, then those of each server block and its
+    locations.
 
     `defaults`: (address, port) pairs for which other sites of the web server are the default server.
     """

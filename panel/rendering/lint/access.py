@@ -55,7 +55,9 @@ def _never_asked(location: Location, where: str) -> Iterator[Finding]:
 
 
 def status_shown(location: Location, where: str, items: tuple[Read, ...]) -> Iterator[Finding]:
-    """Find a status page without access rules; `items` are the location's raw nginx directives."""
+    """Yield a finding for a status page (stub_status) without access rules. `items`: the location's raw nginx
+    directives.
+    """
     if location.access_rules or location.basic_auth or location.handler == "deny":
         return
     own = {"allow", "deny", "auth_basic", "auth_request"}

@@ -57,7 +57,7 @@ def _slow(patterns: Iterable[str], where: str) -> Iterator[Finding]:
 def explodes(pattern: str) -> bool:
     """Return whether a repeated group contains only repeated or optional parts.
 
-    Expressions that Python cannot parse pass; the server's own test covers them.
+    False for expressions that Python cannot parse; the server's own configuration test covers them.
     """
     try:
         tree = _parser.parse(re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", pattern))

@@ -14,8 +14,8 @@ Fix = Callable[[dict[str, Any]], None]
 class Finding:
     """One known mistake in a site.
 
-    `where` is the place in the definition (blocks/0/locations/2). `fix` describes the change to the definition; it is
-    empty if a person has to decide.
+    `where` is the part of the site's definition with the mistake, for example blocks/0/locations/2. `fix` describes the
+    change to the definition; it is empty if a person has to decide.
     """
 
     code: str
@@ -38,7 +38,7 @@ def part(definition: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def setting(where: str, **members: Any) -> Fix:
-    """Return a fix that sets the fields `members` of the server block or location at `where`."""
+    """Return a fix that gives the fields in `members` their new values, in the server block or location at `where`."""
 
     def fix(definition: dict[str, object]) -> None:
         part(definition, where).update(members)

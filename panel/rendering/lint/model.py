@@ -1,6 +1,5 @@
-"""Find mistakes in the site's fields.
-
-The findings do not depend on the server, because every server behaves like nginx.
+"""Find mistakes in the site's fields. The findings do not depend on the engine, because every engine is rendered to
+behave like nginx.
 """
 
 from __future__ import annotations
@@ -91,8 +90,8 @@ def _alias(location: Location, where: str) -> Iterator[Finding]:
 
 
 def _no_index(try_files: tuple[str, ...], index: tuple[str, ...], where: str) -> Iterator[Finding]:
-    """Find locations in which try_files ignores folders. A fallback page also handles folders; a fallback status does
-    not.
+    """Yield a finding if try_files of the location ignores folders. A fallback page also handles folders; a fallback
+    status does not.
     """
     if "$uri" not in try_files or "$uri/" in try_files or not try_files[-1].startswith("="):
         return
@@ -162,7 +161,7 @@ def _grpc_without_http2(block: ServerBlock, location: Location, where: str) -> I
 
 
 def _cache_key(location: Location, where: str) -> Iterator[Finding]:
-    """Find a custom cache key that does not distinguish paths or hosts."""
+    """Yield a finding if the location has a custom cache key that does not distinguish paths or hosts."""
     key = location.cache.key if location.cache else ""
     if not key:
         return

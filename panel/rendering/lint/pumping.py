@@ -55,7 +55,9 @@ def slow_text(pattern: str) -> str:
 
 
 def _repeated(items: list[tuple[Any, Any]], before: str) -> Iterator[tuple[str, str]]:
-    """Yield (text that leads to a part, sample of the part) for each part with unlimited repetition."""
+    """Yield (text that matches everything before a part, text that matches the part once) for each part of a regular
+    expression with unlimited repetition.
+    """
     for number, (kind, value) in enumerate(items):
         if kind in _REPEATS and value[1] is _constants.MAXREPEAT:
             body = list(value[2])

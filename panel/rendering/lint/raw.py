@@ -1,4 +1,4 @@
-"""Find mistakes in raw directives, parsed by the grammar of their server."""
+"""Find mistakes in raw directives, which are parsed by the grammar of the web server."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def _removable(code: str, where: str, engine: str, text: str, item: Read, what: 
 
 
 def _names_at_start(location: Location, where: str, engine: str) -> Iterator[Finding]:
-    """Find upstreams with a fixed host name, which nginx resolves when it starts. Names with variables are resolved for
-    each request.
+    """Yield a finding for each upstream with a fixed host name, which nginx resolves when it starts. Names with
+    variables are resolved for each request.
     """
     for item in _all(_read(location.snippet, engine)):
         target = item.args[0] if item.args else ""
@@ -135,7 +135,7 @@ def _weak(item: Read, engine: str) -> str:
 
 
 def _apache_protocols(values: list[str]) -> str:
-    """Return the weak protocols that SSLProtocol enables.
+    """Return the names of the weak protocols that SSLProtocol enables, as text with commas; "" if none.
 
     `all` is every protocol, `-x` removes one, `+x` or `x` adds one.
     """

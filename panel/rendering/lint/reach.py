@@ -1,4 +1,7 @@
-"""Find locations that no request reaches, and protection that another location bypasses, with sample paths. Pure."""
+"""Find locations that no request reaches, and protection that another location bypasses, with sample paths.
+
+The functions access no database and no host.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,7 @@ def _protection(location: Location) -> str:
 
 
 def _is_weaker(mine: Location, other: Location) -> bool:
-    """Return whether the location `other` may admit visitors that the location `mine` denies."""
+    """Return whether the location `other` can admit visitors that the location `mine` denies."""
     if other.handler in ("deny", "return"):
         return False
     if mine.handler == "deny":

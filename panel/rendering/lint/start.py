@@ -1,4 +1,4 @@
-"""Find mistakes that show when a web server starts: it does not start, and all of its sites are down."""
+"""Find mistakes that prevent a web server from starting, so that all of its sites are down."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ _RESOLVE_AT_START = ("nginx", "native")
 
 
 def of_site(spec: SiteSpec, web_server: WebServerSpec) -> Iterator[Finding]:
-    """Find upstream servers and PHP pools with a name that the host has to resolve before its web server starts."""
+    """Yield a finding for each upstream server and PHP pool with a name that the host has to resolve before its web
+    server starts.
+    """
     if web_server.engine not in _RESOLVE_AT_START:
         return
     addresses = [
@@ -41,7 +43,7 @@ def name_at_start(where: str, name: str, engine: str) -> Finding:
 
 
 def of_block(block: ServerBlock, where: str) -> Iterator[Finding]:
-    """Find a server block with TLS ports and no certificate."""
+    """Yield a finding if the server block has TLS ports but no certificate."""
     ports = sorted({listen.port for listen in block.listens if listen.tls})
     if ports and block.tls is None:
         named = ", ".join(str(port) for port in ports)
