@@ -3,7 +3,7 @@
 The dataclasses define `args` and `data`; the panel builds and parses them. The agent uses plain dictionaries (wire.py)
 and checks them itself, because it trusts no input and must start fast.
 
-agent -> panel   {"v": 1, "id": "", "type": "ready", "data": Ready}       once, when it accepts requests
+    agent -> panel   {"v": 1, "id": "", "type": "ready", "data": Ready}       once, when it accepts requests
     panel -> agent   {"v": 1, "id": "7", "op": "apply", "args": {...}}
     agent -> panel   {"v": 1, "id": "7", "type": "event",  "data": {...}}     any number of times
                      {"v": 1, "id": "7", "type": "result", "data": {...}}     or
@@ -83,12 +83,12 @@ OPERATIONS = (
 
 @dataclass(frozen=True)
 class FileChange:
-    """One file to change: `action` put | link | remove | directory (with its parents; existing ones are kept).
+    """Change of one path: `action` put | link | remove | directory (created with its parents, if missing).
 
     `expect` is the required current state: the SHA-256 of a file's bytes, "link:" and the target of a symbolic link, ""
     for nothing, or None for any state (this deliberately overwrites an edit). In any other state, the agent refuses the
-    transaction as drift, except if the file is already in the wanted state. With `keep_owner` the new file keeps user
-    and group of the old file. This is for files that belong to the host, such as a main file.
+    transaction as drift, except if the file is already in the wanted state. With `keep_owner`, the new file has the
+    user and group of the old file. This is for files that belong to the host, such as a main file.
     """
 
     path: str
@@ -125,12 +125,13 @@ class Probe:
     """A request that the agent sends before and after a change; the two responses are compared
     (agents/host/verdict.py).
 
-    `kind`: health | location | address (of the access log) | takeover | other (site). `was`: [address, port] before the
-    change, if different; `fresh`: no server handled this request before; `seen`: observation before, from another host.
-    `status` and `text` are expected in the response, `headers` are sent. `intended` are statuses that the new
-    configuration requests, which never count as worse. `new`: the location is new, so its application may not run yet.
-    `required`: a bad response undoes the change even if there is no observation before. `exact`: the status must not
-    change. `stream` is "tcp_denied" if the access rules refuse clients on the host: only the connection is judged.
+    `kind`: health (a site's health page) | location (one URL of a location) | address (from the access log) | takeover
+    (of a site that the change adopts) | other (another site). `was`: [address, port] before the change, if different.
+    `fresh`: no server handled this request before. `seen`: observation before, from another host. `status` and `text`
+    are expected in the response, `headers` are sent. `intended`: statuses that the new configuration sets on purpose,
+    which never count as worse. `new`: the location is new, so its application may not run yet. `required`: a bad
+    response undoes the change even if there is no observation before. `exact`: the status must not change. `stream` is
+    "tcp_denied" if the access rules refuse clients on the host; then only the connection is judged.
     """
 
     address: str  # address to connect to: 127.0.0.1
@@ -159,8 +160,8 @@ class Probe:
 
 @dataclass(frozen=True)
 class ApplyRequest:
-    """Request for a transaction: all of its changes are applied, or none. A repeated transaction id returns the first
-    result.
+    """Request for a transaction: all of its changes are applied, or none. If a transaction with the same id has ended,
+    the agent changes nothing and returns its result again.
     """
 
     transaction: str
@@ -178,9 +179,9 @@ class ApplyRequest:
 class StepEvent:
     """One step of a transaction, as the agent reports it.
 
-    `name`: check, lock, journal, stage, test, switch, reload, probe, undo, prove. Events are sent up to 0.4 seconds
-    late. A step that ends within this time has only the event at its end. The last steps are only in ApplyResult,
-    which contains all.
+    `name`: check, lock, journal, stage, test, switch, reload, start, stop, probe, undo, prove. Events are sent up to
+    0.4 seconds late. If a step ends within this time, only the event at its end is sent. The last steps are not sent as
+    events; ApplyResult contains all steps.
     """
 
     name: str
@@ -203,7 +204,7 @@ class ApplyResult:
 
 @dataclass(frozen=True)
 class BenchRequest:
-    """Request to run one load tool once. `target` must be one of `allowed`, the listeners of managed sites."""
+    """Request to run one load tool once. `target` must be in `allowed`, the addresses and ports of managed sites."""
 
     argv: list[str]
     target: str  # host:port
@@ -239,8 +240,8 @@ class BenchResult:
 
 @dataclass(frozen=True)
 class TestbedServer:
-    """One private server of a test bed; its files are in the test bed's folder `name`, its configuration is
-    `server.conf`.
+    """One private server of a test bed. Its files are in the folder `name` of the test bed; its configuration there is
+    the file `server.conf`.
     """
 
     name: str
@@ -252,13 +253,15 @@ class TestbedServer:
 
 @dataclass(frozen=True)
 class TestbedRequest:
-    """Request to start a test bed, keep it until `end` (or until the channel closes), and stop it.
+    """Request to start a test bed, keep it until the action `end` is requested or the channel closes, and stop it.
 
     Events: {"state": "files" | "network" | "server" | "up", ...}; "up" has {"folder", "servers": {name: {"pid"}},
-    "network": the link's measurements, "namespaces": the test bed's kernel namespaces, "tick": the test bed's start by
-    the host's clock, "boot": the host's boot}. Result: {"left": remaining parts, usually none, "logs": {server: last
-    output}}. The action `left` reports on a test bed whose agent died: {"namespaces", "tick", "boot"} -> {"left",
-    "boot": the current one, "removed": deleted folders}. `watch` samples {"trees", "hz"} until `watched` is requested.
+    "network": the link's measurements, "namespaces": the test bed's kernel namespaces, "tick": the time at which it was
+    up, in clock ticks since the host's boot, "boot": the host's boot}. Result: {"left": parts that could not be
+    removed, usually none, "logs": {server: last output}}.
+
+    The action `left` reports on a test bed whose agent died: {"namespaces", "tick", "boot"} -> {"left", "boot": the
+    current one, "removed": deleted folders}. `watch` samples {"trees", "hz"} until `watched` is requested.
     """
 
     id: str
@@ -278,8 +281,8 @@ class TestbedRequest:
 
 
 def plain(value: Any) -> Any:
-    """Convert a dataclass, also in a list, to JSON values. Other values are returned as they are, not copied as by
-    dataclasses.asdict.
+    """Convert a dataclass, or a list that contains dataclasses, to JSON values. Other values are returned unchanged;
+    they are not copied, as dataclasses.asdict would do.
     """
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]

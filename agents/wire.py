@@ -1,7 +1,7 @@
-"""Encode and decode protocol messages as JSON lines; the agent needs no other part of the protocol.
+"""Encode and decode protocol messages as JSON lines.
 
-The agent imports this module and not protocol.py, whose dataclasses the panel alone uses. Standard library only, Python
-3.8.
+The agent imports this module but not protocol.py, whose dataclasses only the panel uses. This module needs only the
+standard library of Python 3.8.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ loads = json.loads
 
 
 def encode(message: dict[str, Any]) -> bytes:
-    """Return the message as one line of JSON, including the newline."""
+    """Return the message as one line of JSON in bytes, including the newline."""
     return dumps(message).encode("ascii") + b"\n"
 
 

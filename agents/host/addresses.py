@@ -59,7 +59,9 @@ def written(address: bytes) -> str:
 
 
 def carried(address: bytes) -> list[bytes]:
-    """Return the IPv4 addresses embedded in an IPv6 address, as 4 bytes each; an empty list for an IPv4 address."""
+    """Return the IPv4 addresses embedded in an IPv6 address, at most _MOST_FORMS, as 4 bytes each; [] for an IPv4
+    address.
+    """
     if len(address) != 16:
         return []
     found: List[bytes] = []
@@ -88,8 +90,8 @@ def _known() -> Dict[bytes, str]:
 
 
 def why_refused(text: str) -> str:
-    """Return the reason why an address or name is forbidden, for example "a link-local address, where clouds keep
-    secrets". "" if the address is allowed, or if the name is not that of a metadata service.
+    """Return the reason why an address or name is forbidden as a destination, for example "a link-local address, where
+    clouds keep secrets"; "" if it is allowed. Names are not resolved: only names of metadata services are forbidden.
     """
     if text.lower().rstrip(".") in _NAMES:
         return "the name of a cloud's metadata service"
@@ -107,8 +109,8 @@ def why_refused(text: str) -> str:
 
 
 def resolved(name: str, port: int = 0) -> list[Tuple[Any, ...]]:
-    """Resolve a name for TCP by getaddrinfo(3). Raise OSError if the name is unknown or resolves to a forbidden
-    address.
+    """Resolve a name for TCP by getaddrinfo(3), and return its result. Raise OSError if the name is unknown, or
+    Refused, an OSError, if it resolves to a forbidden address.
     """
     host = name.encode("ascii") if name.isascii() else name  # as a str, an empty or long label is a UnicodeError
     found: List[Tuple[Any, ...]] = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)

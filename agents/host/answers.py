@@ -1,7 +1,7 @@
-"""Request pages of this host's sites and report status, body hash and encoding, to compare web servers.
+"""Request pages of this host's sites and report status, body hash and encoding, so that web servers can be compared.
 
-Requests are HTTP/1.1, directly to the listener. Certificates are not verified, because the content is compared and the
-listener is an address of this host.
+Requests are HTTP/1.1, directly to an address and port on which a web server listens. Certificates are not verified: the
+content is compared, and the address belongs to this host.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _READ = ("", "identity", "gzip")
 
 
 class _Connection(http.client.HTTPConnection):
-    """HTTP connection to the listener's address, with the site's name in TLS and the Host header."""
+    """HTTP connection to a web server's address and port; TLS and the Host header contain the name of the site."""
 
     def __init__(self, asked: Dict[str, Any]) -> None:
         super().__init__(asked["host"], asked["port"], timeout=_TIMEOUT_S)
@@ -57,11 +57,11 @@ class _Connection(http.client.HTTPConnection):
 
 def answer(asked: Dict[str, Any], found_testbed: Optional[List[str]] = None) -> Dict[str, Any]:
     """Send one request and return {"status", "sha256", "bytes", "encoding", "type", "start", "headers"} of its
-    response.
+    response; {"error"} if the response is missing, damaged or too long.
 
-    Without a response: {"error"}. Hash, size and `start` (the beginning of a text, "" otherwise) are those of the
-    decompressed body, because servers compress differently. `headers` are those set by the configuration, with names in
-    lower case.
+    "sha256", "bytes" (the size) and "start" (the beginning of a text, "" for other content) describe the decompressed
+    body, because servers compress differently. "headers" has lowercase names, without the headers that differ in every
+    response (_PASSING).
     """
     method = _permitted_method(asked, found_testbed)
     connection = _Connection(asked)
@@ -94,8 +94,9 @@ def answer(asked: Dict[str, Any], found_testbed: Optional[List[str]] = None) -> 
 
 
 def _permitted_method(asked: Dict[str, Any], found_testbed: Optional[List[str]]) -> str:
-    """Return the HTTP method of a request. Raise Refusal if `METHODS` does not contain the method, or if the
-    request's address is not a listener of this host or of the test bed.
+    """Return the HTTP method of a request. Raise Refusal if `METHODS` does not contain the method, if the request's
+    address is not an address of this host, or, with a test bed, if it is not one of the test bed's listeners
+    (`found_testbed`).
     """
     place = ("[%s]:%d" if ":" in asked["address"] else "%s:%d") % (asked["address"], asked["port"])
     if found_testbed is None:
@@ -116,8 +117,8 @@ def _response(connection: _Connection, asked: Dict[str, Any], method: str) -> ht
 
 
 class _Body(NamedTuple):
-    """Decompressed body of a response: SHA-256, size in bytes, and beginning. Reading ends when `size` exceeds
-    `MAX_BODY`.
+    """Decompressed body of a response: SHA-256, size in bytes, and beginning. For a body that is larger than
+    `MAX_BODY`, the values are those of the part that was read.
     """
 
     sha256: str
@@ -137,7 +138,7 @@ def _body(response: http.client.HTTPResponse, encoding: str) -> _Body:
 
 
 def _content(response: http.client.HTTPResponse, encoding: str) -> Iterator[bytes]:
-    """Yield the decompressed body in pieces; gzip data may have several members (RFC 1952 2.2)."""
+    """Yield the decompressed body of a response in pieces. gzip data may consist of several members (RFC 1952, 2.2)."""
     unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16) if encoding == "gzip" else None
     while True:
         chunk = response.read(_CHUNK)
@@ -170,8 +171,8 @@ def run(args: Dict[str, Any], emit: Callable[[Dict[str, Any]], None], cancelled:
     """Send requests to the host's own web servers and report the responses.
 
     {"requests": [{"address", "port", "host", "host_header", "path", "tls", "gzip"}]} -> {"answers": [...]}, each as
-    `answer` returns. A request may have a "method" other than GET, without a body. With "testbed" the requests run
-    inside that test bed, next to its servers, so a slow link has no effect.
+    `answer` returns. A request may have a "method" other than GET, without a body. With "testbed", the id of a test
+    bed, the requests come from the network of its servers, so that an emulated slow link has no effect.
     """
     requests = args.get("requests", [])
     if len(requests) > MAX_REQUESTS:

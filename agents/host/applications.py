@@ -1,7 +1,7 @@
-"""Predefined applications of test beds: required packages, and their installation on request.
+"""Predefined applications of test beds: find the required packages, and install them on request.
 
-Package names are defined only here: the panel requests an application, not a package. The packages are listed first;
-then exactly these are installed.
+Package names are defined only here: the panel requests an application, not a package. A first request lists the
+packages; a second one installs exactly these.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ OPTIONS: List[str] = []  # additional apt options, for tests with their own dist
 
 
 def version() -> str:
-    """Return the version of the distribution's WordPress; "" if WordPress or a required package is missing."""
+    """Return the version of the distribution's WordPress; "" if WordPress or one of its requirements is missing, "?" if
+    the version cannot be read.
+    """
     if missing():
         return ""
     with open(os.path.join(SOURCE, "wp-includes", "version.php"), encoding="utf-8", errors="replace") as file:
@@ -67,8 +69,8 @@ def run(args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[st
     """List or install the packages of an application.
 
     {"name", "action": plan | install, "plan": result of a plan} -> {"packages": [{"name", "version", "was"}],
-    "removed": [names], "bytes": download size, "command": the command}. "packages" are those to install or upgrade,
-    "removed" those to remove; after `install` this is already done. Empty "packages": everything is installed.
+    "removed": [names], "bytes": download size, "command": argv of apt-get}. "packages" are those to install or upgrade,
+    "removed" those to remove; after `install`, this has been done. "packages" is empty if everything is installed.
     `install` takes `plan` as {"packages", "removed"}, and refuses (`drift`) if a new plan would be different.
     """
     wanted = PACKAGES.get(str(args.get("name")))
@@ -139,8 +141,8 @@ def _version(package: str) -> str:
 
 
 def _admin() -> List[str]:
-    """Return dpkg's option --admindir for the folder that OPTIONS set as apt's package database; [] if they
-    set none.
+    """Return a list with dpkg's option --admindir, for the folder that OPTIONS set as apt's package database; [] if
+    OPTIONS set none.
     """
     prefix = "Dir::State::status="
     return ["--admindir=" + os.path.dirname(text[len(prefix) :]) for text in OPTIONS if text.startswith(prefix)]

@@ -14,8 +14,8 @@ from agents.host.transaction import Transaction
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """Carry out an ApplyRequest and return an ApplyResult. A repeated transaction returns its first result and does
-    nothing.
+    """Carry out an ApplyRequest and return an ApplyResult (agents/protocol.py). A request whose transaction was carried
+    out before returns the first result and does nothing.
     """
     request = Request(args)
     return run_request(request, emit, cancelled)

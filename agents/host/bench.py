@@ -1,7 +1,7 @@
 """Run one load tool once, against this host's own sites only, and record its output and CPU use.
 
-The panel sends an argv list; no shell is involved. `{workdir}` in an argument is replaced by a private folder that
-exists during the run, for input and output files.
+The panel sends an argv list; no shell is involved. In each argument, `{workdir}` is replaced by the path of a private
+folder for input and output files, which exists during the run.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 def _program(request: Request, found_testbed: testbed.Testbed | None, workdir: str) -> str:
     """Return the path of the load tool; raise Refusal if the tool is missing.
 
-    The tool is a program of the host or of the test bed, or an uploaded program. An uploaded program is copied to a
-    folder where nobody else can replace it.
+    The tool is a program of the host or of the test bed, or an uploaded program. An uploaded program is first copied to
+    a folder where nobody else can replace it.
     """
     name = request.argv[0]
     if found_testbed is not None and name == load_tools.BUNDLED:
@@ -139,7 +139,7 @@ def _write_inputs(workdir: str, request: Request) -> None:
 
 
 def raise_file_limit() -> int:
-    """Raise the limit of open files to the maximum for this process and its children; return the limit."""
+    """Raise the limit of open files for this process and its children as far as permitted; return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = max(hard, WANTED_FILES) if os.geteuid() == 0 else hard
     for limit in ((wanted, wanted), (hard, hard)):
@@ -203,7 +203,7 @@ class _Tool:
 
     def stop(self, why: str) -> None:
         """Send SIGTERM to the tool's process group, then SIGKILL after _GRACE_S seconds; return when the tool has
-        ended.
+        ended. `why` is stored in `stopped`.
         """
         assert self.process is not None
         self.stopped = why
@@ -216,7 +216,7 @@ class _Tool:
             time.sleep(0.02)
 
     def sweep(self) -> None:
-        """Send SIGKILL to all remaining processes of the tool's process group."""
+        """Kill (SIGKILL) all remaining processes of the tool's process group."""
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: int) -> None:
@@ -232,8 +232,8 @@ class _Tool:
 
 
 def read_text(path: str) -> str:
-    """Return the content of a file, "" if the tool did not write the file; cut longer content at MAX_OUTPUT_BYTES with
-    a note.
+    """Return the content of a file; "" if the file does not exist. After MAX_OUTPUT_BYTES, longer content is replaced
+    by a note.
     """
     try:
         with open(path, "rb") as file:
@@ -279,8 +279,8 @@ def _load(
     emit: Emit,
     cancelled: threading.Event,
 ) -> tuple[float, float]:
-    """Run the load tool, append ["load", start, end] to `phases`, and return the Unix times of the tool's start and
-    end.
+    """Run the load tool, and return the Unix times of its start and end. Append ["load", start, end] to `phases`, in
+    seconds since the start of the sampler.
     """
     if _counts_whole_seconds(tool.argv):
         # siege adds its -t to a clock in whole seconds (timer.c): started late in a second, a one-second load would
@@ -307,13 +307,17 @@ def _counts_whole_seconds(argv: list[str]) -> bool:
 
 
 def _is_full(folder: str) -> bool:
-    """Return whether the file system of a folder is full for this process; root may also use reserved blocks."""
+    """Return whether this process can write no more data to the file system of a folder. Root may also use reserved
+    blocks.
+    """
     found = os.statvfs(folder)
     return (found.f_bfree if os.geteuid() == 0 else found.f_bavail) == 0
 
 
 def _idle(sampler: Sampler, seconds: float, phases: list[list[Any]], cancelled: threading.Event) -> None:
-    """Sample CPU and memory for `seconds` without load, so that charts show the values before and after the load."""
+    """Sample CPU and memory for `seconds` without load, so that charts also show the values before and after the load.
+    Append ["idle", start, end] to `phases`.
+    """
     begin = sampler.now()
     while True:
         wait = sampler.tick()

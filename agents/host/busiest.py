@@ -1,8 +1,8 @@
 """Find the most requested URLs of a site at the end of its access log.
 
-Visitors influence that log, so the result is only a hint. Only GET and HEAD requests with a successful response count,
-by their path without the query. A path with a part that looks like a secret, such as a link to reset a password, does
-not count.
+Visitors influence the log, so the result is only a hint. Only GET and HEAD requests with the status 2xx or 3xx count.
+They are counted by path, without the query. Paths with a part that looks like a secret, such as a link to reset a
+password, do not count.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _FILES = (".css", ".js", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".ico
 
 
 def addresses(path: str, roots: list[str], most: int) -> list[str]:
-    """Return the most requested paths in the access log at `path`, the most frequent first; empty for an unreadable
-    log.
+    """Return at most `most` of the most requested paths in the access log at `path`, the most frequent first; [] if the
+    log cannot be read.
     """
     try:
         descriptor = paths.open_file(paths.resolve(path, paths.resolve_roots(roots)))
@@ -44,7 +44,8 @@ def addresses(path: str, roots: list[str], most: int) -> list[str]:
 
 
 def address_of(line: bytes) -> str:
-    """Return the path of a successful request from one line of an access log; "" for any other line.
+    """Return the path of a successful request from one line of an access log; "" for any other line, for Paddock's own
+    requests, and for a path that looks like a secret.
 
     Supports combined, common and JSON lines: `"GET /path HTTP/1.1" 200`, or the same request and status as fields of an
     object.
@@ -81,6 +82,6 @@ def may_be_asked(path: str) -> bool:
 
 
 def _is_secret(part: str) -> bool:
-    """Return whether a segment of a path looks like a secret token: long, with letters and digits."""
+    """Return whether a segment of a path looks like a secret token: long with several digits, or very long."""
     digits = sum(letter.isdigit() for letter in part)
     return (len(part) >= 16 and digits >= 3 and "-" not in part.strip("-")[:8]) or len(part) >= 40

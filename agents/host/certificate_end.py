@@ -1,6 +1,7 @@
 """Read the expiry date of an X.509 certificate from its DER encoding (RFC 5280, 4.1.2.5).
 
-Python decodes only certificates that it verified. The probes verify none, because a site may have a self-signed one.
+Python decodes a certificate only if it verified the certificate. The agent's requests verify none, because a site may
+have a self-signed one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Find the certificate files that configurations of web servers name, from the main file through every include.
 
-Conditions such as `<IfModule>` are not evaluated, so a result is what a configuration names, not what a server loaded.
+Conditions such as `<IfModule>` are not evaluated. So a result is a name in a configuration; the server may not have
+loaded the file.
 """
 
 from __future__ import annotations
@@ -35,19 +36,23 @@ _EXPORT = re.compile(r"^export (APACHE_\w+)=(\S+)", re.MULTILINE)
 
 
 class Files:
-    """Reader of configuration files, which reads each file once. `is_complete` becomes False when a limit of one
-    request is reached.
+    """Reader of configuration files for one request. It reads each file once per web server. `is_complete` becomes
+    False when a limit is reached (MOST_FILES or MAX_TOTAL).
     """
 
     def __init__(self, text: Text, go_on: Callable[[], None]) -> None:
-        """Create a reader. `go_on` is called before each file, and raises Refusal to end the reading."""
+        """Create a reader. `text` returns the content of a file. `go_on` is called before each file, and raises Refusal
+        to end the reading.
+        """
         self._text, self._go_on = text, go_on
         self._left, self._bytes = MOST_FILES, MAX_TOTAL
         self._seen: set[str] = set()
         self.is_complete = True
 
     def begin(self) -> None:
-        """Allow every file to be read again, because another web server may include the same files."""
+        """Start with another web server: every file may be read again, because several web servers may include the same
+        files.
+        """
         self._seen = set()
 
     def new_text(self, path: str) -> str:
@@ -63,7 +68,9 @@ class Files:
         return text
 
     def find(self, pattern: str) -> Iterator[str]:
-        """Yield the files that a glob pattern matches, sorted, or the path itself if it contains no wildcard."""
+        """Yield the files that a glob pattern matches, sorted. If the pattern has no wildcard, yield it as a path,
+        without a check whether the file exists.
+        """
         if not any(sign in pattern for sign in "*?["):
             yield pattern
             return
@@ -169,8 +176,8 @@ def _litespeed(main_config: str, prefix: str, files: Files) -> Iterator[Named]:
 
 
 def _litespeed_file(path: str, names: Dict[str, str], files: Files, depth: int) -> Iterator[Named]:
-    """Yield the certificates that one file of OpenLiteSpeed names, and those of its includes, virtual hosts and
-    templates.
+    """Yield (certificate file, configuration file) for one file of OpenLiteSpeed's configuration, and for its includes,
+    virtual hosts and templates. `names` maps variables, such as SERVER_ROOT, to their values.
     """
     blocks: List[Tuple[str, str, Dict[str, str]]] = []  # kind, name and settings of the blocks around a line
     base = names["SERVER_ROOT"]
@@ -208,7 +215,9 @@ def _litespeed_host(
 
 
 def _expanded(value: str, names: Dict[str, str]) -> str:
-    """Return `value` without surrounding quotes, and with each variable `$NAME` replaced; case does not matter."""
+    """Return `value` without surrounding quotes, and with the value of each variable in `names` in place of `$NAME`;
+    the case of the name does not matter.
+    """
     for name, real in names.items():
         value = re.sub(re.escape("$" + name), lambda _match, real=real: real, value, flags=re.IGNORECASE)  # type: ignore[misc]
     return value.strip("\"'")

@@ -1,6 +1,6 @@
-"""Report the certificates in files of this host: those that web server configurations name, and those in usual folders.
+"""Report the certificates in files of this host: in those that web server configurations name, and in usual folders.
 
-Only the first certificate of a file leaves the host. Private keys in the same file or folder do not.
+Only the first certificate of a file is sent to the panel. Private keys in the same file or folder are not.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 
     {"engines": [{"engine", "main_config", "prefix"}]} -> {"certificates": [{"path", "der": base64, "named_in":
     [[engine, configuration file]]}], "skipped": [{"path", "why"}], "is_complete"}. A certificate that no configuration
-    names has an empty "named_in". "is_complete" is false if a limit of number or size was reached. Raises Refusal if
-    the search takes longer than LONGEST_S, because unread certificates would look removed.
+    names has an empty "named_in". "is_complete" is false if there are too many certificates or configuration files, or
+    if these are too large. Raises Refusal if the search takes longer than LONGEST_S, because certificates that were not
+    read would look removed.
     """
     engines = args.get("engines")
     if not isinstance(engines, list) or len(engines) > MOST_ENGINES:
@@ -76,8 +77,10 @@ def _text(engine: Any, name: str) -> str:
 
 
 class _Found:
-    """Certificates found for one request: the configuration files that name each file (`names`), rows of the result,
-    and skipped files.
+    """Results of one request.
+
+    `names` maps the path of a certificate file to the configuration files that name it. `rows` are the certificates of
+    the result. `skipped` maps the path of a file that was not read to the reason.
     """
 
     def __init__(self, cancelled: threading.Event) -> None:
@@ -108,8 +111,10 @@ class _Found:
                 namers.append((engine, config))
 
     def add(self, path: str) -> None:
-        """Add the first certificate of a file to the rows. A file that no configuration names is left out without a
-        note if it cannot be read, or if another row has the same certificate.
+        """Add the first certificate of a file to the rows. If the file has none or cannot be read, add the file to
+        `skipped`, but only if a configuration names it.
+
+        A file that no configuration names is left out if another row has the same certificate.
         """
         if any(row["path"] == path for row in self.rows):
             return

@@ -24,7 +24,7 @@ _SIGNS = {ord(sign): None for sign in "-_"}
 
 def put(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     """Write files of ACME challenges: {"folder", "roots", "files": {name: content}} -> {"files": number of written
-    files}. Names are base64url.
+    files}. Names consist of base64url characters.
     """
     files = args.get("files")
     if not isinstance(files, dict) or not 0 < len(files) <= MOST:
@@ -83,8 +83,8 @@ def _is_plain(text: str) -> bool:
 
 
 def _opened(args: dict[str, Any]) -> tuple[int, str]:
-    """Open the folder of ACME challenges; return its descriptor and path. The folder and its parents below the root
-    are created if missing.
+    """Open the folder of ACME challenges that `args` names; return its descriptor and path. The folder and its parents
+    are created if missing, but only below one of the allowed roots.
     """
     path = paths.resolve(args.get("folder"), paths.resolve_roots(args.get("roots")))
     missing, above = [], path
@@ -108,7 +108,9 @@ def _opened(args: dict[str, Any]) -> tuple[int, str]:
 
 
 def _forget(folder: int) -> None:
-    """Delete challenge files older than FORGOTTEN_AFTER_S: a panel that was killed did not delete them."""
+    """Delete challenge files older than FORGOTTEN_AFTER_S. Such files remain if the panel was killed before it deleted
+    them.
+    """
     before = time.time() - FORGOTTEN_AFTER_S
     for name in os.listdir(folder):
         try:

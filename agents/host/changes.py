@@ -1,12 +1,13 @@
-"""Compute the necessary changes: compare with the existing files, reject drift, record the undo data.
+"""Compute the necessary changes of a transaction: compare the wanted with the existing files, reject drift, and record
+the data for an undo.
 
-This module changes nothing. Each undo entry is plain data for the journal:
+This module changes nothing on the host. Each undo entry is plain data for the journal:
 
-{"path", "was": absent|file|link, "is": file|link|absent|directory, "draft", "kept", "sha256", "target", "mode"}
+    {"path", "was": absent|file|link, "is": file|link|absent|directory, "draft", "kept", "sha256", "target", "mode"}
 
-`draft` is the hidden name of the new file in the same folder. `kept` is the hidden name of the old file: a second name
-of the same inode, so restoring needs no space and keeps owner, mode, times and attributes exactly. `sha256` and
-`target` are those of the new file.
+"draft" is the hidden name under which the new file waits, in the same folder. "kept" is the hidden name of the old
+file: a second name of the same inode, so restoring needs no space and keeps owner, mode, times and attributes exactly.
+"sha256" and "target" are those of the new file or link.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ MAX_READ = 64 * 1024 * 1024
 
 
 class Found:
-    """State of a path on the host before a change. `kind`: absent | file | link | directory | other. `mark` (device,
-    inode, mtime, size) differs after the file was changed.
+    """State of a path on the host before a change.
+
+    `kind`: absent | file | link | directory | other. `mark`: (device, inode, mtime, size), which show whether the file
+    was changed later.
     """
 
     def __init__(self, path: str, folder: int | None = None) -> None:
@@ -68,14 +71,16 @@ class Found:
             self.kind = "directory" if stat.S_ISDIR(info.st_mode) else "other"
 
     def read(self) -> bytes:
-        """Return the content of the file and set `digest` to its SHA-256."""
+        """Return the content of the file, and set `digest` to the content's SHA-256."""
         data = read_file(self.path)
         self.digest = hashlib.sha256(data).hexdigest()
         return data
 
     @property
     def signature(self) -> str:
-        """State for comparison with FileChange.expect: a SHA-256 digest, "link:TARGET", or "" for nothing."""
+        """State in the form of FileChange.expect: SHA-256 of a file (after `read`), "link:TARGET" for a symbolic link,
+        "" if nothing exists; otherwise the kind.
+        """
         if self.kind == "file":
             return self.digest
         return {"absent": "", "link": "link:" + self.target}.get(self.kind, self.kind)
@@ -93,7 +98,7 @@ def read_file(path: str) -> bytes:
 
 
 class Change:
-    """Planned change of one file that differs from the wanted state."""
+    """Planned change of one path whose state on the host differs from the wanted state."""
 
     def __init__(self, wanted: Wanted, found: Found, number: int, ident: str) -> None:
         self.wanted = wanted
@@ -123,7 +128,7 @@ class Change:
 
 
 class Plan:
-    """All changes of a request: folders to create, outermost first, then files."""
+    """All changes that a request needs: missing folders, outermost first, then files."""
 
     def __init__(self, request: Request) -> None:
         self.folders: list[tuple[str, int]] = []
@@ -143,7 +148,9 @@ class Plan:
         return not self.folders and not self.changes
 
     def entries(self) -> list[dict[str, Any]]:
-        """Return the undo entries of all changes, in the order of the changes."""
+        """Return the undo entries (see the top of this module) of all changes: first of created folders,
+        then of files.
+        """
         made = [{"path": path, "was": "absent", "is": "directory", "number": -1} for path, _ in self.folders]
         return [*made, *(change.entry() for change in self.changes)]
 
@@ -203,8 +210,8 @@ class Plan:
         self._open = ("", -1)
 
     def _require_own(self, path: str) -> None:
-        """Raise Refusal if another account than root or the agent's can write to a folder, because servers started by
-        root read its files.
+        """Raise Refusal if an account other than root and the agent's can write to a folder. Servers that root starts
+        read the files in the folder. Accounts in `Request.administrators` are permitted too.
         """
         if path in self._own:
             return
@@ -217,7 +224,9 @@ class Plan:
 
 
 def drift(wanted: Wanted, found: Found) -> Refusal:
-    """Return the Refusal for a file that was edited on the host. It has the file's name, but none of its content."""
+    """Return the Refusal for a file that was edited on the host. It contains the file's name and digests, but no
+    content.
+    """
     what = {"absent": "was deleted", "link": "was replaced by a symbolic link"}.get(found.kind, "was changed")
     fact = "%s on the host since the last deployment" % what
     if wanted.expect == "":

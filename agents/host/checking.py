@@ -22,8 +22,10 @@ _ALWAYS = ("health", "other")
 
 
 def before(asked: Request) -> list[dict[str, Any]]:
-    """Send the requests before a change; return [{"probe": check, "seen": observation}]. "seen" is None for a fresh
-    address, which served nothing before. Checks beyond the time limit are left out.
+    """Send the requests before a change; return [{"probe": check, "seen": observation}], where a check is the data of a
+    Probe.
+
+    "seen" is None for a fresh address, which served nothing before. Checks that the time limit cuts off are left out.
     """
     checks = _unique([*(_of_others(check) for check in asked.guards), *asked.probes])
     always = [check for check in checks if check["kind"] in _ALWAYS]
@@ -36,8 +38,10 @@ def _of_others(guard: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unique(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the checks without repeated requests; of two equal requests, the later is kept. Requests to other sites
-    (guards) come first, so a site of the transaction keeps its own expectations.
+    """Return the checks without repeated requests; the later of two equal requests is kept.
+
+    The caller puts requests to other sites (guards) first, so that a request of the transaction's own sites is kept
+    with its own expectations.
     """
     return list({(probe.describe(check), check["kind"] == "takeover"): check for check in checks}.values())
 
@@ -69,7 +73,9 @@ def _hurried(check: dict[str, Any], began: float) -> dict[str, Any]:
 
 
 def observed(asked: Request) -> list[dict[str, Any]]:
-    """Request the health pages of the sites for a transaction that changes nothing; return rows as `after` does."""
+    """Request the health pages of the sites, for a transaction that has nothing to change; return rows in the form of
+    `after`.
+    """
     rows = []
     for check in asked.probes:
         if check["kind"] == "health":
@@ -79,7 +85,7 @@ def observed(asked: Request) -> list[dict[str, Any]]:
 
 
 def after(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Repeat the requests after a change and return the rows of a result.
+    """Repeat the requests in `answers`, the result of `before`, after a change. Return a row for each.
 
     A row is {"site", "kind", "url", "at", "verdict", "words", "before", "after"}. A request with a worse response is
     repeated for up to RETRY_FOR_S seconds, because a server may still be starting.
@@ -123,8 +129,10 @@ def _row(check: dict[str, Any], seen: dict[str, Any] | None, now: dict[str, Any]
 
 
 def problems(rows: list[dict[str, Any]], *, anyway: bool) -> list[str]:
-    """Return the reasons to roll the change back, as sentences. With `anyway`, worse responses of the change's own
-    sites are no reason, but those of other sites are.
+    """Return the reasons to roll the change back, as sentences; [] if there are none.
+
+    A response that is worse than before is a reason. With `anyway`, it is a reason only if it is of another site than
+    those of the change.
     """
     found = []
     for row in rows:
@@ -143,8 +151,8 @@ def sentence(row: dict[str, Any]) -> str:
 
 
 def told(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Select the rows for the result: all health pages, problems and changes, and the first MOST_TOLD of all other
-    rows. Rows of other sites (guards) are not included, because these sites may belong to another team.
+    """Select the rows for the result: all health pages, problems and changes, and the first MOST_TOLD of the remaining
+    rows. Rows of other sites (guards) are left out, because these sites may belong to another team.
     """
     known = [row for row in rows if row["kind"] != "other"]
     kept, left = [], MOST_TOLD
@@ -175,7 +183,9 @@ def proven(answers: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
 
 
 def remembered(item: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Return a check and its observation from a journal entry; entries of earlier agent versions have only a status."""
+    """Return (check, observation) from an entry of the journal; an entry by an earlier version of the agent has only
+    the status of the observation.
+    """
     check = request.check_probe(item["probe"])
     if "seen" in item:
         return check, item["seen"]

@@ -28,8 +28,8 @@ class Done:
 
 
 def environment(extra: dict[str, str] | None = None) -> dict[str, str]:
-    """Return the environment for all programs, independent of the account and the panel, so that servers always start
-    in the same way.
+    """Return the environment variables for a program: the same for every account and panel, so that servers always
+    start in the same way, and those in `extra`.
     """
     kept = {name: os.environ[name] for name in ("HOME", "TMPDIR") if name in os.environ}
     return dict({"PATH": PATH, "LANG": "C"}, **kept, **(extra or {}))
@@ -44,9 +44,9 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start a program whose output and errors go to the descriptor `output`.
 
-    `prepare` runs in the child before the program. With `session` the program runs on after the agent's channel closes.
-    Raises OSError if the program cannot start, and Refusal if an account other than root and the agent's could replace
-    the file.
+    `prepare` runs in the child process before the program. With `session`, the program has a session of its own and
+    runs on after the agent's channel closes. Raises OSError if the program cannot start, and Refusal if an account
+    other than root and the agent's could replace the program's file.
     """
     path = argv[0] if "/" in argv[0] else find(argv[0])
     if not path:
@@ -65,8 +65,8 @@ def start(
 
 
 def _with_reported_error(program: str, prepare: Callable[[], None]) -> Callable[[], None]:
-    """Wrap `prepare`, a function for the child process: print an exception's text and end the child. `subprocess`
-    would only report that the function failed.
+    """Wrap `prepare`, a function for the child process: if it fails, print the exception's text and end the child.
+    `subprocess` would only report that the function failed.
     """
 
     def run() -> None:
@@ -85,10 +85,10 @@ def run(
     prepare: Callable[[], None] | None = None,
     timeout_s: float = TIMEOUT_S,
 ) -> Done:
-    """Run a program to its end and return its exit code and output.
+    """Run a program to its end; return its arguments, exit code and output.
 
-    `prepare` runs in the child before the program. A missing program has exit code 127; a program that exceeds the time
-    limit is killed and has exit code -1.
+    `prepare` runs in the child process before the program. The exit code is 127 for a missing program, 126 if the
+    program cannot be run, and -1 if it exceeds the time limit, after which it is killed.
     """
     reading, writing = os.pipe()
     try:
@@ -111,8 +111,8 @@ def run(
 
 
 def _read(descriptor: int, said: bytearray, timeout_s: float) -> bool:
-    """Append a program's output to `said`, keeping the last MAX_OUTPUT bytes; return whether the output ended
-    in time.
+    """Append a program's output to `said`, and keep only its last MAX_OUTPUT bytes. Return True if the output ended
+    within `timeout_s`.
     """
     waiting = select.poll()
     waiting.register(descriptor, select.POLLIN)
@@ -132,7 +132,7 @@ def _words(said: bytearray) -> str:
 
 
 def find(name: str) -> str:
-    """Return the path of a program in PATH; "" if the host does not have the program."""
+    """Return the path of the program `name` in the folders of PATH; "" if the host does not have the program."""
     for folder in PATH.split(":"):
         path = os.path.join(folder, name)
         if os.path.isfile(path) and os.access(path, os.X_OK):

@@ -35,8 +35,8 @@ _UPLOAD = re.compile(r"content-[0-9a-f]{64}")
 
 
 class _Site:
-    """Open content of one site: descriptors of the parent folder (`above`), and of the store that has the releases
-    (`store`).
+    """Open folders of one site's content: descriptors of the parent folder (`above`), and of the folder with the
+    releases (`store`).
     """
 
     def __init__(self, path: str) -> None:
@@ -108,7 +108,7 @@ class _Site:
         return self._named(os.open(entry, safe.FOLDER, dir_fd=self.store)) or "found-%d" % time.time()
 
     def _named(self, tree: int) -> str:
-        """Return the name of the release that an open folder has, or "" for unpublished files; close the folder."""
+        """Return the release to which an open folder belongs, "" for unpublished files; close the folder."""
         try:
             here = content_tree.identity(tree)
         finally:
@@ -120,14 +120,14 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
     """Carry out an action of publishing: {"action", "folder", "roots"} and further arguments.
 
     stage: {"release", "source", "sha256", "bytes"} -> {"files"}: unpack an uploaded archive beside the folder. The
-        upload is removed, also when that fails.
+        upload is removed, even if unpacking fails.
     look: {"own": {path: SHA-256}, "keep": [paths]} -> {"current", "strange", "count"}: files that were not published,
         without those of `own` (the placeholder page) and `keep`; at most MOST_SHOWN are named.
     switch: {"release", "keep"} -> {"replaced", "atomic"}: exchange the folders, and move the kept paths.
     return: {"release", "keep"} -> {}: undo a switch.
-    tidy: {"keep_releases": [names]} -> {"removed", "current"}: remove other releases. Folders that were found stay.
+    tidy: {"keep_releases": [names]} -> {"removed", "current"}: remove other releases, but no unpublished files.
 
-    `current` is the release in the folder, "" for files that were not published.
+    "current" is the release in the folder, "" for files that were not published.
     """
     action = _ACTIONS.get(str(args.get("action")))
     if action is None:
@@ -182,7 +182,7 @@ def _staged(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
 def _unpacked(site: _Site, release: str, args: Dict[str, Any]) -> None:
     """Unpack the uploaded archive, and record the unpacked tree.
 
-    The agent verifies and unpacks a copy, because the SSH account could replace the archive in between.
+    The agent copies the archive, then verifies and unpacks the copy, which the SSH account cannot replace.
     """
     owner, mode = _owner(site)
     with Place(os.path.join(os.path.dirname(site.path), PREFIX + site.name, release)) as place:
@@ -215,7 +215,7 @@ def _forget_upload(source: str) -> None:
 
 
 def _owner(site: _Site) -> Tuple[Tuple[int, int] | None, int]:
-    """Return owner (uid, gid) and mode of the current folder.
+    """Return owner (uid, gid) and mode of the site's folder.
 
     The owner is None if the agent is not root, or if the folder is missing.
     """
@@ -271,9 +271,9 @@ def _switch(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _finish(site: _Site, release: str, keep: List[str]) -> None:
-    """Complete an exchange: move the kept paths, and rename the former folder.
+    """Complete an exchange: move the kept paths to the site's folder, and rename the former folder.
 
-    After the exchange, the former folder still has the name of the release.
+    After the exchange, the former folder is in the store under the name of the release.
     """
     if release not in os.listdir(site.store):
         return
@@ -294,14 +294,14 @@ def _number(name: str) -> int:
 
 
 def _before(site: _Site, release: str) -> str:
-    """Return the name of the folder that the release replaced; "" if there was no folder before."""
+    """Return the name of the folder that the release replaced; "" if the site had no folder before."""
     if release in os.listdir(site.store):
         return release  # the switch was interrupted
     return site.stored(release + ".before").decode()
 
 
 def _carry(site: _Site, source: str, path: str) -> None:
-    """Move `path`, for example user uploads, from a folder of the store to the site's folder."""
+    """Move `path`, for example user uploads, from the folder `source` of the store to the site's folder."""
     there = os.open(source, safe.FOLDER, dir_fd=site.store)
     here = site.opened()
     assert here is not None
@@ -313,9 +313,9 @@ def _carry(site: _Site, source: str, path: str) -> None:
 
 
 def _carry_back(site: _Site, former: str, path: str) -> None:
-    """Move `path` from the site's folder to the former folder, unless the former folder still has such a path.
+    """Move `path` from the site's folder to the folder `former` of the store, unless `former` still has such a path.
 
-    The former folder still has the path if the switch was interrupted.
+    `former` still has the path if the switch was interrupted.
     """
     there = os.open(former, safe.FOLDER, dir_fd=site.store)
     here = site.opened()
@@ -329,8 +329,8 @@ def _carry_back(site: _Site, former: str, path: str) -> None:
 
 
 def _return(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
-    """Undo a switch: restore the folder that the release replaced. The kept paths move before the exchange, so that a
-    call can be repeated if it is interrupted before the exchange.
+    """Undo a switch: restore the folder that the release replaced. The kept paths move first, then the folders are
+    exchanged, so that a call that was interrupted before the exchange can be repeated.
     """
     release, keep = _release(args), _keep(args)
     if site.current() != release:

@@ -80,8 +80,8 @@ def _copy(source: IO[bytes], name: str, folder: int, mode: int, owner: Tuple[int
 
 
 def _parts(name: str, link: str | None = None) -> List[str]:
-    """Split an archive entry's name into its path segments. Raise Refusal if the name, or a link's target (`link`),
-    leads outside the tree.
+    """Split an archive entry's name into its path segments. Raise Refusal if the name leads outside the unpacked
+    folder, or if the target of the entry does (`link`, for a symbolic link).
     """
     parts = [part for part in name.split("/") if part not in ("", ".")]
     target = parts[:-1] + link.split("/") if link is not None else parts
@@ -96,7 +96,7 @@ def _parts(name: str, link: str | None = None) -> List[str]:
 
 
 def _made(folder: int, parts: List[str], owner: Tuple[int, int] | None) -> int:
-    """Open a folder below an open folder, and create missing folders; return its descriptor."""
+    """Open the folder `parts` below an open folder, and create missing folders on the way; return its descriptor."""
     at = os.dup(folder)
     for part in parts:
         try:
@@ -109,8 +109,8 @@ def _made(folder: int, parts: List[str], owner: Tuple[int, int] | None) -> int:
 
 
 def listed(tree: int, without: Collection[str] = ()) -> Files:
-    """Return the files and links below an open folder, except the paths in `without`. Raise Refusal for more than
-    MOST_FILES.
+    """Return {relative path: [size, mtime in ns]} of all files and links below an open folder, except the paths in
+    `without`. Raise Refusal for more than MOST_FILES.
     """
     found: Files = {}
     _list(tree, "", found, MAX_DEPTH, without)
@@ -158,7 +158,8 @@ def digest(tree: int, path: str) -> str:
 def move(path: str, source: int, target: int) -> None:
     """Move a file or folder from one open tree to the same path in another tree, where it replaces an existing entry.
 
-    A missing file is ignored. Raises OSError if the containing folder in the other tree cannot be created.
+    If the first tree does not have the path, do nothing. Raises OSError if the containing folder in the other tree
+    cannot be created.
     """
     parts = path.split("/")
     try:
@@ -213,12 +214,12 @@ def identity(tree: int) -> List[int]:
 
 
 def manifest(tree: int) -> bytes:
-    """Return the JSON record of a published tree: its identity and its files."""
+    """Return the record of a published tree as JSON: its identity, and its files as in `listed`."""
     return json.dumps({"identity": identity(tree), "files": listed(tree)}).encode()
 
 
 def recorded(record: bytes) -> Dict[str, Any]:
-    """Parse a record that `manifest` returned; {} if the record is missing or damaged."""
+    """Parse a record that `manifest` returned; {} if `record` is empty or damaged."""
     try:
         found = json.loads(record)
     except ValueError:

@@ -1,8 +1,8 @@
 """Find default servers in a host's own nginx and Apache files, which compete with a default site of the panel.
 
-nginx rejects a second default server for a port. Apache uses the first virtual host that it reads, such as Debian's
-000-default.conf. Only the usual files are read (the main file, conf.d, sites-enabled), not every include, because the
-result is only a hint and `nginx -T` would be slow for many sites.
+nginx rejects a second default server for a port. For Apache, the default server is the first virtual host that it
+reads, such as Debian's 000-default.conf. Only the usual files are read (the main file, conf.d, sites-enabled), not
+every include: the result is only a hint, and `nginx -T` would be slow for many sites.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ _LISTEN = re.compile(r"(?:^|[;{}\s])listen\s+([^\s;]+)\s([^;{}]*);")
 
 
 def default_servers(engines: list[dict[str, Any]]) -> list[dict[str, str]]:
-    """Return the default servers of nginx and Apache as [{"main_config", "path", "listen"}].
+    """Return the default servers of nginx and Apache as [{"main_config", "path", "listen"}], without those of the
+    panel.
 
-    "listen" is 80, [::]:80 or 192.0.2.7:80 for Apache, and as written for nginx.
+    `engines` is the result of detect.engines. "listen" is 80, [::]:80 or 192.0.2.7:80 for Apache; for nginx, it is the
+    text in the file.
     """
     readers = {"nginx": _listens, "apache": _hosts}
     return [
@@ -44,15 +46,17 @@ def _own(read: Callable[[str], list[str]], text: str) -> list[str]:
 
 
 def _is_read_first(path: str) -> bool:
-    """Return whether Apache reads a virtual host's file before the panel's sites that are not default sites
-    (rendering.apache). Apache reads the files of a folder in order of their names, and the main file includes the
-    folders last.
+    """Return whether Apache reads a virtual host's file before the files of the panel's sites, except its default
+    sites, whose names come early (rendering.apache).
+
+    Apache reads the files of a folder in order of their names, and the main file includes the folders last.
     """
     return os.path.basename(os.path.dirname(path)) not in _FOLDERS or os.path.basename(path) < "50-"
 
 
 def _hosts(text: str) -> list[str]:
-    """Return the addresses of Apache's virtual hosts; a * stands for IPv4 and IPv6.
+    """Return the addresses and ports of Apache's virtual hosts as in `default_servers`; a * becomes two, for IPv4 and
+    IPv6.
 
     Addresses without a port, or with a variable, are left out, because the result is only a hint.
     """

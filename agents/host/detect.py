@@ -1,9 +1,9 @@
 """Detect the web servers of this host: the distribution's, and other running instances of this account.
 
 An engine is {"engine", "label", "version", "modules", "paths": {"binary", "prefix", "main_config", "config_root",
-"log_dir", "pid_file"}, "layout", "control", "unit", "running", "private"}. `private` marks an instance started next to
-the distribution's. Built-in features come from the server's own output; in its main file only single directives at the
-start of a line are read.
+"log_dir", "pid_file"}, "layout", "control", "unit", "running", "private"}. `private` marks an instance that somebody
+started in addition to the distribution's. Built-in features are read from the server's own output. From its main file,
+only some directives at the start of a line are read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ LITESPEED = ("/usr/local/lsws", "/opt/lsws")  # choices of its installer
 
 
 def engines() -> list[dict[str, Any]]:
-    """Return all web servers of this host. Labels may repeat; the panel makes them unique."""
+    """Return all web servers of this host (see the top of this module). Labels may repeat; the panel
+    makes them unique.
+    """
     return [*_nginx(), *_apache(), *_openlitespeed()]
 
 
@@ -34,7 +36,7 @@ def has_systemd() -> bool:
 
 
 def unit_of(*names: str) -> str:
-    """Return the first of the named systemd units that the host has; "" if it has none, or no systemd."""
+    """Return the first of the systemd units `names` that the host has; "" if it has none of them, or no systemd."""
     if has_systemd():
         for name in names:
             if any(os.path.exists(os.path.join(folder, name)) for folder in UNIT_FOLDERS):
@@ -50,13 +52,17 @@ def _directive(path: str, name: str) -> str:
 
 
 def _label(main_config: str) -> str:
-    """Return the label of an instance that is not the distribution's: the name of its configuration folder."""
+    """Return a label for an instance that is not the distribution's: the name of the folder of its main file, in
+    lowercase letters, digits and hyphens.
+    """
     folder = os.path.basename(os.path.dirname(main_config))
     return re.sub(r"[^a-z0-9]+", "-", folder.lower()).strip("-")[:50] or "other"
 
 
 def _mains(program: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield (pid, argv) of a program's running main processes, except those in containers, which have other paths."""
+    """Yield (pid, argv) of the running main processes of `program`. Those in containers are left out, because their
+    paths mean other files.
+    """
     own = _mount_namespace("self")
     for name in sorted(os.listdir("/proc")):
         if not name.isdigit() or processes.program(int(name)) != program:
@@ -69,9 +75,11 @@ def _mains(program: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _is_ours(pid: int, *places: str) -> bool:
-    """Return whether a running private instance belongs to this account, and nobody else can change its program or
-    configuration. A process of another account could claim anything about itself, and its owner can change its files
-    at any time. Servers of a test bed are excluded, because they are temporary.
+    """Return whether a running private instance belongs to this account, and no other account except root can change
+    its program and configuration (`places`).
+
+    A process of another account could claim anything about itself, and its owner can change its files at any time.
+    Servers of a test bed do not count, because they are temporary.
     """
     if any("/" + TESTBED_PREFIX in place for place in places):
         return False
@@ -244,8 +252,10 @@ def _apache_paths(binary: str, root: str, config: str, built: dict[str, str]) ->
 
 
 def lsphp(found: list[dict[str, Any]]) -> str:
-    """Return the path of the newest PHP with LSAPI; "" if there is none. The search is below the server roots in
-    `found`, as in OpenLiteSpeed's packages (lsphp83/bin/lsphp), then in PATH.
+    """Return the path of the newest PHP with LSAPI; "" if there is none.
+
+    The search is below the server roots of OpenLiteSpeed in `found`, the result of `engines`, in the layout of its
+    packages (lsphp83/bin/lsphp), then in PATH.
     """
     roots = [item["paths"]["prefix"] for item in found if item["engine"] == "openlitespeed"]
     paths = [path for root in roots for path in glob.glob(glob.escape(root) + "/lsphp*/bin/lsphp")]
@@ -256,7 +266,7 @@ def lsphp(found: list[dict[str, Any]]) -> str:
 def _openlitespeed() -> list[dict[str, Any]]:
     """Return the instances of OpenLiteSpeed.
 
-    The program is `bin/openlitespeed` in the server root. Server roots besides LITESPEED are found by running
+    The program is `bin/openlitespeed` in the server root. Server roots are those in LITESPEED, and those of running
     processes.
     """
     found: list[dict[str, Any]] = []
@@ -302,7 +312,7 @@ def _program_path(pid: int) -> str:
 
 
 def _variable(pid: int, name: str) -> str:
-    """Return a variable of a process's initial environment; "" if it is unset or not accessible."""
+    """Return the value of an environment variable at the start of a process; "" if it is unset or not accessible."""
     for item in processes.read("/proc/%d/environ" % pid).split(b"\0"):
         key, _, value = item.decode("utf-8", "replace").partition("=")
         if key == name:

@@ -1,4 +1,4 @@
-"""Operation `drift`: report managed files whose content differs from the deployed one."""
+"""Operation `drift`: report managed files whose content differs from the content that was deployed."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MAX_SHOWN_TOTAL = 4 * 1024 * 1024  # beyond this total, content is left out
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """Compare files with their expected digests.
+    """Compare files with their expected digests, and return those that differ.
 
-    {"files": [{"path", "sha256", "secret"}], "roots"} -> {"files": [{"path", "sha256", "content"}]}: files that differ,
-    with `sha256` as in FileChange.expect. Content of secret, binary and large files is left out.
+    {"files": [{"path", "sha256", "secret"}], "roots"} -> {"files": [{"path", "sha256", "content"}]}. In the result,
+    "sha256" has the form of FileChange.expect, and "content" is "" for secret, binary and large files.
     """
     files = args.get("files")
     if not isinstance(files, list) or len(files) > MAX_FILES:
@@ -43,7 +43,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 
 
 def _settle() -> None:
-    """Finish or undo an interrupted transaction: its half-written files would look like edits by a person."""
+    """Finish or undo an interrupted transaction, because its incomplete changes would look like edits by a person."""
     if not os.path.lexists(state.folder() + "/open"):
         return
 

@@ -1,4 +1,4 @@
-"""Purge caches of web servers: delete the files below folders, but neither folders nor link targets.
+"""Purge caches of web servers: delete the files below their folders. Folders and the targets of links stay.
 
 The servers keep running and treat a deleted file as a cache miss.
 """
@@ -18,8 +18,8 @@ MAX_DEPTH = 8
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """Delete the cached files: {"folders", "roots"} -> {"files": number, "bytes": size}. A missing folder counts as
-    empty.
+    """Delete the cached files: {"folders", "roots"} -> {"files": number of deleted files, "bytes": their size}. A
+    missing folder counts as empty.
     """
     wanted = args.get("folders")
     if not isinstance(wanted, list) or not wanted:

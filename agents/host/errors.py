@@ -1,4 +1,4 @@
-"""Exceptions for errors that the panel can act on."""
+"""Exceptions for errors that the agent reports to the panel."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class NoSpace(OSError):
 
 
 def named(error: OSError, path: str, needed: int) -> OSError:
-    """Return a NoSpace with `path` and the needed bytes in place of an OSError for a full disk or quota; other errors
-    unchanged.
+    """Return a NoSpace with `path` and `needed`, the number of bytes to write, if `error` reports a full disk or an
+    exhausted quota. Return any other error unchanged.
     """
     if error.errno in NO_SPACE and not isinstance(error, NoSpace):
         return NoSpace(error.errno, path, needed)
@@ -60,8 +60,8 @@ def named(error: OSError, path: str, needed: int) -> OSError:
 
 
 def no_space(error: OSError, place: str) -> Exception:
-    """Return a Refusal with the place of the full disk in place of an OSError for a full disk or quota; other errors
-    unchanged.
+    """Return a Refusal that names `place`, a path on the full disk, if `error` reports a full disk or an exhausted
+    quota. Return any other error unchanged.
     """
     if error.errno not in NO_SPACE:
         return error

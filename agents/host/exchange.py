@@ -1,4 +1,4 @@
-"""Exchange the names of two folders in one step, so that every request finds a folder (renameat2(2), Linux 3.15)."""
+"""Exchange the names of two folders in one step, so that each request finds one of them (renameat2(2), Linux 3.15)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _UNSUPPORTED = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP})
 
 
 def exchange(one: str, one_folder: int, two: str, two_folder: int) -> bool:
-    """Exchange the names of two entries, files or folders, each in an open folder; return whether this was one atomic
+    """Exchange the names of two entries, files or folders, each in an open folder. Return True if this was one atomic
     step.
 
-    File systems without an atomic exchange need three renames; for a moment, the name `two` then does not exist.
-    Raises OSError if the kernel refuses the exchange or a rename.
+    On a file system without an atomic exchange, three renames are needed, and the name `two` does not exist for a
+    moment; the result is then False. Raises OSError if the kernel refuses the exchange or a rename.
     """
     number = _renameat2(one, one_folder, two, two_folder)
     if not number:

@@ -24,7 +24,7 @@ from agents.host.operations import Emit
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """Collect the facts.
+    """Collect the facts of this host.
 
     {"hostname", "addresses", "kernel", "machine", "os": {"id", "version", "name"}, "cpus", "cpu_model", "memory_bytes",
     "python", "uid", "home", "gallop_base", "systemd", "namespaces", "netem", "tools": {name: path}, "php_sockets":
@@ -32,8 +32,8 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
     "engines": [...]}.
 
     "engines" is the result of detect.engines, "default_servers" of defaults.default_servers. "netem" is {"can", "why"}:
-    whether the kernel supports `tc netem`, and why not. "gallop_base" is the folder for gallop, "" for the default: the
-    account's PADDOCK_GALLOP_BASE.
+    whether the kernel supports `tc netem`, and why not. "gallop_base" is the folder for gallop that the account's
+    environment sets (PADDOCK_GALLOP_BASE), "" for the default.
     """
 
     engines = detect.engines()

@@ -1,4 +1,4 @@
-"""Send one FastCGI request to a pool's socket (FastCGI specification 1.0)."""
+"""Send one FastCGI request to the socket of a PHP-FPM pool (FastCGI specification 1.0)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _BEGIN, _PARAMS, _STDIN, _STDOUT, _END = 1, 4, 5, 6, 3
 
 
 def get(path: str, script: str, timeout_s: float = TIMEOUT_S) -> bytes:
-    """Return the body of the response to a GET request for `script` at the pool's socket `path`.
+    """Return the body of the response to a GET request for `script` at a pool's socket, whose path is `path`.
 
-    Raises OSError if no response comes.
+    Raises OSError if there is no complete response.
     """
     params = {"REQUEST_METHOD": "GET", "SCRIPT_NAME": script, "SCRIPT_FILENAME": script, "QUERY_STRING": ""}
     content = b"".join(_pair(name.encode("ascii"), value.encode("utf-8")) for name, value in params.items())

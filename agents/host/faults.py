@@ -2,11 +2,11 @@
 
 Inactive unless tests set PADDOCK_AGENT_TEST=1 in the environment. PADDOCK_AGENT_FAULT is ACTION:POINT, with the actions
 
-kill   SIGKILL to this process
-    hold   create a file `held` in the state folder, and wait until the channel is closed
-    wait   continue after a moment
-    full   fail as if the disk were full
-    without  behave as on a host that lacks the named feature: namespaces, or namespaces+copies
+    kill     SIGKILL to this process
+    hold     create a file `held` in the state folder, and wait until the channel is closed
+    wait     continue after a moment
+    full     fail as if the disk were full
+    without  behave as on a host that lacks a feature; POINT is then namespaces, or namespaces+copies
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FAULT = os.environ.get("PADDOCK_AGENT_FAULT", "") if os.environ.get("PADDOCK_AG
 
 
 def is_missing(name: str) -> bool:
-    """Return whether the test disables the feature `name`."""
+    """Return whether the agent must behave as if the host lacked the feature `name` (action `without`)."""
     action, _, names = _FAULT.partition(":")
     return action == "without" and name in names.split("+")
 

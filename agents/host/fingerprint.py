@@ -1,4 +1,6 @@
-"""Report the conditions of measurements on this host; two measurements are comparable only if these are equal."""
+"""Report the conditions of measurements on this host. Two measurements are comparable only if their conditions are
+equal.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def _read(path: str) -> str:
 
 
 def cpu_model(cpuinfo: str) -> str:
-    """Return the name of the first CPU in the text of /proc/cpuinfo; "" if missing."""
+    """Return the name of the first CPU from `cpuinfo`, the text of /proc/cpuinfo; "" if the text has no name."""
     for key in ("model name", "Model", "Hardware"):
         for line in cpuinfo.splitlines():
             name, _, value = line.partition(":")
@@ -59,8 +61,8 @@ def _output(argv: List[str]) -> str:
 
 
 def version(binary: str, name: str) -> str:
-    """Return the version that the tool prints, or that of its Debian package if the tool has no such option; "" if
-    unknown.
+    """Return the version of a load tool: the one that it prints or, if it has no option for that, the one of its Debian
+    package; "" if unknown.
     """
     known = LOAD_TOOLS[name].version
     if known is None:
@@ -71,7 +73,7 @@ def version(binary: str, name: str) -> str:
 
 
 def _package_version(path: str) -> str:
-    """Return the version of the Debian package that installed a file; "" if no package did."""
+    """Return the version of the Debian package that contains the file `path`; "" if no package does."""
     owner = re.fullmatch(r"([a-z0-9.+:-]+): %s\s*" % re.escape(path), _output(["dpkg-query", "-S", path]))
     if not owner:
         return ""
@@ -80,7 +82,7 @@ def _package_version(path: str) -> str:
 
 
 def _speaks_h3(binary: str) -> bool:
-    """Return whether h2load supports HTTP/3. If so, the default ALPN list in its help begins with h3."""
+    """Return whether h2load supports HTTP/3: then the default ALPN list in its help begins with h3."""
     return "Default: h3," in _output([binary, "--help"])
 
 

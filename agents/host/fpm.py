@@ -1,8 +1,8 @@
 """Manage the PHP-FPM pools that Paddock creates for sites, in the layout of Debian and Ubuntu.
 
-Each pool has a file of its own in /etc/php/VERSION/fpm/pool.d. Other files there are never changed. A pool's file is
-tested together with all others before it is used, and the former state is restored if php-fpm does not serve the pool
-afterwards.
+Each pool has a file of its own in /etc/php/VERSION/fpm/pool.d. Other files there are never changed. Before a pool's
+file is used, it is tested together with all others. If php-fpm does not serve the pool afterwards, the former state is
+restored.
 """
 
 from __future__ import annotations
@@ -47,11 +47,13 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
     """Look at, test, write or remove PHP-FPM pools.
 
     {"action": "look", "pools": [{"version", "name"}], "pid_file", "accounts": bool} -> {"versions": [{"version",
-    "running"}], "accounts": [names that a pool can run as], "server": {"user", "group"} of the web server with this pid
-    file, {} if it does not run, "pools": {name: {"digest": SHA-256 of its file, "" for none, "listens"}}}.
+    "running"}], "accounts": [names that a pool can run as, if requested], "server": {"user", "group"} of the web server
+    with this pid file, {} if it does not run, "pools": {name: {"digest": SHA-256 of its file, "" for none,
+    "listens"}}}.
+
     {"action": "test" | "put" | "remove", "version", "name", "account", "text", "expected": [digests]} -> {"output",
-    "digest"}: test the pool's file; test it and use it; remove it. Refusal (`drift`) if the existing file has none of
-    the digests; without "expected" any file is replaced.
+    "digest"}. `test` tests the pool's file, `put` tests and then uses it, `remove` removes it. Refusal (`drift`) if the
+    existing file has none of the digests; without "expected" any file is replaced.
     """
     action = args.get("action")
     if action == "look":
@@ -115,10 +117,10 @@ class Pool:
             os.close(descriptor)
 
     def master(self) -> int:
-        """Return the pid of this php-fpm's main process; 0 if it does not run.
+        """Return the pid of the main process of php-fpm in the pool's version; 0 if it does not run.
 
-        The pid file may be in a folder of another account, so the process itself must be root's, run this program, and
-        use this main file.
+        The pid file may be in a folder of another account. So the process counts only if it belongs to root, runs the
+        program `program`, and uses the main file `main`.
         """
         found = re.search(r"^\s*pid\s*=\s*(/\S+)", _text(self.main), re.MULTILINE)
         pid = processes.pid_in(found.group(1) if found else "%s/%s.pid" % (SOCKETS, self.program), believed=False)
@@ -179,8 +181,8 @@ def _server_account(pid_file: str) -> Dict[str, str]:
 
 
 def _listening() -> "set[str]":
-    """Return the paths of all Unix sockets with a listening process. A test connection would make php-fpm start a
-    process.
+    """Return the paths of all Unix sockets on which a process listens. They are read from /proc, because a test
+    connection would make php-fpm start a process.
     """
     found = set()
     for line in _text("/proc/net/unix").splitlines()[1:]:
@@ -191,8 +193,8 @@ def _listening() -> "set[str]":
 
 
 def _text_of(args: dict[str, Any], pool: Pool) -> bytes:
-    """Return the pool's file from the request. Raise Refusal unless the text is one pool of the requested name, account
-    and socket, with known directives only.
+    """Return the content of the pool's file, as in the request. Raise Refusal unless it is one pool of the requested
+    name, account and socket, with known directives only.
     """
     text, account = args.get("text"), args.get("account")
     if not isinstance(text, str) or len(text) > _MAX_TEXT or not isinstance(account, str):
@@ -223,8 +225,8 @@ def _require_unchanged(pool: Pool, former: Optional[bytes], text: bytes, expecte
 
 
 def _tested(pool: Pool, text: bytes) -> str:
-    """Test all pools, one with its new file `text`, with php-fpm's own test on private copies; return the output.
-    Raise Refusal if php-fpm rejects the files.
+    """Test all pools with php-fpm's own test, on private copies in which one pool has the file `text`; return the
+    output. If `text` is empty, the copies lack this pool. Raise Refusal if php-fpm rejects the files.
     """
     if not commands.find(pool.program):
         if text:
@@ -262,8 +264,8 @@ def _tested(pool: Pool, text: bytes) -> str:
 
 
 def _used(pool: Pool, text: bytes, former: Optional[bytes]) -> None:
-    """Write the pool's file and create its folder for temporary files; remove both if `text` is empty. Reload
-    php-fpm. If php-fpm does not serve the pool, restore the former state and raise Refusal.
+    """Write the pool's file and create its folder for temporary files, or remove both if `text` is empty. Then reload
+    php-fpm. If php-fpm does not serve the pool as wanted, restore the former state and raise Refusal.
     """
     if text:
         _provide_temporary(pool, text)
@@ -286,7 +288,7 @@ def _provide_temporary(pool: Pool, content: Optional[bytes]) -> None:
 
 def _changed(pool: Pool, text: bytes, former: Optional[bytes]) -> None:
     """Write the pool's file, or remove it if `text` is empty, and reload php-fpm. If the reload fails, restore the
-    file and raise Refusal.
+    former file and raise Refusal.
     """
     master = pool.master()
     if text and not master:
@@ -320,8 +322,8 @@ def _write(folder: int, pool: Pool, content: Optional[bytes]) -> None:
 
 
 def _reload(pool: Pool, content: Optional[bytes]) -> None:
-    """Reload php-fpm and wait until it uses the pool's settings in `content`; None waits until the pool is gone.
-    Raise Refusal if php-fpm ends, or if the time limit is reached.
+    """Reload php-fpm and wait until the pool has the settings in `content`, or is gone if `content` is None. Raise
+    Refusal if php-fpm ends, or if the time limit is reached.
     """
     master = pool.master()
     if not master:
@@ -355,7 +357,9 @@ def _problem(pool: Pool, content: Optional[bytes]) -> str:
 
 
 def _undone(pool: Pool, former: Optional[bytes]) -> str:
-    """Reload php-fpm with the restored file, or start php-fpm if it has ended. Return the result as a sentence."""
+    """Reload php-fpm with the restored file, or start php-fpm if it has ended. Return a sentence about the result, also
+    if this fails.
+    """
     try:
         if not pool.master():
             unit = detect.unit_of(_unit(pool) + ".service")

@@ -1,4 +1,4 @@
-"""Accounts that a PHP-FPM pool may run as: never root, system accounts, or accounts that can become root."""
+"""Accounts that a PHP-FPM pool may run as. Excluded are root, system accounts, and accounts that can become root."""
 
 from __future__ import annotations
 
@@ -59,9 +59,7 @@ def _privileged_members() -> Set[str]:
 
 
 def _reason(entry: pwd.struct_passwd, privileged: Set[str]) -> str:
-    """Return the reason why a pool must not run as an account, as part of a sentence; "" if the account is
-    permitted.
-    """
+    """Return the reason why a pool must not run as the account `entry`, as part of a sentence; "" if a pool may."""
     if not FIRST_UID <= entry.pw_uid < NOBODY:
         return "the account belongs to the system; choose an account with a user ID from %d to %d" % (
             FIRST_UID,

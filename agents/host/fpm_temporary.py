@@ -12,8 +12,8 @@ ABOVE, FOLDER = "/var/lib/php", "paddock"  # Debian's folder for PHP, and ours i
 
 
 def provide(name: str, account: str) -> None:
-    """Create the temporary folder of the pool `name`; empty it first if it belonged to another account. May raise
-    Refusal.
+    """Create the folder for temporary files of the pool `name`. If it exists and belongs to another account than
+    `account`, replace it by an empty one. Raises Refusal if the folder cannot be created.
     """
     entry = pwd.getpwnam(account)
     folder = _ours()
@@ -35,7 +35,7 @@ def provide(name: str, account: str) -> None:
 
 
 def remove(name: str) -> None:
-    """Remove the temporary folder of the pool `name` with its files, if there is one."""
+    """Remove the folder for temporary files of the pool `name`, with its content, if it exists."""
     if not os.path.isdir(os.path.join(ABOVE, FOLDER)):  # a host may have lost it, for example with its packages
         return
     folder = _ours()
@@ -46,7 +46,9 @@ def remove(name: str) -> None:
 
 
 def _ours() -> int:
-    """Return a descriptor of the folder that contains all pools' folders; other accounts can enter but not list it."""
+    """Return a descriptor of the folder that contains the folders of all pools. Other accounts can enter this folder,
+    but not list it.
+    """
     try:
         above = os.open(safe.true_path(ABOVE), safe.FOLDER)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Install an uploaded program: verified by its digest, atomically."""
+"""Install an uploaded program: verify it by its digest, then replace the old program atomically."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ PART = 1 << 20
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     """Install or update one program.
 
-    {"source", "sha256", "path", "engine": its EngineControl or nothing} -> {"path", "installed": whether anything was
-    changed, "version": output of -v, "modules": optional features of gallop}. A server that runs from `path` runs the
-    new program afterwards. If the new program rejects the server's configuration or does not start, the old program is
-    restored and runs again. `source` is a file uploaded by the SSH account. The agent copies the file to its final
-    folder and compares the copy with `sha256`, so nobody can replace the program after the check.
+    {"source", "sha256", "path", "engine": EngineControl of the server that runs the program, or nothing} -> {"path",
+    "installed": whether anything was changed, "version": output of -v, "modules": optional features of gallop}.
+
+    A server that runs from `path` runs the new program afterwards. If the new program rejects the server's
+    configuration or does not start, the old program is restored and runs again. `source` is a file uploaded by the SSH
+    account. The agent copies the file to its final folder and compares the copy with `sha256`, so nobody can replace
+    the program after the check.
     """
     wanted = args.get("sha256")
     path = _place(paths.check_shape(args.get("path")))
@@ -49,8 +51,8 @@ _NEWER = (
 
 
 def modules(path: str) -> list[str]:
-    """Return the names of optional features (`_NEWER`) that a gallop program supports. The program tests a
-    configuration for each.
+    """Return the names of the optional features in `_NEWER` that the gallop program at `path` supports. For each
+    feature, the program tests a small configuration.
     """
     found = []
     with tempfile.TemporaryDirectory(prefix="paddock-asked-") as folder:
@@ -64,8 +66,8 @@ def modules(path: str) -> list[str]:
 
 
 def _place(path: str) -> str:
-    """Return `path` with its folder resolved and created if missing. Raise Refusal if another account can replace files
-    there, because the agent's account runs the program.
+    """Return `path` with the symbolic links of its folder resolved; create missing folders. Raise Refusal if another
+    account can replace files there, because the agent's account runs the program.
     """
     folder, name = os.path.split(path)
     missing = []
@@ -100,8 +102,8 @@ def _digest(path: str) -> str:
 
 
 class Place:
-    """Final path of an installed program, with an open descriptor of its folder. Only root and the agent's account
-    may be able to change the folder.
+    """Final path of an installed program, with an open descriptor of its folder. As a context manager, it raises
+    Refusal if an account other than root and the agent's can change the folder.
     """
 
     def __init__(self, path: str) -> None:
@@ -121,9 +123,10 @@ class Place:
         os.close(self._descriptor)
 
     def checked_copy(self, source: str, wanted: str) -> str:
-        """Copy `source` next to the program and return the copy's name; raise Refusal if its SHA-256 is not `wanted`.
+        """Copy `source` next to the program and return the copy's name; raise Refusal if the copy's SHA-256 is not
+        `wanted`.
 
-        The source is in the upload folder of the SSH account, which could replace the file.
+        The source is in the upload folder of the SSH account, which could replace the file at any time.
         """
         draft = ".%s.%d" % (self.name, os.getpid())
         try:
@@ -150,7 +153,7 @@ class Place:
         return draft
 
     def take(self, draft: str) -> None:
-        """Rename the verified copy `draft` to the program's name."""
+        """Replace the program by the verified copy `draft`, by renaming the copy."""
         os.rename(draft, self.name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
         os.fsync(self._descriptor)
 
@@ -162,7 +165,9 @@ class Place:
         os.unlink(name, dir_fd=self._descriptor)
 
     def sweep(self) -> None:
-        """Delete drafts and old programs left by a killed agent. The caller must hold the host's lock."""
+        """Delete copies of new programs, and old programs, that a killed agent left in the folder. The caller must hold
+        the host's lock.
+        """
         for entry in os.listdir(self._descriptor):
             rest = entry[len(self.name) + 2 :] if entry.startswith(".%s." % self.name) else ""
             if rest.partition(".")[0].isdigit():

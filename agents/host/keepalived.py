@@ -1,7 +1,8 @@
-"""Virtual addresses that keepalived moves between hosts: report this host's state, test and write its configuration.
+"""Virtual addresses that keepalived moves between hosts: report this host's state, and test and write its
+configuration.
 
-Paddock writes only `paddock.conf` and the program of its checks. The main file of keepalived is created if it is
-missing. An existing main file is not changed, and must include `paddock.conf`.
+Paddock writes only `paddock.conf` and the program of its checks. If keepalived's main file is missing, Paddock creates
+it. An existing main file is not changed, and must include `paddock.conf`.
 """
 
 from __future__ import annotations
@@ -46,15 +47,16 @@ _DISCARD_PORT = 9
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """Look at keepalived's state, or test or use its configuration.
+    """Report keepalived's state, or test its configuration, or test and use it.
 
-    {"action": "look", "checks": [URLs], "unused": [addresses]} -> {"version", "running", "main": missing | ours |
+    {"action": "look", "checks": [URLs], "unused": [addresses]} -> {"version", "running", "main": missing | ours
     includes | other | elsewhere (keepalived runs with another file), "digest": SHA-256 of paddock.conf, "" for none or
     an empty one, "addresses": {address: interface}, "checks": {URL: problem, "" if it passes}, "neighbours": {address:
     hardware address of the machine that has it}}.
-    {"action": "test" | "put", "text", "expected": [digests]} -> {"output", "digest"}: test paddock.conf, or test and
-    use it; "" removes it. Refusal (`drift`) if the existing file has none of the digests; without "expected" any file
-    is replaced.
+
+    {"action": "test" | "put", "text", "expected": [digests]} -> {"output", "digest"}. `text` is the content of
+    paddock.conf: `test` tests it, `put` tests and then uses it. With "" as `text`, `put` removes the file. Refusal
+    (`drift`) if the existing file has none of the digests; without "expected" any file is replaced.
     """
     action = args.get("action")
     if action == "look":
@@ -120,8 +122,8 @@ def _main_state() -> str:
 
 
 def _used_file() -> str:
-    """Return the main file in the command line of the running keepalived. "" if keepalived uses its default, or does
-    not run.
+    """Return the main file that the command line of the running keepalived names; "" if it names none, or if keepalived
+    does not run.
     """
     words = processes.read("/proc/%d/cmdline" % _pid()).decode("utf-8", "replace").split("\0")
     for number, word in enumerate(words[:-1]):
@@ -184,8 +186,8 @@ def _require_unchanged(text: str, expected: list[str] | None) -> None:
 
 
 def _tested(text: str) -> str:
-    """Test the configuration `text` with keepalived's own test, on copies; return the output. Raise Refusal if the
-    test fails.
+    """Test `text` as the content of paddock.conf with keepalived's own test, on copies; return the output. Raise
+    Refusal if keepalived rejects the configuration.
     """
     folder = os.open(safe.true_path(FOLDER), safe.FOLDER)
     try:
@@ -216,8 +218,8 @@ def _check_program() -> bytes:
 
 
 def _put(text: str) -> None:
-    """Write `text` to paddock.conf and let keepalived use it; restore the former file if keepalived does not run with
-    it.
+    """Write `text` to paddock.conf, and start, reload or stop keepalived. If keepalived does not run with the new file,
+    restore the former one and raise Refusal.
     """
     folder = os.open(safe.true_path(FOLDER), safe.FOLDER)
     try:
@@ -260,7 +262,9 @@ def _remove(folder: int, name: str) -> None:
 
 
 def _follow(needed: bool) -> None:
-    """Reload or start keepalived, or stop it if no virtual address needs it."""
+    """Reload keepalived, or start it if it does not run. If it is not `needed`, because there is no virtual address,
+    stop it.
+    """
     pid = _pid()
     if not needed:
         _stop(pid)
@@ -287,7 +291,9 @@ def _stop(pid: int) -> None:
 
 
 def _await_running() -> None:
-    """Wait until keepalived has run for 0.5 s. Raise Refusal if it does not within _START_S seconds."""
+    """Wait until keepalived has run for 0.5 s without a break. Raise Refusal if this takes longer than _START_S
+    seconds.
+    """
     deadline, since = time.monotonic() + _START_S, 0.0
     while time.monotonic() < deadline:
         if not _pid():

@@ -55,8 +55,8 @@ def _first_line(scheme: str, name: str, port: int, path: str) -> bytes:
 
 
 def _connected(port: int) -> socket.socket:
-    """Connect to the first loopback address that accepts a connection; raise the OSError of the IPv4 address if none
-    does.
+    """Connect to `port` at the first loopback address that accepts the connection. If none does, raise the OSError of
+    the IPv4 address.
     """
     failures = []
     for address in LOCAL:

@@ -1,7 +1,8 @@
-"""Convert h2load's per-request log to a histogram: compact, and precise enough for any percentile.
+"""Convert h2load's per-request log to a histogram that is compact, and precise enough for any percentile.
 
 Each latency keeps its nine leading binary digits (like HDR histograms), so a percentile is off by less than 0.2 %. Very
-long logs are sampled in evenly spaced blocks that include beginning and end; "sampled" is the fraction that was read.
+long logs are sampled in evenly spaced blocks that include beginning and end; "sampled" in the result is the fraction of
+the log that was read.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ MAX_READ_BYTES = 96 * 1024 * 1024  # about three million requests
 
 
 def bucket(value_us: int) -> int:
-    """Return the value that stands for `value_us` in the histogram: the middle of all values with the same leading
-    digits. Values with at most _KEPT_BITS digits stay exact.
+    """Return the value that represents `value_us` in the histogram: the middle of all values with the same _KEPT_BITS
+    leading binary digits. Values with at most _KEPT_BITS digits stay exact.
     """
     shift = value_us.bit_length() - _KEPT_BITS
     if shift <= 0:
@@ -26,11 +27,11 @@ def bucket(value_us: int) -> int:
 
 def from_h2load_log(path: str, limit: int = MAX_READ_BYTES) -> dict[str, Any]:
     r"""Count the completed requests in h2load's log, whose rows are `start (us since epoch) \t status \t duration in
-    us`.
+    us`. Read at most about `limit` bytes of the log.
 
-    Returns {"counts": [[us, n], ...], "statuses": {"200": n}, "max_us", "mean_us", "active_s", "sampled"}; {} without a
-    log. `active_s` is the time from the start of the first request to the last response, which is shorter than planned
-    if connections ended early. `limit`: bytes to read.
+    Returns {"counts": [[us, n], ...], "statuses": {"200": n}, "max_us", "mean_us", "active_s", "sampled"}; {} if there
+    is no log, or no row in it. `active_s` is the time from the start of the first request to the last response, which
+    is shorter than planned if connections ended early. `sampled` is the fraction of the log that was read.
     """
     if not os.path.exists(path):
         return {}

@@ -1,8 +1,8 @@
-"""Create a link between two network namespaces: `near` with the load generator, `far` with the servers.
+"""Create an emulated network link between two network namespaces: `near` for the load generator, `far` for the servers.
 
-Bandwidth, delay and queue come from `tc netem` if the host's kernel supports it (netem.py), else from the bundled
-emulator: one process with a tun interface in each namespace. When that process or the namespaces' keepers end, the
-kernel removes the interfaces.
+Bandwidth, delay and queue are emulated by `tc netem` if the host's kernel supports it (netem.py), else by the bundled
+emulator: one process with a tun interface in each namespace. When this process or the processes that keep the
+namespaces end (netns.Keeper), the kernel removes the interfaces.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ BY_KERNEL, BY_EMULATOR = "tc netem", "emulator"
 
 
 def made(profile: Dict[str, Any], binary: str, by: str = "") -> Link:
-    """Create a link with the bandwidth, delay and queue of `profile`; an empty profile only isolates the namespaces.
+    """Create a link with the bandwidth, delay and queue of `profile`. Without a profile ({}), the link has no emulated
+    limits and only isolates the namespaces.
 
-    `by` is BY_EMULATOR, BY_KERNEL or "": the kernel if possible, else the emulator. `binary` is the emulator, which
-    also measures the kernel's links.
+    `by` is BY_EMULATOR, BY_KERNEL or "": the kernel if possible, else the emulator. `binary` is the path of the
+    emulator, which also measures links by the kernel.
     """
     if by not in ("", BY_KERNEL, BY_EMULATOR):
         raise Refusal("invalid", "a link is made by %r or %r, not by %r" % (BY_KERNEL, BY_EMULATOR, by))
@@ -81,8 +82,8 @@ class Link:
         return {}
 
     def lead(self, address: str, mtu: int) -> None:
-        """Route packets for `address`, which is behind `far`, from `near` over the link. `mtu` is the largest packet
-        size in bytes.
+        """Add a route from `near` over the link to `address`, which is reachable through `far`. `mtu` is the largest
+        packet size in bytes.
         """
         netem.batch(self.near, "ip", ["route add %s via %s dev %s0 mtu %d" % (address, FAR, PREFIX, mtu)])
 
@@ -120,7 +121,9 @@ def ip(arguments: List[str], inside: Optional[List[str]] = None) -> None:
 
 
 class Shaped(Link):
-    """Base class of links with a network profile. The emulator's program measures the properties of these links."""
+    """Base class of links with a network profile. The program of the emulator measures their properties, also if the
+    kernel shapes the packets.
+    """
 
     by = ""
 
@@ -132,9 +135,11 @@ class Shaped(Link):
         return ["--near=%s,%s0,%s" % (self.near.path, PREFIX, NEAR), "--far=%s,%s1,%s" % (self.far.path, PREFIX, FAR)]
 
     def measure(self) -> Dict[str, Any]:
-        """Return the measured properties of the link: {"rtt_us", "rate_kbit", ...} from the emulator's `check`.
+        """Return the properties of the link as measured by the emulator's command `check`: {"rtt_us", "rate_kbit", ...,
+        "by", "why"}.
 
-        "by" is the implementation, "why" the reason if `tc netem` was tried and failed.
+        "by" is the implementation, BY_KERNEL or BY_EMULATOR; "why" the reason if `tc netem` was tried and failed, else
+        "".
         """
         argv = [self.binary, "check", *self._places(), *self._argv]
         try:
@@ -151,7 +156,7 @@ class Shaped(Link):
 
 
 class Netem(Shaped):
-    """Link that the kernel shapes between two virtual Ethernet devices."""
+    """Link between two virtual Ethernet devices, with the bandwidth, delay and queue emulated by the kernel."""
 
     by = BY_KERNEL
 
@@ -172,7 +177,7 @@ class Netem(Shaped):
 
 
 class Emulated(Shaped):
-    """Link that the bundled emulator shapes: exact rate, delay and drop-tail queue on every kernel."""
+    """Link by the bundled emulator: exact rate, delay and drop-tail queue on every kernel."""
 
     by = BY_EMULATOR
     process: Optional[subprocess.Popen[bytes]] = None

@@ -1,4 +1,4 @@
-"""Find programs that listen on TCP ports which a plan needs, without any change on the host."""
+"""Find other programs that listen on the TCP ports which a plan needs, without any change on the host."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ MAX_PARENTS = 32
 
 
 def taken(ports: Iterable[Tuple[str, int]], servers: Iterable[str]) -> List[Dict[str, str]]:
-    """Return a row {"kind": "port", ...} (see prerequisites.py) for each (address, port) that another program listens
-    on.
+    """Return a row {"kind": "port", ...} (see prerequisites.py) for each (address, port) in `ports` on which another
+    program listens.
 
-    `servers` are the pid files of the web servers whose own listeners do not count.
+    `servers` are the pid files of web servers. Ports on which only these servers listen get no row.
     """
     wanted = [(address or ANY[0], port) for address, port in ports]
     listening = listening_sockets.listening()
@@ -37,11 +37,11 @@ def taken(ports: Iterable[Tuple[str, int]], servers: Iterable[str]) -> List[Dict
 
 
 def _conflicts(wanted: str, held: str) -> bool:
-    """Return whether a listening socket on the address `held` may prevent a bind to the address `wanted` with the
-    same port.
+    """Return whether a listening socket on the address `held` may prevent a bind to the address `wanted` with the same
+    port.
 
-    A socket on all IPv6 addresses counts for IPv4 too, because most programs accept IPv4 connections on such a
-    socket.
+    A socket on all IPv6 addresses also counts for IPv4 addresses, because most programs accept IPv4 connections on such
+    a socket.
     """
     if held == wanted or held == "::":
         return True
@@ -50,8 +50,8 @@ def _conflicts(wanted: str, held: str) -> bool:
 
 
 def _can_bind(address: str, port: int) -> bool:
-    """Return whether a bind to the port succeeds; close the socket at once. /proc does not show whether an IPv6
-    socket also accepts IPv4 connections.
+    """Return whether a bind to the port succeeds; close the socket at once. This is tried because /proc does not show
+    whether an IPv6 socket also accepts IPv4 connections.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family) as stream:

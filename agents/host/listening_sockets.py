@@ -1,7 +1,8 @@
-"""List the listening TCP sockets of the host, and its UDP sockets.
+"""List the TCP sockets of the host that listen, and its UDP sockets.
 
 TCP sockets are read by netlink (sock_diag(7)): the kernel then looks at listening sockets only. Reading /proc/net/tcp
-costs time for each connection of the host and each slot of its table, 15 ms with 5,000 connections.
+instead would take time for each connection of the host and each slot of the kernel's table, 15 ms with 5,000
+connections.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Load tools as the agent starts them: options that report a version, and all options that the agent accepts.
+"""Load tools as the agent starts them: for each, the option that prints the version, and all options that are
+permitted.
 
 An option that is not listed is refused. Never list one that names a proxy, a script or another destination.
 """
@@ -16,9 +17,10 @@ SWITCH, VALUE, FILE = "switch", "value", "file"
 class LoadTool:
     """Properties of a load tool.
 
-    `version`: the option that prints the version, and a pattern with the version as its group; None: ask the package
-    manager. `connects_to_url`: the tool connects to the address in its URLs; otherwise an option or the agent's script
-    names the listener. `reads_urls`: the tool reads URLs from the run's file `urls`.
+    `options`: permitted options, and the kind of each. `version`: the option that prints the version, and a pattern
+    whose group is the version; None: the version of the tool's package is used. `connects_to_url`: the tool connects to
+    the address in its URLs; otherwise an option or the agent's script names the address. `reads_urls`: the tool reads
+    URLs from the file `urls` in the run's folder.
     """
 
     options: Dict[str, str]

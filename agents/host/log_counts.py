@@ -1,6 +1,6 @@
-"""Count the responses in a site's access log before and after a point in time, read from the end of the log.
+"""Count the responses in a site's access log before and after a point in time. Only the end of the log is read.
 
-Gates of a rollout compare both parts. Visitors write these lines, so a visitor can influence the counts. Paddock's
+Gates of a rollout compare the two counts. Visitors write these lines, so a visitor can influence the counts. Paddock's
 own requests do not count.
 """
 
@@ -28,11 +28,11 @@ _MILLISECONDS = re.compile(rb'" (\d+)$|"milliseconds":(\d+)')
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """Count the responses in access logs.
+    """Count the responses in access logs before and after a point in time: `ago_s` seconds ago, by this host's own
+    clock.
 
-    {"logs": [{"path", "roots"}], "ago_s"} -> {"counts": [{"before", "after"} for each log]}, split at `ago_s` seconds
-    ago by this host's own clock. Each part is {"requests", "errors", "p99_ms"}, where p99_ms is None if the log has no
-    response times.
+    {"logs": [{"path", "roots"}], "ago_s"} -> {"counts": [{"before", "after"} for each log]}. "before" and "after" are
+    each {"requests", "errors", "p99_ms"}, where "p99_ms" is None if the log has no response times.
     """
     logs, ago_s = args.get("logs"), args.get("ago_s")
     if not isinstance(logs, list) or len(logs) > MAX_LOGS or not isinstance(ago_s, (int, float)):
@@ -42,7 +42,9 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 
 
 def counts(path: str, roots: list[str], since: float) -> dict[str, Any]:
-    """Return {"before", "after"} for the log at `path`, split at the Unix time `since`; zeros for an unreadable log."""
+    """Return {"before", "after"} as in `run` for the log at `path`: the responses before and after the Unix time
+    `since`. All counts are 0 if the log cannot be read.
+    """
     before, after = _Part(), _Part()
     for line in _lines(path, roots):
         status, at = _status(line), _time(line)

@@ -1,7 +1,7 @@
 """Search a log, including its rotated files, for a text during a period, and count its requests by hour.
 
-Visitors write these lines, so a visitor can influence the results. Time, bytes, and lines are limited: of a log that is
-too large for the limits only the newest part is read, and the result is marked as incomplete.
+Visitors write these lines, so a visitor can influence the results. Time, bytes, and lines are limited. If a log exceeds
+a limit, only its newest part is read, and the result is marked as incomplete.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ Hours = Dict[int, Dict[str, Any]]
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """Search one log.
+    """Search one log, including its rotated files.
 
     {"path", "roots", "begin", "end", "text", "most"} -> {"lines", "matching", "hours", "is_complete"}. `begin` and
     `end` are seconds since the epoch. "lines" are the newest `most` lines of that time that contain `text` (case is
-    ignored), oldest first; "matching" is the number of all such lines. "hours" are [{"begin", "requests", "statuses",
-    "bytes"}] with "statuses" by their first digit.
+    ignored), oldest first; "matching" is the number of all such lines. "hours" are the requests of each hour, with or
+    without the text: [{"begin", "requests", "statuses", "bytes"}], with "statuses" by their first digit.
     """
     path = paths.resolve(args.get("path"), paths.resolve_roots(args.get("roots")))
     search = _Search(*_checked(args), until=time.monotonic() + MAX_S, cancelled=cancelled)
@@ -67,7 +67,9 @@ def _checked(args: dict[str, Any]) -> tuple[float, float, str, int]:
 
 
 def _files(path: str, begin: float) -> list[str]:
-    """Return the names of the log and of its rotated files that were changed after `begin`, newest first."""
+    """Return the names of the log and of its rotated files, the current file first, then the newest. Rotated files that
+    were last changed before `begin` are left out.
+    """
     folder, name = os.path.split(path)
     try:
         descriptor = paths.open_folder(folder)
@@ -88,7 +90,7 @@ def _files(path: str, begin: float) -> list[str]:
 
 
 class _Search:
-    """State of one search: the lines and counts found so far, and how much each limit still permits."""
+    """State of one search: the lines and counts found so far, and the remainder of each limit."""
 
     def __init__(
         self, begin: float, end: float, text: str, most: int, *, until: float, cancelled: threading.Event
@@ -103,7 +105,7 @@ class _Search:
         self.hours: Hours = {}
 
     def read(self, path: str) -> None:
-        """Search one file of the log. A file larger than the remaining limit is read only from its end."""
+        """Search one file of the log. If the file is larger than the remaining number of bytes, read only its end."""
         try:
             descriptor = paths.open_file(path)
         except FileNotFoundError:
@@ -208,7 +210,7 @@ def _without_first_line(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the lines of the concatenated `pieces`; a line longer than MAX_LINE bytes is cut."""
+    """Yield the lines of the text that `pieces` form together; a line longer than MAX_LINE bytes is cut."""
     rest, is_skipping = b"", False
     for piece in pieces:
         *whole, rest = (rest + piece).split(b"\n")

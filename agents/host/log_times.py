@@ -25,9 +25,9 @@ _FORMATS = {
 
 
 def time_of(line: bytes) -> float | None:
-    """Return the seconds since the epoch at which a log line was written; None without a known time.
+    """Return the time at which a log line was written, in seconds since the epoch; None if the line has no known time.
 
-    Times without a zone, in error logs, are in this host's time zone.
+    Times in error logs have no time zone; they are read as times in this host's time zone.
     """
     found = _TIME.search(line[:_LONGEST_START])
     if found is None:

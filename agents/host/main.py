@@ -1,7 +1,7 @@
 """Run the agent's process: read requests from standard input, write responses to standard output.
 
-Every request has its own thread. The end of the input means that the panel has disconnected: cancellable requests are
-cancelled, transactions run to their end, then the process exits.
+Every request has its own thread. The end of the input means that the panel has disconnected. Then transactions run to
+their end, all other requests are cancelled, and the process exits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Channel:
         self._threads: list[threading.Thread] = []  # of requests that may still run
 
     def serve(self) -> None:
-        """Process requests until the input ends and no request is running."""
+        """Process requests until the input ends, then wait for the requests that still run."""
         self._send("", "ready", identity())
         while True:
             line = self._source.readline(wire.MAX_LINE_BYTES + 1)
@@ -99,9 +99,9 @@ class Channel:
         self._send(ident, "error", {"code": error.code, "message": error.message, "detail": error.detail})
 
     def _send(self, ident: str, kind: str, data: dict[str, Any]) -> None:
-        """Send one message; drop it if the panel has disconnected, because the journal has everything important.
+        """Send one message. If the panel has disconnected, drop it: the journal has all important data.
 
-        A result that exceeds the panel's limits is sent as an error.
+        A result that exceeds the panel's limit is replaced by an error; an event that exceeds the limit is dropped.
         """
         line = wire.encode({"v": wire.VERSION, "id": ident, "type": kind, "data": data})
         if len(line) > wire.MAX_ANSWER_BYTES:
@@ -118,7 +118,9 @@ class Channel:
 
 
 def unexpected(operation: str, error: Exception) -> Refusal:
-    """Return a Refusal for an unexpected exception, with its place in the code but without values."""
+    """Return a Refusal for an unexpected exception of an operation. For an OSError, it has the error's message; for any
+    other exception, the name of its class and its place in the code, but no values.
+    """
     if isinstance(error, OSError):
         return Refusal("failed", "%s: %s" % (operation, error))
     places = []

@@ -1,8 +1,8 @@
 """Show different files to one child process by a private mount namespace.
 
-The server's test then reads the staged files under their real names, including absolute paths, while the running server
-is not affected. This needs root, or a kernel that permits user namespaces. unshare(2) and mount(2) are called through
-the C library, because Python 3.8 has neither.
+A server's test of its configuration then reads the staged files under their real names, including absolute paths, while
+the running server is not affected. This needs root, or a kernel that permits user namespaces. unshare(2) and mount(2)
+are called through the C library, because Python 3.8 has neither.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _supported: bool | None = None
 
 
 def is_supported() -> bool:
-    """Return whether this process may create a mount namespace; tested once."""
+    """Return whether this process can create a mount namespace; tested once."""
     global _supported
     if faults.is_missing("namespaces"):
         return False
@@ -36,11 +36,12 @@ def is_supported() -> bool:
 
 
 def within(binds: list[tuple[str, str]], run: Callable[[Prepare | None], T]) -> T:
-    """Call `run(prepare)` to start a program inside a mount namespace with the given bind mounts; return its result.
+    """Call `run(prepare)`, which starts a program, so that the program runs in a mount namespace with the bind mounts
+    in `binds`; return its result.
 
-    A namespace belongs to a thread. For root, `run` is called in a temporary thread inside the namespace, so the child
-    needs no preparation, `prepare` is None, and the agent's page tables are not copied. A single thread of several
-    cannot enter a user namespace (EINVAL); without root the child itself must call `prepare`.
+    A namespace belongs to a thread. For root, `run` is called in a temporary thread inside the namespace, and `prepare`
+    is None: the child needs no preparation, and the agent's page tables are not copied. Without root, a user namespace
+    is needed, which a single thread of several cannot enter (EINVAL); so the child process itself must call `prepare`.
     """
     enter = entering(binds)
     return _in_thread(enter, run) if os.geteuid() == 0 else run(enter)
@@ -88,7 +89,7 @@ def _try_child() -> bool:
 def entering(binds: list[tuple[str, str]]) -> Prepare:
     """Return a function that creates a mount namespace and bind-mounts each (source, target) in it, in this order.
 
-    The function runs in a thread, or in a child process before this becomes the server. It only makes system calls,
+    The function runs in a thread, or in a child process before the program starts there. It only makes system calls,
     because all data is prepared in advance. It raises OSError if a call fails.
     """
     unshare, mount, failure = _load()

@@ -1,11 +1,11 @@
-"""Shape a link with the kernel's `tc netem`, if the host's kernel supports it.
+"""Shape an emulated network link with the kernel's `tc netem`, if the host's kernel supports it.
 
     near --pdklink0==pdklink2-- wire --pdklink3==pdklink1-- far
 
-The wire is a separate namespace that routes between two virtual Ethernet devices. It shapes outgoing packets on both
-sides, so both directions are equal: first the bottleneck, with the link's rate and queue, then the delay. A single
-netem would count delayed packets as queued. A queue counts packets, so the kernel must not pass several on as one
-large packet: gso_max_segs is 1 where packets leave near and far.
+near, wire and far are network namespaces. The wire routes between two virtual Ethernet devices. It shapes outgoing
+packets on both sides, so both directions are equal: first the bottleneck, with the link's rate and queue, then the
+delay. A single netem would count delayed packets as queued. A queue counts packets, so the kernel must not pass several
+on as one large packet: gso_max_segs is 1 where packets leave near and far.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _PROBED = {"bandwidth_kbit": 1000, "rtt_us": 1000, "jitter_us": 100, "loss_ppm":
 
 
 def probe() -> str:
-    """Return why this host does not support `tc netem`, in the kernel's words; "" if it does.
+    """Return the reason why this host does not support `tc netem`, in the words of the kernel or the agent; "" if it
+    does.
 
     The test uses a temporary network namespace.
     """
@@ -45,7 +46,9 @@ def probe() -> str:
 
 
 def qdiscs(interface: str, profile: Dict[str, Any]) -> List[str]:
-    """Return tc(8) commands that shape packets leaving through `interface` like one direction of `profile`."""
+    """Return tc(8) commands that shape the packets leaving through `interface` with the rate, queue, loss and half the
+    delay of `profile`.
+    """
     kbit, rtt_us = profile.get("bandwidth_kbit") or 0, profile.get("rtt_us") or 0
     jitter_us, loss_ppm = profile.get("jitter_us") or 0, profile.get("loss_ppm") or 0
     # One packet is being sent while the others wait.
@@ -70,7 +73,8 @@ def hardware(number: int) -> str:
 
 
 def end(number: int, address: str, router: int, gateway: str, other: str) -> List[str]:
-    """Return ip(8) commands for interface `number` at one end of the link: its `address`, and the route to `other`.
+    """Return ip(8) commands for interface `number` at one end of the link: its `address`, and the route to `other`, the
+    address at the other end.
 
     `gateway` is the address of the wire's interface `router`. The neighbor is static, because ARP requests would be
     shaped too.
@@ -87,8 +91,8 @@ def end(number: int, address: str, router: int, gateway: str, other: str) -> Lis
 
 
 def middle(number: int, address: str, beyond: int, other: str) -> List[str]:
-    """Return ip(8) commands for interface `number` of the wire, the namespace in the middle of the link. `other` is
-    the address at the end of this side, and `beyond` the number of its interface.
+    """Return ip(8) commands for interface `number` of the wire, the namespace in the middle of the link. `address` is
+    its address, `other` the address at the end of this side, and `beyond` the number of the interface there.
     """
     name = "pdklink%d" % number
     return [
@@ -100,8 +104,8 @@ def middle(number: int, address: str, beyond: int, other: str) -> List[str]:
 
 
 def pair(first: int, here: netns.Keeper, second: int, there: netns.Keeper) -> List[str]:
-    """Return ip(8) arguments that create a virtual Ethernet pair: interface `first` in the namespace `here`, `second`
-    in `there`.
+    """Return arguments of ip(8) that create a pair of virtual Ethernet devices: interface `first` in the namespace
+    `here`, `second` in `there`.
     """
     argv = ["link", "add"]
     for number, keeper, words in ((first, here, ["type", "veth", "peer"]), (second, there, [])):
@@ -110,8 +114,8 @@ def pair(first: int, here: netns.Keeper, second: int, there: netns.Keeper) -> Li
 
 
 def forward(keeper: netns.Keeper) -> None:
-    """Enable IPv4 routing in the namespace. A thread inside writes the setting, because /proc/sys depends on the
-    namespace.
+    """Enable IPv4 routing in a namespace. A thread enters the namespace to write the setting, because the content of
+    /proc/sys depends on the namespace.
     """
     failed: List[OSError] = []
 
@@ -129,7 +133,7 @@ def forward(keeper: netns.Keeper) -> None:
 
 
 def inside(work: Callable[[], None]) -> None:
-    """Run `work` in a separate thread that may enter a namespace; wait for its end."""
+    """Run `work`, which may move its thread to a namespace, in a separate thread; wait for its end."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join()

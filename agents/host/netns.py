@@ -1,8 +1,8 @@
-"""Network namespaces that end with one of the agent's processes; without names, they cannot be left behind.
+"""Network namespaces that end with one of the agent's processes. They have no names, so they cannot be left behind.
 
-A keeper is a sleeping process in a new network namespace. Threads of the agent enter it with setns(2); children of such
-a thread start inside. When the last process inside ends, the kernel removes the namespace and all of its interfaces,
-even if the agent was killed.
+A keeper is a sleeping process in a new network namespace. Threads of the agent enter this namespace with setns(2);
+children of such a thread start inside. When the last process inside ends, the kernel removes the namespace and all of
+its interfaces, even if the agent was killed.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ def mine() -> str:
 
 
 def die_with_us(argv: List[str]) -> List[str]:
-    """Prefix `argv` with setpriv(1), so that the process is killed when the thread that started it ends. Return
-    `argv` unchanged if the host lacks setpriv.
+    """Return `argv` after a call of setpriv(1), so that the kernel kills the process when the thread that started it
+    ends. Return `argv` unchanged if the host lacks setpriv.
     """
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig=KILL", "--", *argv] if setpriv else argv
 
 
 class Keeper:
-    """Private network namespace that exists as long as its sleeping process. Raises Refusal if the account is not
+    """Private network namespace that exists as long as `process`, which sleeps. Raises Refusal if the account is not
     root, or if the kernel forbids the namespace.
     """
 

@@ -1,4 +1,4 @@
-"""Operation `observe`: send requests to sites of this host, as before a transaction, without any change on the host."""
+"""Operation `observe`: send requests to sites of this host and report the responses, without any change on the host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ FOR_S = 60.0
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """Send the requests: {"probes": [Probe]} -> {"rows": [observation]} in the same order, fewer at the time limit."""
+    """Send the requests: {"probes": [Probe]} -> {"rows": [observation]} (agents/host/probe.py), in the same order. At
+    the time limit, the last requests have no row.
+    """
     probes = args.get("probes", [])
     if not isinstance(probes, list) or len(probes) > MOST:
         raise Refusal("invalid", "probes is a list of at most %d" % MOST)

@@ -58,7 +58,7 @@ UNINTERRUPTED = frozenset(
 
 
 def find(name: str) -> Run | None:
-    """Return the function of an operation; None for an unknown name."""
+    """Return the function that implements the operation `name`; None for an unknown name."""
     module = MODULES.get(name)
     if module is None:
         return None

@@ -1,7 +1,7 @@
 """Check and open the files that the agent may access: below the allowed roots, without symbolic links on the way.
 
-A path is checked twice: here by resolving it, so that an error can name the problem; and on use, by asking the kernel
-for the name of the opened folder, so that changes in between have no effect.
+A path is checked twice. First its symbolic links are resolved, so that an error can name the problem. Then, on use, the
+kernel is asked for the name of the opened folder, so that changes in between have no effect.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def check_shape(path: object) -> str:
 
 
 def resolve_roots(roots: object) -> list[str]:
-    """Return the allowed roots with symbolic links resolved. Raise Refusal for an empty list, and for the root "/"."""
+    """Return the folders `roots` with symbolic links resolved. Raise Refusal for an empty list, and for "/"."""
     if not isinstance(roots, list) or not roots:
         raise Refusal("refused", "no folder is allowed: name at least one root")
     resolved = [true_folder(check_shape(root)) for root in roots]
@@ -42,10 +42,10 @@ def is_below(path: str, root: str) -> bool:
 
 
 def resolve(path: object, roots: list[str]) -> str:
-    """Return `path` with the symbolic links of its folder resolved; the last part of the path is not resolved. Raise
-    Refusal if the result is outside `roots`.
+    """Return `path` with the symbolic links of its folder resolved; its last part is not resolved. Raise Refusal if the
+    result is outside `roots`.
 
-    The folder may be missing.
+    The folder need not exist.
     """
     plain = check_shape(path)
     folder, name = os.path.split(plain)
@@ -108,7 +108,9 @@ def _walked(path: str) -> str:
 
 
 def _followed(link: int, folder: int, path: str, name: str) -> str:
-    """Return the target of a symbolic link in the open folder. Raise Refusal if others could have created the link."""
+    """Return the target of a symbolic link in the open folder. Raise Refusal if untrusted accounts could have created
+    the link.
+    """
     found = safe.writers(folder, path or "/")
     if found:
         raise Refusal(
@@ -133,9 +135,10 @@ def _name_of(descriptor: int) -> str:
 
 
 def open_folder(path: str, access: int = os.O_RDONLY) -> int:
-    """Return a descriptor of the folder `path`; raise Refusal if a part is a symbolic link.
+    """Return a descriptor of the folder `path`; raise Refusal if a part is a symbolic link, or cannot be entered.
 
-    With O_PATH as `access` the folder need not be readable, but the descriptor only serves to open names in the folder.
+    With O_PATH as `access`, the folder need not be readable; the descriptor then only serves to open names in the
+    folder.
     """
     try:
         descriptor = os.open(path, access | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -148,7 +151,9 @@ def open_folder(path: str, access: int = os.O_RDONLY) -> int:
 
 
 def _entered(path: str, access: int) -> int:
-    """Open a folder part by part, to find the part that is a symbolic link or cannot be entered."""
+    """Open a folder part by part, without following symbolic links, and return its descriptor. Raise Refusal if a part
+    is a symbolic link or cannot be entered, FileNotFoundError if a part is missing.
+    """
     parts = [part for part in path.split("/") if part]
     descriptor = os.open("/", os.O_PATH | os.O_DIRECTORY if parts else access | os.O_DIRECTORY)
     try:
@@ -166,7 +171,9 @@ def _entered(path: str, access: int) -> int:
 
 
 def open_file(path: str) -> int:
-    """Return a descriptor of the regular file `path` for reading; raise Refusal for other types."""
+    """Return a descriptor of the regular file `path` for reading. Raise Refusal if it is not a regular file or cannot
+    be opened, FileNotFoundError if it is missing.
+    """
     folder = open_folder(os.path.dirname(path), os.O_PATH)
     try:
         return safe.open_regular(os.path.basename(path), folder, path)

@@ -1,13 +1,14 @@
-"""Connect two hosts by a link: the load and the shaping are on one, the servers of a test bed on the other.
+"""Connect two hosts by an emulated network link: load generator and link on one, the servers of a test bed on the
+other.
 
     load host:     near ==link== gate --pdklink9--+
-                                              | VXLAN (RFC 7348), over the hosts' own network
+                                                  | VXLAN (RFC 7348), over the hosts' own network
     server host:   servers --pdklink9-------------+
 
-The gate has the place of `far` in a link on one host (link.py). The tunnel at the gate leads only to the servers'
-namespace, so processes in `near` reach nothing else. Before any load, the server host must send the secret word that
-both test beds were given, so a host without that test bed cannot be a target. No address, route or rule of either host
-is changed, and the servers do not listen in the host's network.
+The gate has the place of `far` in a link on one host (link.py). The tunnel at the gate goes only to the servers'
+namespace, so processes in `near` reach nothing else. The panel gives the same secret word to the test beds on both
+hosts. Before any load, the server host must send this word, so that a host without the test bed cannot be a target. No
+address, route or rule of either host is changed, and the servers do not listen in the host's network.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ _PINGS = 20
 
 
 class Peer:
-    """The other host of a run on two hosts, from a checked request.
+    """The other host of a run on two hosts, with the checked values of a request.
 
-    `role` is "load" or "servers", the role of this host. `address` is the address of the other host. The test beds on
-    both hosts have the same `word`, and the same `vni` and `port` of the tunnel.
+    `role` is "load" or "servers", the role of this host. `address` is the address of the other host. `word` is the
+    secret word, and `vni` and `port` belong to the tunnel; the test beds on both hosts have the same three values.
     """
 
     def __init__(self, args: Dict[str, Any]) -> None:
@@ -52,8 +53,8 @@ class Peer:
         self.port = _number(args, "port", 1024, 65535)
 
     def tunnel(self, keeper: netns.Keeper) -> List[str]:
-        """Return the arguments of ip(8) for the tunnel's device in the namespace; its packets use the host's own
-        network.
+        """Return the arguments of ip(8) that create the tunnel's device in a namespace. The packets of the tunnel use
+        the host's own network.
         """
         place = ["name", _TUNNEL, "netns", "%d" % keeper.process.pid, "mtu", "%d" % MTU]
         kind = ["type", "vxlan", "id", "%d" % self.vni, "remote", self.address, "dstport", "%d" % self.port]
@@ -68,7 +69,9 @@ def _number(args: Dict[str, Any], name: str, low: int, high: int) -> int:
 
 
 class Servers(link.Link):
-    """Servers' side of the tunnel: one namespace that sends the peer's word to the load generator."""
+    """Servers' side of the tunnel: one namespace, in which a thread sends the secret word to the load
+    host on request.
+    """
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
@@ -102,9 +105,11 @@ def _tell(listening: socket.socket, word: str) -> None:
 
 
 def join(made: link.Link, peer: Peer) -> Dict[str, Any]:
-    """Connect the link's `far` side to the other host's servers. Raise Refusal unless they send the expected word.
+    """Connect the link's `far` side to the servers on the other host. Raise Refusal unless they send the word of
+    `peer`.
 
-    Returns {"whole_rtt_us": {"min", "p50"}}: round trips from `near` to the servers, including the hosts' own network.
+    Returns {"whole_rtt_us": {"min", "p50"}}: round trips from `near` to the servers in microseconds, including the
+    hosts' own network.
     """
     link.ip(peer.tunnel(made.far))
     commands = ["address add %s/30 dev %s" % (GATE, _TUNNEL), "link set dev %s up" % _TUNNEL]
@@ -119,7 +124,9 @@ def join(made: link.Link, peer: Peer) -> Dict[str, Any]:
 
 
 def check_listeners(listeners: List[str]) -> None:
-    """Raise Refusal unless all listeners are at the tunnel's servers, so that the load goes only through the tunnel."""
+    """Raise Refusal unless all listeners have the address of the servers in the tunnel, so that no load
+    goes elsewhere.
+    """
     for listener in listeners:
         if listener.rpartition(":")[0] != SERVERS:
             raise Refusal("refused", "%s is not the address of the web servers of the other host's test bed" % listener)
@@ -145,7 +152,7 @@ def _heard(peer: Peer) -> str:
 
 
 def _round_trip_us() -> int:
-    """Return the duration of one TCP connect to the servers in microseconds, which is exactly one round trip."""
+    """Return the time for one TCP connect to the servers, in microseconds: one round trip."""
     began = time.monotonic()
     with socket.create_connection((SERVERS, _WORD_PORT), timeout=10.0):
         return int((time.monotonic() - began) * 1e6)

@@ -16,7 +16,7 @@ MOST = 64
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """Find free ports: {"count"} -> {"ports": [numbers]}, at present used by neither TCP nor UDP (HTTP/3) on any
+    """Find free ports: {"count"} -> {"ports": [numbers]}. At present, neither TCP nor UDP (HTTP/3) uses them on any
     address.
     """
     count = args.get("count")

@@ -1,4 +1,4 @@
-"""Operation `preflight`: collect facts of the host for a plan, without any change."""
+"""Operation `preflight`: collect facts about the host for a plan, without any change on the host."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ MAX_LOGS = 100
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """Collect facts of the host for a plan.
+    """Collect facts about the host for a plan.
 
-    {"logs": [{"path", "roots", "most"}], "needs": see prerequisites.look, or None} -> {"busiest": [[path of a URL,
-    ...] for each log], "missing": rows of prerequisites.look}.
+    {"logs": [{"path", "roots", "most"}], "needs": see prerequisites.look, or None} -> {"busiest": [[path of a URL, ...]
+    for each log], "missing": rows of prerequisites.look}.
     """
     logs, needs = args.get("logs", []), args.get("needs")
     if not isinstance(logs, list) or len(logs) > MAX_LOGS:

@@ -1,7 +1,7 @@
 """Check the folders, sockets, services and ports that sites of a plan need, without any change on the host.
 
 Each row of the result, {"kind", "name", "state", "detail"}, names something that is not usable. Something without a row
-is usable, or its state is unknown. Kinds and states:
+is usable, or unknown because it could not be checked. Kinds and states:
 
     folder   missing (`detail`: "own" if only trusted accounts can create the folder) | not_folder | empty |
              unreadable (`detail`: the account of the web server)
@@ -35,7 +35,7 @@ def look(needs: dict[str, Any]) -> list[Missing]:
     """Return a row for each thing that a plan needs and that is not usable on the host (see the top of this module).
 
     `needs` is {"servers": [pid file], "folders" and "sockets": [{"path", "server": pid file}], "services":
-    ["host:port"], "ports": [{"address", "port"}]}. A port that a server of `servers` holds is free for the plan.
+    ["host:port"], "ports": [{"address", "port"}]}. A port on which one of the `servers` listens is free for the plan.
     """
     for kind in ("servers", "folders", "sockets", "services", "ports"):
         if not isinstance(needs.get(kind), list) or len(needs[kind]) > MOST:
@@ -71,8 +71,8 @@ def _folder(path: str) -> Optional[Missing]:
 
 
 def _is_own(path: str) -> bool:
-    """Return whether only trusted accounts can create the missing folder `path`: nobody else can change its nearest
-    existing parent.
+    """Return whether only trusted accounts can create the missing folder `path`, because only they can change its
+    nearest existing parent.
     """
     while path != "/":
         path = os.path.dirname(path)
@@ -108,8 +108,8 @@ def _socket(path: str, until: float) -> Optional[Missing]:
 
 
 def _service(name: str, until: float) -> Optional[Missing]:
-    """Connect to a service over TCP without a request; return a row if that fails. None for names of forbidden
-    addresses.
+    """Connect to a service over TCP, without a request. Return a row if that fails; None if it succeeds, for the name
+    of a forbidden address, and after the time `until`.
     """
     if time.monotonic() > until:
         return None
@@ -135,7 +135,9 @@ def _service(name: str, until: float) -> Optional[Missing]:
 
 
 def account_of(pid_file: str) -> Optional[Dict[str, str]]:
-    """Return the account of a server's worker processes, {"uid", "gid", "groups", "name"}; None if no process runs."""
+    """Return the account of a server's worker processes, {"uid", "gid", "groups", "name"}; None if the server does not
+    run.
+    """
     master = processes.pid_in(pid_file)
     if not master or not processes.exists(master):
         return None
@@ -163,10 +165,10 @@ def _name_of(uid: int) -> str:
 def _unreadable(
     items: Iterable[dict[str, str]], accounts: Dict[str, Optional[Dict[str, str]]], sockets: set[str]
 ) -> List[Missing]:
-    """Return a row for each folder that its web server's account cannot enter, and each socket to which it cannot
+    """Return a row for each folder that its web server's account cannot enter, and for each socket to which it cannot
     write.
 
-    find(1) checks this as that account, so access lists and security modules count too.
+    find(1) checks this as that account, so access control lists and security modules count too.
     """
     groups: Dict[str, List[str]] = {}
     for item in items:
@@ -188,8 +190,8 @@ def _unreadable(
 
 
 def _allowed(wanted: List[str], test: Iterable[str], account: Dict[str, str]) -> Optional[set[str]]:
-    """Run find(1) as `account` with a test such as -writable; return the paths in `wanted` that pass. None if this is
-    not possible.
+    """Run find(1) as `account` with `test`, for example -writable; return the paths in `wanted` that pass the test.
+    None if find cannot be run as this account, or its output is incomplete.
     """
     setpriv, find = commands.find("setpriv"), commands.find("find")
     if os.geteuid() != 0 or not setpriv or not find:

@@ -1,9 +1,9 @@
 """Send requests to a server on this host over a plain socket, and return observations of the responses.
 
-An observation is {"status": 0 without a response, "error": why, "connected", "to": target of a redirect, without query,
-"certificate": SHA-256 of the one presented, "certificate_ends": Unix time of its end, "protocol": of TLS, "alpn",
-"found": whether the expected text is there, "closed": whether a stream server closed the connection at once, "at": Unix
-time}. Keys without information are left out.
+An observation is {"status": 0 without a response, "error": reason without a response, "connected", "to": target of a
+redirect, without query, "certificate": SHA-256 of the presented certificate, "certificate_ends": Unix time at which it
+expires, "protocol": of TLS, "alpn", "found": whether the response contains the expected text, "closed": whether a
+stream server closed the connection at once, "at": Unix time}. Keys without information are left out.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def describe(probe: dict[str, Any]) -> str:
 
 
 def observe(probe: dict[str, Any]) -> dict[str, Any]:
-    """Send one request and return the observation. Certificates are not verified, because a site may have a self-signed
-    one.
+    """Send one request and return the observation (see the top of this module). Certificates are not verified, because
+    a site may have a self-signed one.
     """
     seen: dict[str, Any] = {"status": 0, "connected": False, "at": time.time()}
     if probe.get("stream"):
@@ -68,12 +68,16 @@ def observe(probe: dict[str, Any]) -> dict[str, Any]:
 
 
 def before_of(probe: dict[str, Any]) -> dict[str, Any]:
-    """Return the probe with the address and port that the site had before the change, if they differ."""
+    """Return the probe as sent before the change: with the former address and port of the site, if the change changes
+    them.
+    """
     return dict(probe, address=probe["was"][0], port=probe["was"][1]) if probe.get("was") else probe
 
 
 def _refuse(address: str) -> None:
-    """Raise OSError for the address of a cloud's metadata service. Probes have literal addresses, never names."""
+    """Raise OSError for a forbidden address, such as that of a cloud's metadata service. The address of a probe is
+    never a name.
+    """
     reason = addresses.why_refused(address)
     if reason:
         raise addresses.Refused("%s is %s" % (address, reason))
@@ -110,7 +114,7 @@ def _request(probe: dict[str, Any]) -> bytes:
 
 
 def _read(stream: Any, deadline: float, begun: bytes, until: bytes, most: int) -> bytes:
-    """Return `begun` followed by data that is read from the stream.
+    """Return `begun` and the data that is read from the stream after it.
 
     Reading stops when the result contains `until` or `most` bytes, at the end of the stream, or at the deadline.
     """
@@ -152,7 +156,9 @@ def _note_tls(seen: dict[str, Any], stream: ssl.SSLSocket) -> None:
 
 
 def _alpn(probe: dict[str, Any]) -> str:
-    """Return the protocol negotiated with a client that offers HTTP/2, in a separate TLS handshake."""
+    """Return the protocol that the server selects by ALPN from h2 and http/1.1, in a separate TLS handshake; "" for
+    none.
+    """
     plain = socket.create_connection((probe["address"], probe["port"]), probe["timeout_s"])
     stream = _secured(plain, probe, with_h2=True)
     try:

@@ -21,7 +21,7 @@ _MAX_LINE = 4096
 def read(path: str) -> bytes:
     """Return the content of a file of /proc or of a server's configuration, cut at 16 MiB; b"" if it cannot be read.
 
-    Python's buffered files would need five more system calls.
+    Python's own file objects are not used, because they need five more system calls.
     """
     parts: list[bytes] = []
     size = 0
@@ -56,7 +56,9 @@ def is_zombie(pid: int) -> bool:
 
 
 def started(pid: int) -> int:
-    """Return the start time of the process, in ticks as returned by `now`; 0 if it is gone."""
+    """Return the time at which the process started, in clock ticks since the boot of the host (see `now`); 0 if it is
+    gone.
+    """
     fields = read("/proc/%d/stat" % pid).rpartition(b")")[2].split()
     return int(fields[19]) if len(fields) > 19 else 0
 
@@ -89,7 +91,7 @@ def program(pid: int) -> str:
 
 
 def title(pid: int) -> str:
-    """Return the process's command line, in which nginx shows its state."""
+    """Return the process's command line. nginx shows the state of a process there."""
     return read("/proc/%d/cmdline" % pid).replace(b"\0", b" ").decode("utf-8", "replace").strip()
 
 
@@ -99,7 +101,7 @@ def parent(pid: int) -> int:
 
 
 def children(pid: int, living: bool = True) -> frozenset[int]:
-    """Return the ids of the child processes; without zombies if `living`."""
+    """Return the ids of the child processes of `pid`. With `living`, zombies are left out."""
     known = read("/proc/%d/task/%d/children" % (pid, pid))
     if known:
         return frozenset(child for child in map(int, known.split()) if not living or exists(child))
@@ -151,8 +153,8 @@ def wait_ended(pids: Iterable[int], timeout_s: float) -> None:
 def pid_in(path: str, believed: bool = True) -> int:
     """Return the process id in a pid file; 0 if there is none.
 
-    If another account could have written the file, the result is 0, because that account would choose the process that
-    receives a signal. `believed` False: skip this check.
+    If another account could have written the file, the result is 0 too, because that account would choose the process
+    that receives a signal. With `believed` False, this check is skipped.
     """
     try:
         if believed:
@@ -170,18 +172,18 @@ def pid_in(path: str, believed: bool = True) -> int:
 
 
 def is_idle(pid: int) -> tuple[bool, bytes]:
-    """Return (whether the process sleeps, its CPU time). A later call returns an equal result if the process did
-    nothing meanwhile.
+    """Return (whether the process sleeps, its CPU time as a text). If the process does nothing, a later call returns an
+    equal result.
     """
     fields = read("/proc/%d/stat" % pid).rpartition(b")")[2].split()
     return (fields[0] == b"S", fields[11] + b" " + fields[12]) if len(fields) > 12 else (False, b"")
 
 
 class Log:
-    """Error log of a running process, from the log's end at the creation of this object.
+    """Error log of a running process, from the end that the log has when this object is created.
 
-    Reads the file that the process holds open. The name of the log may meanwhile refer to another file, because the
-    log's folder may belong to a site.
+    The file that the process holds open is read, not its name: the log's folder may belong to a site, so the name may
+    meanwhile refer to another file.
     """
 
     def __init__(self, descriptor: int, path: str) -> None:
@@ -198,7 +200,9 @@ class Log:
         return [line[:_MAX_LINE].decode("utf-8", "replace") for line in text.split(b"\n")[:-1]]
 
     def _successors(self) -> bytes:
-        """Return the beginning of the log's new file if the log was rotated meanwhile; b"" otherwise."""
+        """Return the beginning of the new file if the log was rotated since the creation of this object;
+        b"" otherwise.
+        """
         try:
             folder = os.open(os.path.dirname(self.path), os.O_PATH | os.O_DIRECTORY)
         except OSError:
@@ -237,8 +241,7 @@ def error_logs(pid: int) -> list[Log]:
 
 
 def added(logs: Iterable[Log], wanted: Callable[[str], bool]) -> str:
-    """Return the lines that were added to `logs` since `error_logs` opened them, and for which `wanted` returns true.
-
-    The lines are joined by newlines.
+    """Return the lines that were added to `logs` since `error_logs` opened them and for which `wanted` returns true,
+    joined by newlines.
     """
     return "\n".join(line for log in logs for line in log.lines() if wanted(line))

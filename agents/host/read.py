@@ -1,7 +1,7 @@
 """Operation `read`: read configuration files of the host, within limits.
 
-A pattern names a file, contains wildcards (sorted like glob(3)), or names a folder (everything below it). Links are
-followed within the roots; the result has both names.
+A pattern is the name of a file, a name with wildcards as in glob(3), or the name of a folder, for all files below it.
+Symbolic links are followed if their targets are within the allowed roots; the result has both names.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ MAX_DEPTH = 6
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """Read the files.
+    """Read the files that patterns name.
 
     {"patterns": [...], "roots": [...]} -> {"files": [{"path", "real", "link", "mode", "sha256", "text"}], "skipped":
-    [{"path", "why"}]}. `link` is the target of a symbolic link; `text` has U+FFFD for bytes that are not UTF-8.
+    [{"path", "why"}]}. "real" is the path without symbolic links, "link" the target if "path" itself is a link. "text"
+    has U+FFFD for bytes that are not UTF-8.
     """
     patterns = args.get("patterns")
     if not isinstance(patterns, list) or not 0 < len(patterns) <= MAX_PATTERNS:
@@ -64,13 +65,15 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 
 
 def _sent(text: str) -> int:
-    r"""Return the approximate size of a text on the channel, where non-ASCII characters are sent as \uXXXX."""
+    r"""Return the approximate size in bytes of a text in a message to the panel, where non-ASCII characters become
+    \uXXXX.
+    """
     return 6 * len(text) - 5 * len(text.encode("ascii", "ignore"))
 
 
 def _entered(pattern: str) -> str:
-    """Return `pattern` unchanged; raise Refusal if another account could redirect one of its folders by a symbolic
-    link.
+    """Return `pattern` unchanged. Raise Refusal if another account could have redirected one of its folders by a
+    symbolic link; parts after a wildcard are not checked.
     """
     plain = list(itertools.takewhile(lambda part: not any(sign in part for sign in "*?["), pattern.split("/")))
     paths.true_folder("/".join(plain[:-1] if len(plain) == pattern.count("/") + 1 else plain) or "/")
@@ -87,8 +90,8 @@ def _named(pattern: str) -> Iterator[str]:
 
 
 def _closed(pattern: str) -> Iterator[str]:
-    """Yield the folders for which `pattern` has a wildcard, but which this account cannot list. Their contents are
-    unknown.
+    """Yield the folders in which `pattern` has a wildcard, but which this account cannot list, so that their contents
+    are unknown.
     """
     parts = [] if os.geteuid() == 0 else pattern.split("/")
     for number, part in enumerate(parts):

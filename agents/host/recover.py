@@ -1,4 +1,4 @@
-"""Operation `recover`: after a kill, undo an unfinished transaction, or clean up after a finished one."""
+"""Operation `recover`: after the agent was killed, undo an unfinished transaction, or clean up after a finished one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from agents.host.undo import Undo, clean_all
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """Repair the host and return {"transactions": [{"transaction", "outcome", "error"}]}, a row for each repaired
-    transaction.
+    """Undo or complete an interrupted transaction; return {"transactions": [{"transaction", "outcome", "error"}]}, with
+    a row for that transaction. Usually there is none.
 
-    Usually there are none. Waits for a running transaction; afterwards, the operation `status` knows the result of
-    every transaction.
+    Waits for a running transaction; afterwards, the operation `status` knows the result of every transaction.
     """
     with state.HostLock():
         return {"transactions": repair(emit)}

@@ -1,4 +1,4 @@
-"""Check the data of an ApplyRequest; raise Refusal that names the first unexpected value."""
+"""Check the data of an ApplyRequest (agents/protocol.py); raise a Refusal that names the first invalid value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ MAX_FILES = 100_000
 
 
 class Wanted:
-    """Wanted state of one file. `path` is its real name (folders resolved), `named` the requested one."""
+    """Wanted state of one file. `named` is its path as requested, `path` the same path with the links of its folder
+    resolved.
+    """
 
     def __init__(self, data: Any, roots: list[str]) -> None:
         _object(data, "file")
@@ -78,7 +80,9 @@ class Request:
 
 
 def check_port(data: Any) -> tuple[str, int]:
-    """Return the checked (address, port) of a listening socket; the address "" means all IPv4 addresses."""
+    """Check a list of an address and a port number, and return it as a tuple. The address "" means all IPv4 addresses.
+    Raises Refusal.
+    """
     if not isinstance(data, (list, tuple)) or len(data) != 2:
         raise Refusal("invalid", "a port is a list of an address and a number")
     address, port = data
@@ -88,7 +92,9 @@ def check_port(data: Any) -> tuple[str, int]:
 
 
 def check_engine(data: Any) -> dict[str, str]:
-    """Return a checked EngineControl as plain strings: absolute paths, a known engine and a known way of control."""
+    """Check an EngineControl and return it as strings: absolute paths, a known engine and a known way of control.
+    Raises Refusal.
+    """
     _object(data, "engine")
     control = {
         "engine": _one_of(data, "engine", ENGINES),
@@ -106,10 +112,10 @@ def check_engine(data: Any) -> dict[str, str]:
 
 
 def administrators(engines: list[dict[str, str]]) -> frozenset[int]:
-    """Return the user ids besides root that may write a server's configuration by design.
+    """Return the ids of the users besides root that are meant to write a server's configuration.
 
-    These are only OpenLiteSpeed's `lsadm`, the account of its WebAdmin, which can already control the server's root
-    process.
+    The only such user is OpenLiteSpeed's `lsadm`, the account of its WebAdmin, which can already control the server's
+    root process. The set is empty if `engines` has no OpenLiteSpeed.
     """
     if not any(engine["engine"] == "openlitespeed" for engine in engines):
         return frozenset()
@@ -120,7 +126,9 @@ def administrators(engines: list[dict[str, str]]) -> frozenset[int]:
 
 
 def check_probe(data: Any) -> dict[str, Any]:
-    """Return the checked data of a Probe, in which no value can break the request line or a header."""
+    """Check a Probe (agents/protocol.py) and return it as a dictionary. Afterwards, no value can break the request line
+    or a header. Raises Refusal.
+    """
     _object(data, "probe")
     probe: dict[str, Any] = {name: _text(data, name, "") for name in ("address", "host")}
     probe["path"] = _text(data, "path", "/")
@@ -146,7 +154,8 @@ def check_probe(data: Any) -> dict[str, Any]:
 
 
 def check_seen(data: Any) -> dict[str, Any] | None:
-    """Return the checked observation (probe.py) that another agent made; None if `data` is None.
+    """Check an observation (probe.py) that the agent of another host returned, and return its valid parts; None if
+    `data` is None.
 
     Raises Refusal for invalid data.
     """
@@ -174,7 +183,9 @@ def _port(value: Any) -> int:
 
 
 def _place(value: Any) -> list[Any]:
-    """Check the address and port that a probe's site had before the change; return [address, port], or [] for []."""
+    """Check [address, port], where a probe's site was before the change, and return it. [] means that it was at the
+    same place, and is returned unchanged.
+    """
     if value == []:
         return []
     if not isinstance(value, list) or len(value) != 2:
@@ -229,8 +240,8 @@ def _mode(value: Any, path: str) -> int:
 
 
 def _normal(path: str) -> str:
-    """Return a link's target without `..`, so that it can be resolved like any other path; raise Refusal if it is above
-    /.
+    """Return the absolute path `path`, the target of a link, without `..`, so that it can be resolved like any other
+    path. Raise Refusal if it points above /.
     """
     parts: list[str] = []
     for part in path.split("/"):

@@ -1,4 +1,4 @@
-"""Operation `resolve`: resolve names on this host, as its web servers do when they connect."""
+"""Operation `resolve`: resolve names on this host, in the way in which its web servers resolve them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ WAIT_S = 6.0  # for all names together; a silent DNS server takes longer
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     """Resolve the names: {"names"} -> {"addresses": {name: [address]}, "refused": {name: why}}.
 
-    An unknown name has no addresses. "refused" are names of a metadata service or a link-local address, and names not
-    resolved in time, because an attacker's DNS server could delay on purpose.
+    An unknown name has no addresses. A name is refused if it resolves to a metadata service or a link-local address. It
+    is also refused if it was not resolved in time, because an attacker's DNS server could delay on purpose.
     """
     names = args.get("names")
     if not isinstance(names, list) or len(names) > MOST or not all(_is_name(name) for name in names):

@@ -21,7 +21,7 @@ _REBOOT = "/var/run/reboot-required"  # written by packages of Debian and Ubuntu
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """Read the resources.
+    """Read the use of the host's resources.
 
     {"time": Unix, "uptime_s", "cpus", "load": [1, 5, 15 min], "cpu": {"busy", "total"} in clock ticks since boot,
     "memory": {"total", "available", "swap_total", "swap_free"} in bytes, "files": {"open", "most"}, "disks": [{"mount",
@@ -83,7 +83,7 @@ def _files() -> dict[str, int]:
 
 
 def _disks() -> list[dict[str, Any]]:
-    """Return the local file systems by mount point, each device once; `/` is always among them."""
+    """Return the sizes of the local file systems, as in "disks" of `run`, each device once. The first is `/`."""
     found: list[dict[str, Any]] = []
     devices = set()
     for mount, kind in _mounts():
@@ -118,7 +118,7 @@ def _disk(mount: str, kind: str, sizes: os.statvfs_result) -> dict[str, Any]:
 def _mounts() -> list[tuple[str, str]]:
     """Return (mount point, type) of all mounts from /proc/self/mountinfo (proc(5)), shortest path first.
 
-    So a device comes before its bind mounts.
+    In this order, a device usually comes before its bind mounts.
     """
     found = []
     for line in processes.read("/proc/self/mountinfo").decode("utf-8", "replace").splitlines():
@@ -130,6 +130,8 @@ def _mounts() -> list[tuple[str, str]]:
 
 
 def _reboot() -> dict[str, Any]:
-    """Return whether a reboot is needed, and the packages that wait for it if their names are recorded."""
+    """Return {"needed", "packages"}: whether the distribution asks for a reboot, and the packages that need it, if
+    recorded.
+    """
     packages = processes.read(_REBOOT + ".pkgs").decode("utf-8", "replace").split()
     return {"needed": os.path.exists(_REBOOT), "packages": list(dict.fromkeys(packages))[:50]}

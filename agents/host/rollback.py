@@ -1,4 +1,4 @@
-"""Operation `rollback`: undo one transaction by a new transaction with the same checks."""
+"""Operation `rollback`: undo one finished transaction by a new transaction, which makes the same checks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from agents.host.request import Request
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """Undo a transaction: {"transaction": id} -> ApplyResult of the transaction "id.rollback".
+    """Undo a finished transaction: {"transaction": id} -> ApplyResult of the new transaction "id.rollback".
 
-    Refused as drift if one of the transaction's files has changed since. Folders that it created stay.
+    Refused as drift if a file of the transaction was changed afterwards. Folders that the transaction created stay.
     """
     ident = state.check_id(args.get("transaction"))
     journal = state.Journal(ident)
@@ -35,8 +35,8 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 
 
 def _as_before(check: dict[str, Any], seen: dict[str, Any] | None) -> dict[str, Any]:
-    """Return a transaction's probe for its undo: the response must not be worse than `seen`, observed before the
-    transaction.
+    """Return a transaction's probe for the new transaction that undoes it. The response must not be worse than `seen`,
+    the observation before the first transaction.
     """
     return dict(probe.before_of(check), was=[], seen=seen, fresh=seen is None, new=False)
 

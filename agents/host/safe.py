@@ -1,8 +1,8 @@
-"""Access files safely next to accounts that may change surrounding folders.
+"""Access files safely if other accounts may change the folders around them.
 
-Trusted are root and the agent's account. Files that only they can write are safe; all others may be replaced by a link,
-a FIFO or another file between two system calls. So a folder is opened once and then used by its descriptor, links of
-other accounts are not followed, and files to be trusted or run must be writable only by trusted accounts
+Root and the agent's account are trusted. Files that only they can write are safe; any other file may be replaced by a
+link, a FIFO or another file between two system calls. So a folder is opened once and then used by its descriptor, links
+of other accounts are not followed, and files to be trusted or run must be writable only by trusted accounts
 (docs/decisions/0203-files-beside-other-accounts.md).
 """
 
@@ -37,7 +37,7 @@ def is_trusted(uid: int, also: Iterable[int] = _NOBODY) -> bool:
 
 
 def _is_trusted_group(gid: int, also: Iterable[int]) -> bool:
-    """Return whether only trusted accounts are members of the group, as is usual for the group `staff`."""
+    """Return whether all members of a group are trusted accounts, as is usual for the group `staff`."""
     if gid == 0:
         return True
     if gid not in _groups:
@@ -51,7 +51,7 @@ def _is_trusted_group(gid: int, also: Iterable[int]) -> bool:
 
 
 def _writers(info: os.stat_result, path: str, also: Iterable[int]) -> list[Writer]:
-    """Return the untrusted accounts that may write to a file or folder according to owner and mode in `info`."""
+    """Return the untrusted accounts that, by owner and mode in `info`, can write to the file or folder `path`."""
     found = [] if is_trusted(info.st_uid, also) else [("user", info.st_uid, path)]
     if info.st_mode & 0o020 and not _is_trusted_group(info.st_gid, also):
         found.append(("group", info.st_gid, path))
@@ -61,7 +61,8 @@ def _writers(info: os.stat_result, path: str, also: Iterable[int]) -> list[Write
 
 
 def _keeps(folder: os.stat_result, entry: os.stat_result, also: Iterable[int]) -> bool:
-    """Return whether only trusted accounts can rename or remove an entry of a folder to which other accounts can write.
+    """Return whether only trusted accounts can rename or remove `entry` of `folder`, although other accounts can write
+    to the folder.
 
     The folder must be like /tmp, with the sticky bit, and both the folder and the entry must belong to trusted
     accounts.
@@ -89,7 +90,9 @@ def writers(folder: int, path: str, also: Iterable[int] = _NOBODY) -> list[Write
 
 
 def require_own(folder: int, path: str, also: Iterable[int] = _NOBODY) -> None:
-    """Raise Refusal unless only trusted accounts can change the open folder."""
+    """Raise Refusal unless only trusted accounts can change the open folder `path`. Accounts in `also`
+    are trusted too.
+    """
     found = writers(folder, path, also)
     if found:
         raise refusal(found[0], path)
@@ -126,7 +129,8 @@ def true_path(path: str, also: Iterable[int] = _NOBODY, *, for_files: bool = Fal
     """Return the absolute `path` without symbolic links.
 
     Raises FileNotFoundError for a missing part, and Refusal if untrusted accounts can change any part of the path, so
-    that a returned path stays valid until use. `for_files`: a folder like /tmp is allowed.
+    that a returned path stays valid until use. With `for_files`, the path may be a folder like /tmp, with the sticky
+    bit.
     """
     parts, at, links = path.split("/")[::-1], "", 0
     above = os.lstat("/")
@@ -160,15 +164,15 @@ def true_path(path: str, also: Iterable[int] = _NOBODY, *, for_files: bool = Fal
 
 
 def temporary_folder() -> str:
-    """Return the folder for private temporary folders: TMPDIR, or /tmp. Raise Refusal if others could replace entries
-    there.
+    """Return the folder in which to create private temporary folders: TMPDIR, or /tmp. Raise Refusal if other accounts
+    could replace entries there.
     """
     path = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - checked, and only for names made by mkdtemp(3)
     return true_path(path, for_files=True)
 
 
 def new_private_folder(prefix: str) -> tuple[str, int]:
-    """Create a folder for this account only, like mkdtemp(3); return its path and descriptor.
+    """Create a folder for this account only, like mkdtemp(3), in `temporary_folder`; return its path and descriptor.
 
     Raises OSError if all tried names exist.
     """
@@ -188,10 +192,11 @@ def new_private_folder(prefix: str) -> tuple[str, int]:
 
 
 def open_regular(name: str, folder: int, path: str) -> int:
-    """Return a descriptor of the regular file `name` in the open folder for reading. `path` is its name for messages.
+    """Return a descriptor of the regular file `name` in the open folder `folder`, for reading. `path` is the file's
+    path, for messages.
 
-    Raises Refusal for other types, or if an account without read permission could have put the file there by a hard
-    link. Raises OSError if the file cannot be opened.
+    Raises OSError if the file cannot be opened. Raises Refusal if it is not a regular file, or if an account that
+    cannot read the file could have put it there by a hard link.
     """
     descriptor = os.open(name, READ, dir_fd=folder)
     try:
@@ -206,8 +211,8 @@ def open_regular(name: str, folder: int, path: str) -> int:
 
 
 def require_readable_by(found: list[Writer], descriptor: int, path: str) -> None:
-    """Raise Refusal unless all accounts in `found`, which control where `path` leads, may read the open file
-    themselves.
+    """Raise Refusal unless each account in `found` can read the open file itself. `found` are the accounts that control
+    to which file `path` leads.
     """
     info = os.fstat(descriptor)
     for writer in found:
@@ -278,7 +283,9 @@ def content(descriptor: int, limit: int = MAX_FILE) -> bytes:
 
 
 def write_new(name: str, folder: int, data: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:
-    """Write a new file, which belongs to the agent's account unless `owner` is given. May raise OSError."""
+    """Write a new file. It belongs to `owner` (uid, gid), or to the agent's account if that is None. Raises OSError,
+    for example if the file exists.
+    """
     descriptor = os.open(name, NEW, 0o600, dir_fd=folder)
     try:
         left = memoryview(data)
@@ -292,7 +299,9 @@ def write_new(name: str, folder: int, data: bytes, mode: int, owner: tuple[int, 
 
 
 def new_folder(name: str, folder: int, mode: int, owner: tuple[int, int] | None = None) -> int:
-    """Create a folder and return its descriptor. Raise Refusal if another account replaced the new folder meanwhile."""
+    """Create a folder below an open folder, and return its descriptor. Raise Refusal if another account replaced the
+    new folder meanwhile.
+    """
     os.mkdir(name, 0o700, dir_fd=folder)
     descriptor = os.open(name, FOLDER, dir_fd=folder)
     if os.fstat(descriptor).st_uid != os.geteuid():

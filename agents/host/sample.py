@@ -1,8 +1,9 @@
 """Measure CPU and memory of process trees over time, from /proc (proc(5)).
 
-A tree is named by its root: the path of a pid file, `pid:123`, a pattern for process names (`php-fpm*`, compared with
-the kernel's 15 characters), or such a pattern among the descendants of a process (`pid:123/lsphp*`). A tree contains
-all descendants except other trees, so a server that starts PHP itself is charged only for its own processes.
+A tree is a process and its descendants. Its root is named by the path of a pid file, by `pid:123`, by a pattern for
+process names (`php-fpm*`, compared with the kernel's 15 characters), or by such a pattern among the descendants of a
+process (`pid:123/lsphp*`). Descendants that are the root of another tree belong only to that tree, so a server that
+starts PHP itself is charged only for its own processes.
 
 CPU time of a tree is the sum of utime, stime, cutime and cstime of its processes. When a child ends, its time moves to
 its parent's cutime, so nothing is lost or counted twice.
@@ -68,7 +69,9 @@ def processes() -> dict[int, Process]:
 
 
 def root_pids(sources: Iterable[str], table: dict[int, Process]) -> set[int]:
-    """Return the ids of a tree's root processes; a missing or outdated pid file adds none."""
+    """Return the ids of a tree's root processes. `sources` name them as described at the top of this module; a missing
+    or outdated pid file names none.
+    """
     roots = set()
     for source in sources:
         if source.startswith("/"):
@@ -89,8 +92,8 @@ def _named(pattern: str, among: Iterable[Process]) -> set[int]:
 
 
 def tree(roots: set[int], table: dict[int, Process], ends: frozenset[int] = frozenset()) -> list[Process]:
-    """Return the processes `roots` with all their descendants. A process in `ends` is left out with its descendants,
-    because it is the root of another tree.
+    """Return the processes `roots` with all their descendants. A descendant in `ends` is left out with its own
+    descendants, because it is the root of another tree.
     """
     children: dict[int, list[int]] = {}
     for process in table.values():
@@ -106,7 +109,8 @@ def tree(roots: set[int], table: dict[int, Process], ends: frozenset[int] = froz
 
 
 class Sampler:
-    """Collector of measurements of each named process tree: [seconds since start, CPU percent, RSS bytes].
+    """Collector of samples of process trees. `samples` has a list for each tree: [[seconds since start, CPU percent,
+    RSS bytes], ...].
 
     100 percent is one busy CPU. RSS is summed over the tree: shared pages count once for each process.
     """
@@ -162,9 +166,10 @@ class Sampler:
 
 
 def run(args: dict[str, Any], emit: Callable[[dict[str, Any]], None], cancelled: threading.Event) -> dict[str, Any]:
-    """Sample process trees: {"trees": {name: [sources]}, "seconds", "hz"} -> {"samples", "cpu_s"}.
+    """Sample process trees: {"trees": {name: [sources]}, "seconds", "hz"} -> {"samples", "cpu_s"}, each by name of the
+    tree.
 
-    `{"pids": [...]}` adds one tree.
+    `{"pids": [...]}` adds one tree with the name "pids".
     """
     trees = {str(name): [str(source) for source in sources] for name, sources in args.get("trees", {}).items()}
     if args.get("pids"):

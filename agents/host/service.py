@@ -16,10 +16,10 @@ ACTIONS = ("start", "stop", "reload", "status")
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """Carry out the action and return {"running", "pid", "workers", "argv", "output"}.
+    """Start, stop or reload a web server, or read its state; return {"running", "pid", "workers", "argv", "output"}.
 
-    A reload first runs the server's own test and ends when the new configuration is live. An action that is already
-    done changes nothing.
+    A reload first runs the server's own test, and ends when the new configuration is live. Starting a running server,
+    or stopping a stopped one, changes nothing.
     """
     control = check_engine(args.get("engine"))
     engine = engine_for(control)

@@ -1,8 +1,8 @@
-"""Build a tree of the staged configuration that a server can test before the switch.
+"""Build a tree of the staged configuration, so that a server can test the new files before the switch.
 
-Two ways exist (docs/decisions/0201-testing-a-staged-configuration.md):
+There are two ways (docs/decisions/0201-testing-a-staged-configuration.md):
 
-- `mounts`: bind mounts in a private mount namespace (namespace.py) show each draft in place of the file that it
+- `mounts`: bind mounts in a private mount namespace (namespace.py) show each new file in place of the file that it
   replaces. If names are added or removed, a `Farm` is mounted over each changed folder: a folder of symbolic links.
   This way is exact, and fast for a configuration of any size.
 - `Copy`: the whole configuration is copied to another folder, and absolute paths are rewritten. This way is for hosts
@@ -24,11 +24,11 @@ MAX_ENTRIES = 50_000
 
 
 class TooLarge(Exception):
-    """Error: a configuration has so many entries that no copy is made for the test."""
+    """Error: the configuration has more than MAX_ENTRIES entries, too many to copy it for the test."""
 
 
 def topmost(folders: set[str]) -> list[str]:
-    """Return the folders that are not inside another of these folders, sorted."""
+    """Return those of `folders` that are not inside another one of them, sorted."""
     found: list[str] = []
     for folder in sorted(folders):
         if not found or not folder.startswith(found[-1] + "/"):
@@ -44,8 +44,9 @@ def _by_folder(changes: Sequence[Change]) -> dict[str, dict[str, Change]]:
 
 
 def mounts(root: str, changes: Sequence[Change]) -> list[tuple[str, str]]:
-    """Return the bind mounts that show the staged files to the server's test: (source, target) in mount order. If
-    files are added or removed, the sources are new folders below `root`.
+    """Return the bind mounts that show the staged files to the server's test, as (source, target) in mount order.
+
+    If each change only replaces a file, the sources are the new files. Otherwise, they are new folders below `root`.
     """
     if all(change.wanted.action == "put" and change.found.kind == "file" for change in changes):
         return [(os.path.join(change.wanted.folder, change.draft), change.wanted.path) for change in changes]
@@ -53,10 +54,10 @@ def mounts(root: str, changes: Sequence[Change]) -> list[tuple[str, str]]:
 
 
 class Farm:
-    """Copies of the changed folders, made of symbolic links.
+    """Copies of the changed folders in their new state, with symbolic links in place of files.
 
-    `binds` are the mounts, in order. For each changed folder, the first mount shows the real folder at another path,
-    and the second mount puts the copy in its place.
+    `binds` are the mounts as (source, target), in order. For each changed folder, the first mount shows the real folder
+    at another path, and the second mount puts the copy in its place.
     """
 
     def __init__(self, root: str, changes: Sequence[Change]) -> None:
@@ -156,8 +157,8 @@ class Copy:
             self._write(entry.path, here, content)
 
     def _write(self, source: str, here: str, content: bytes) -> None:
-        """Create the copy of one file: a rewritten file if `content` has paths of copied folders, otherwise a link to
-        the real file.
+        """Create the copy of one file. If `content` has paths of copied folders, the copy has the paths of the copies
+        instead; otherwise it is a link to the real file.
         """
         rewritten = self._pattern.sub(lambda match: self._places[match.group(1).decode()].encode(), content)
         if rewritten == content:

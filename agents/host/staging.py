@@ -2,8 +2,8 @@
 
 Folders are held open and all names are relative to them, so later changes of the path have no effect. No file is
 written under its final name. The agent gives a file to another account only to keep the owner of an old file: for a
-copy of the old file, and for a new version if the panel requests this. OpenLiteSpeed's main file belongs to its
-WebAdmin, for example, which must be able to change the file.
+copy of the old file, and for a new version if the panel requests this. For example, OpenLiteSpeed's main file belongs
+to its WebAdmin, which must be able to change the file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from agents.host.errors import NO_SPACE, Refusal, named
 
 
 class Stage:
-    """Draft files of one plan as a context manager. Leaving the context closes the folders; written files stay."""
+    """New files of one plan, under hidden names. As a context manager, it closes the opened folders; written files
+    stay.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -32,7 +34,7 @@ class Stage:
         self._folders.clear()
 
     def write(self) -> None:
-        """Create the folders, then all drafts, and sync them to disk."""
+        """Create the missing folders, then write all new files under hidden names, and sync both to disk."""
         for path, mode in self._plan.folders:
             folder, name = os.path.split(path)
             try:
@@ -47,7 +49,9 @@ class Stage:
         self.sync()
 
     def switch(self) -> None:
-        """Rename every draft to its final name. The renames are durable only after `sync`."""
+        """Carry out all changes: rename each new file to its final name, or remove the file. This is durable only after
+        `sync`.
+        """
         for number, change in enumerate(self._plan.changes):
             self._switch(change)
             faults.point("switch-%d" % number)
@@ -63,8 +67,8 @@ class Stage:
         return self._folders[path]
 
     def _write_draft(self, change: Change) -> None:
-        """Write the new file under its hidden name, and give the old file a second name. `write` syncs both names to
-        disk.
+        """Write the new file under its hidden name, and keep the old file under a second name. The caller, `write`,
+        syncs both names to disk.
         """
         wanted, folder = change.wanted, self._folder(change.wanted.folder)
         if change.found.kind != "absent":
@@ -118,8 +122,8 @@ def _write(name: str, folder: int, content: bytes, mode: int, owner: tuple[int, 
 
 
 def _give(descriptor: int, owner: tuple[int, int] | None) -> None:
-    """Change the owner of an open file if possible. Callers set the mode afterwards, because a change of owner clears
-    mode bits.
+    """Change the owner of an open file, if this is possible and changes anything. Callers set the mode afterwards,
+    because a change of owner clears mode bits.
     """
     info = os.fstat(descriptor)
     if owner is None or owner == (info.st_uid, info.st_gid):
@@ -132,9 +136,9 @@ def _give(descriptor: int, owner: tuple[int, int] | None) -> None:
 
 
 def _linked(draft: str, name: str, folder: int) -> bool:
-    """Give a new file its final name by link(2), which never replaces a file that was created meanwhile.
+    """Give a new file its final name by link(2), which never replaces a file that was created meanwhile; return True.
 
-    Returns False if the file system has no hard links; raises Refusal if the name exists.
+    Returns False if the file system has no hard links. Raises Refusal if the final name exists.
     """
     try:
         os.link(draft, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)

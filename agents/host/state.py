@@ -2,15 +2,15 @@
 
     STATE/lock                         flock: one transaction at a time on this host
     STATE/open                         journal of the open transaction
-    STATE/transactions/ID.jsonl        the same once it has ended: records, each written atomically (begin, step, mark,
-                                       outcome)
+    STATE/transactions/ID.jsonl        journal of a finished transaction: records, each written atomically (begin,
+                                       step, mark, outcome)
     STATE/transactions/ID~old-N        previous content of file N, for `rollback`
-    STATE/transactions/ID~edited-N     an edit that blocked an undo
+    STATE/transactions/ID~edited-N     an edit of file N that an undo replaced
     STATE/shadow                       temporary data for the test of a staged configuration
 
 All undo data is on disk (fsync) before the first change; the outcome is on disk before the response is sent. The file
-`open` itself shows that a transaction is open: its beginning creates the file, its end renames the file. The first
-record reserves space for later records. An empty file reserves the name that the journal gets at the end.
+`open` itself shows that a transaction is open: the beginning of a transaction creates the file, the end renames it. The
+first record reserves space for later records. An empty file ID.jsonl reserves the name that `open` gets at the end.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def folder() -> str:
 
 
 def make_private(path: str) -> None:
-    """Create a folder and missing parents for this account only (os.makedirs would set the mode only for the last)."""
+    """Create a folder and its missing parents for this account only. os.makedirs would set the mode only for the last
+    folder.
+    """
     if os.path.isdir(path):
         return
     make_private(os.path.dirname(path))
@@ -55,7 +57,9 @@ def make_private(path: str) -> None:
 
 
 def check_id(value: object) -> str:
-    """Return a valid transaction id: letters, digits, dot, dash, underscore, at most 80. Raise Refusal otherwise."""
+    """Return `value` if it is a transaction id: at most 80 letters, digits, dots, dashes and underscores. Raise Refusal
+    otherwise.
+    """
     if not isinstance(value, str) or not _is_id(value):
         raise Refusal("invalid", "a transaction id is letters, digits, '.', '_' and '-', at most 80 of them")
     return value
@@ -66,7 +70,9 @@ def _is_id(value: str) -> bool:
 
 
 class HostLock:
-    """Lock for one transaction at a time across agent processes. Raises Refusal `busy` after `wait_s` seconds."""
+    """Lock that allows one transaction at a time on this host, across agent processes. Raises Refusal (`busy`) if the
+    lock is not free within `wait_s` seconds.
+    """
 
     def __init__(self, wait_s: float = LOCK_WAIT_S) -> None:
         self._wait_s = wait_s
@@ -103,7 +109,7 @@ def sync_folder(path: str) -> None:
 
 
 class Journal:
-    """The records of one transaction on disk. The first record creates the journal's file."""
+    """Journal of one transaction: its records on disk. The first record creates the file."""
 
     def __init__(self, ident: str) -> None:
         self.ident = check_id(ident)
@@ -121,10 +127,10 @@ class Journal:
         self._leave()
 
     def begin(self, record: dict[str, Any]) -> None:
-        """Write the first record durably: the transaction is now open.
+        """Write the first record of the journal durably: the transaction is now open.
 
-        The end of the transaction needs no more disk space, because this call reserves space for later records and the
-        journal's later name.
+        This call reserves disk space for later records and for the journal's later name, so that the end of the
+        transaction needs no more space.
         """
         try:
             self._write(self._line("begin", dict(record, transaction=self.ident)), ROOM)
@@ -138,9 +144,10 @@ class Journal:
         self._write(self._line(kind, record), OUTCOME_ROOM if self._size else 0)
 
     def end(self, result: dict[str, Any]) -> None:
-        """Write the outcome durably; a repeated transaction returns this outcome from now on.
+        """Write the outcome of the transaction durably. From now on, a repeated request for the transaction returns
+        this outcome.
 
-        If the outcome exceeds the remaining space, the output of steps is shortened.
+        If the outcome exceeds the remaining space, the output of steps is left out, and then the steps.
         """
         brief = [dict(step, output="", argv=[]) for step in result.get("steps", [])]
         short = dict(result, error=str(result.get("error", ""))[:MAX_SHORT_ERROR])
@@ -166,7 +173,9 @@ class Journal:
         self._made = []
 
     def forget_old(self) -> None:
-        """Delete the former contents that `rollback` would need: the transaction was undone."""
+        """Delete the previous contents of the changed files. Only `rollback` needs them, and the transaction was
+        undone.
+        """
         for path in [path for path in self._made if "~old-" in path]:
             os.unlink(path)
             self._made.remove(path)
@@ -223,7 +232,7 @@ class Journal:
             self._clear()
 
     def _clear(self) -> None:
-        """Fill the journal with zeros after the last record."""
+        """Fill the file with zeros after the journal's last complete record."""
         os.ftruncate(self._descriptor, self._size)
         if self._size > self._at:
             os.pwrite(self._descriptor, bytes(self._size - self._at), self._at)
@@ -240,11 +249,13 @@ class Journal:
             self._descriptor = -1
 
     def keep_old(self, number: int, content: bytes) -> None:
-        """Keep the previous content of file `number` for `rollback`."""
+        """Keep the previous content of file `number`, so that the operation `rollback` can restore it."""
         self._keep("old-%d" % number, content)
 
     def keep_edit(self, number: int, content: bytes) -> str:
-        """Store the content of a file that somebody edited and an undo would replace; return the path of the copy."""
+        """Store the content of file `number`, which somebody edited and an undo would replace; return the path of the
+        copy.
+        """
         return self._keep("edited-%d" % number, content)
 
     def old(self, number: int) -> bytes:
@@ -268,7 +279,9 @@ class Journal:
         return path
 
     def records(self) -> list[dict[str, Any]]:
-        """Return all records in order, finished or not; an incomplete last line after a crash is ignored."""
+        """Return all complete records of the journal in order, also of an open transaction; [] if there
+        is no journal.
+        """
         # The final name is tried twice, because the journal may be renamed between the two attempts.
         for path in (self._stem + ".jsonl", self._open, self._stem + ".jsonl"):
             found = records_at(path)
@@ -277,7 +290,7 @@ class Journal:
         return []
 
     def outcome(self) -> dict[str, Any] | None:
-        """Return the result of this transaction; None while it has not ended."""
+        """Return the result of the transaction, an ApplyResult; None while it has not ended."""
         for record in reversed(self.records()):
             if record["record"] == "outcome":
                 result: dict[str, Any] = record["result"]
@@ -298,8 +311,8 @@ def records_at(path: str) -> list[dict[str, Any]]:
 def _whole(content: bytes) -> list[bytes]:
     """Return the complete records in a journal's content, without reserved space.
 
-    A record with zeros was not synced to disk before the host crashed. This record and all records after it are left
-    out. The agent responds only after it has synced the outcome, so no response depended on them.
+    A record with zeros was not synced to disk before the host crashed. This record and all later ones are left out. No
+    response of the agent depended on them, because it responds only after it has synced the outcome.
     """
     lines = content.rstrip(b"\0").split(b"\n")[:-1]
     for number, line in enumerate(lines):
@@ -315,7 +328,9 @@ def open_transaction() -> str:
 
 
 def clear_torn() -> None:
-    """Remove a journal whose first record is incomplete after a crash: nothing was changed. Needs the host's lock."""
+    """Remove a journal whose first record is incomplete after a crash; its transaction has changed nothing. The caller
+    must hold the host's lock.
+    """
     path = folder() + "/open"
     if os.path.exists(path) and not records_at(path):
         os.unlink(path)
@@ -326,9 +341,9 @@ def clear_torn() -> None:
 
 
 def is_settled() -> bool:
-    """Return whether no transaction needs repair. Requires the host's lock.
+    """Return whether no transaction needs to be undone or completed. The caller must hold the host's lock.
 
-    Every open or incomplete transaction has the file `open`.
+    Only an open or interrupted transaction has the file `open`.
     """
     return not os.path.lexists(folder() + "/open")
 

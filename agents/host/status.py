@@ -1,4 +1,4 @@
-"""Operation `status`: report the result of a transaction, or abandon one that has not begun."""
+"""Operation `status`: report the result of a transaction, or prevent a transaction that has not begun."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
     """Return the result of a transaction: {"transaction": id} -> ApplyResult.
 
     {"outcome": ""} while the transaction runs or waits for `recover`; {"outcome": "unknown"} if this host never started
-    it, or has deleted it. "abandon": true prevents a transaction that has not begun: it ends as "abandoned", and a
-    request for it that arrives later gets that result. A transaction that has begun is completed or rolled back first.
+    it, or has deleted its journal. With "abandon": true, a transaction that has not begun is prevented: it ends as
+    "abandoned", and a request for it that arrives later gets this result. If it has begun, it is first completed or
+    rolled back.
     """
     ident = state.check_id(args.get("transaction"))
     if args.get("abandon") is True:

@@ -1,4 +1,4 @@
-"""Record the steps of a transaction: streamed to the panel as they begin and end, and kept in the journal."""
+"""Record the steps of a transaction: send them to the panel as they begin and end, and write them to the journal."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Step:
 
 
 class Outbox:
-    """Buffer of events for the panel: several are sent together, because each message wakes the agent, sshd, and the
+    """Buffer of events for the panel. Several are sent together, because each message wakes the agent, sshd, and the
     panel.
 
-    The event at the end of a step replaces the event at its beginning.
+    The event at the end of a step replaces the event at its beginning, if that has not been sent yet.
     """
 
     HOLD_S = 0.4
@@ -59,7 +59,7 @@ class Outbox:
                 threading.Thread(target=self._flush_later, args=(self._given_up,), daemon=True).start()
 
     def flush(self) -> None:
-        """Send the buffered events."""
+        """Send the buffered events to the panel."""
         with self._lock:
             self._stop()
             held, self._held = self._held, []
@@ -83,13 +83,13 @@ class Outbox:
 
 
 def _begins(earlier: dict[str, Any], later: dict[str, Any]) -> bool:
-    """Return whether the two events are the start and the end of the same step."""
+    """Return whether `earlier` is the event at the beginning of a step, and `later` a later event of the same step."""
     same = ("name", "started_at")
     return earlier["status"] == "running" and all(earlier[name] == later[name] for name in same)
 
 
 class Steps:
-    """All steps of a transaction so far, also recorded in `journal` once it exists."""
+    """All steps of a transaction so far. They are also recorded in `journal`, once this is set."""
 
     def __init__(self, emit: Emit) -> None:
         self._outbox = Outbox(emit)
@@ -97,14 +97,14 @@ class Steps:
         self.done: list[dict[str, Any]] = []
 
     def step(self, name: str) -> Running:
-        """Return a context manager that runs the body of `with` as a step."""
+        """Return a context manager; the body of its `with` statement is the step `name`."""
         return Running(self, Step(name))
 
     def streamed(self) -> Streamed:
         """Return a context manager for the whole operation.
 
-        Events that are still buffered at its end are sent only if the operation failed, because the result of a success
-        contains every step.
+        At its end, events that are still buffered are sent only if the operation failed. The result of a successful
+        operation contains every step, so the events are not needed.
         """
         return Streamed(self._outbox)
 
@@ -134,8 +134,8 @@ class Steps:
 class Running:
     """Context manager of a running step.
 
-    An exception marks the step as failed and continues as `Failed` with a message for people; a Refusal continues
-    unchanged.
+    An exception marks the step as failed. An EngineError or OSError is then raised as `Failed`, with a message for
+    people; other exceptions are raised unchanged.
     """
 
     def __init__(self, steps: Steps, step: Step) -> None:
@@ -162,8 +162,8 @@ class Running:
 
 
 def _said(step: Step, error: EngineError) -> str:
-    """Return the message of an error, with the output of the server's command; store the command's argv and exit code
-    in `step`.
+    """Return the message of an error, followed by the output of the server's command, if any. Store the command's argv
+    and exit code in `step`.
     """
     if error.done is None:
         return str(error)

@@ -1,4 +1,4 @@
-"""Check whether a stream server's port is served, without HTTP requests.
+"""Check whether a web server serves the port of a stream server, without HTTP requests.
 
 TCP: connect to the port. The web server accepts every connection, and closes it at once if no upstream server accepts
 the connection. UDP: look for a socket that is bound to the port, because the port sends no response.
@@ -39,7 +39,7 @@ def observe(probe: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
 
 
 def _closes(stream: socket.socket) -> bool:
-    """Return whether the server closes the connection within CLOSES_WITHIN_S seconds without sending data."""
+    """Return whether the web server closes the connection within CLOSES_WITHIN_S seconds without sending data."""
     ready = select.poll()  # select() refuses descriptors of 1,024 and above
     ready.register(stream, select.POLLIN)
     if not ready.poll(CLOSES_WITHIN_S * 1000):

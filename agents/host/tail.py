@@ -17,10 +17,10 @@ POLL_S = 0.25
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """Return the last lines of a log as {"lines"}; with `follow`, send them and each new line as events until
-    cancelled.
+    """Return the last lines of a log as {"lines"}. With `follow`, send {"lines"} with these lines as an event, and more
+    events with new lines until the request is cancelled.
 
-    Following continues through rotation: a new file of that name is read from its start.
+    Following continues through rotation: a new file of the same name is read from its start.
     """
     path = paths.resolve(args.get("path"), paths.resolve_roots(args.get("roots")))
     wanted = args.get("lines", 100)
@@ -42,7 +42,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 
 
 def last_lines(descriptor: int, wanted: int) -> list[str]:
-    """Return at most `wanted` complete lines from the end of the file, and leave the file positioned at its end."""
+    """Return at most `wanted` lines from the end of an open file, and set the file position to its end."""
     size = os.fstat(descriptor).st_size
     begin = max(0, size - MAX_BYTES)
     os.lseek(descriptor, begin, os.SEEK_SET)
@@ -80,8 +80,8 @@ def _follow(path: str, descriptor: int, emit: Emit, cancelled: threading.Event) 
 
 
 def _renew(path: str, descriptor: int) -> None:
-    """After a rotation, let the descriptor refer to the new file at `path`. After a truncation, continue at the start
-    of the file.
+    """Let the descriptor refer to the new file at `path` if the log was rotated. If it was truncated, continue at the
+    start of the file.
     """
     try:
         folder = paths.open_folder(os.path.dirname(path), os.O_PATH)

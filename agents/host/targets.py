@@ -1,7 +1,8 @@
-"""Check the targets of load tools: only this host's own listeners of managed sites are allowed.
+"""Check the targets of load tools: only addresses and ports of this host are allowed, on which managed sites listen.
 
-The panel makes the same checks; the agent does not rely on them. A target must be in the panel's list and an address of
-this host. Every part of the command line and the URL files that could redirect the tool must name this target.
+The panel makes the same checks; the agent does not rely on them. A target must be in the panel's list, and its address
+must be one of this host. Every part of the command line and of the URL files that could redirect the tool must name
+this target.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def file_name(name: str) -> str:
 
 
 def check(request: Request, testbed: list[str] | None = None, *, isolated: bool = False) -> tuple[str, int]:
-    """Return the address and port to which the tool will connect; raise Refusal, with the reason, if this is not
+    """Return the address and port to which the load tool will connect; raise Refusal, with the reason, if this is not
     allowed.
 
     `testbed`: the listeners of the run's own test bed, which are then the only targets. `isolated`: the load generator
@@ -91,9 +92,8 @@ def check(request: Request, testbed: list[str] | None = None, *, isolated: bool 
 
 
 def split_target(target: str) -> tuple[str, int]:
-    """Split `127.0.0.1:80` or `[::1]:80` into address and port; raise Refusal for a name.
-
-    A name could resolve to another address when the tool uses it.
+    """Split `127.0.0.1:80` or `[::1]:80` into address and port. Raise Refusal for a name, because it could resolve to
+    another address when the tool uses it.
     """
     host, _, port = target.rpartition(":")
     host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
@@ -110,8 +110,8 @@ def split_target(target: str) -> tuple[str, int]:
 
 
 def require_own(address: str) -> None:
-    """Raise Refusal unless the address belongs to this host. The test binds a UDP socket to it for a moment, at a free
-    port.
+    """Raise Refusal unless the address belongs to this host. To find out, a UDP socket is bound to the address for a
+    moment, at a free port.
     """
     if ipaddress.ip_address(address).is_unspecified or ipaddress.ip_address(address).is_multicast:
         raise Refusal("refused", "%s is no address a site can be reached at" % address)
@@ -148,9 +148,9 @@ def _check_connect_to(argv: list[str], target: str) -> None:
 
 
 def _check_options(argv: list[str]) -> None:
-    """Raise Refusal for an option that is not in the tool's list, and for a file outside the run's folder.
+    """Raise Refusal for an option that the load tool must not get, and for a file outside the run's folder.
 
-    Only one argument may have no option: a URL, at the end. Tools read options in several forms (`-Xproxy`,
+    Only the last argument may be without an option, if it is a URL. Tools read options in several forms (`-Xproxy`,
     `--x=proxy`), so only the forms that the panel writes are accepted.
     """
     tool, at = argv[0], 1
@@ -182,7 +182,7 @@ def _check_siege(argv: list[str], settings: str, *, isolated: bool) -> None:
 
 
 def _check_urls(request: Request, address: str, port: int) -> None:
-    """Raise Refusal for a URL that is not plain HTTP.
+    """Raise Refusal for a URL that is not plain HTTP or HTTPS, and if there is no URL.
 
     For a tool that connects to the address in its URLs, also raise Refusal for a URL whose address is not the target.
     """

@@ -1,8 +1,8 @@
-"""Test bed: private instances of the host's web servers with the exact settings of a comparison, for one run.
+"""Test bed: private instances of the host's web servers for one run, all with the settings of a comparison.
 
 The live servers are neither reconfigured nor restarted: the test bed has its own folder, processes, ports and, with a
-network profile, its own network. It exists while its request runs. Whether it ends by `end`, a closed channel or a
-kill, nothing remains, and `left` verifies this from kernel data.
+network profile, its own network. It exists while its request runs. It ends by the action `end`, a closed channel, or a
+kill of the agent. Afterwards nothing remains, and the action `left` verifies this from the kernel's data.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _lock = threading.Lock()
 
 
 def run(args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[str, Any]:
-    """Carry out a TestbedRequest (agents/protocol.py). `start` runs until `end` is requested; its result lists what
-    remains.
+    """Carry out a TestbedRequest (agents/protocol.py). The action `start` runs until `end` is requested; its result
+    lists the parts of the test bed that could not be removed.
     """
     action = args.get("action")
     if action == "left":
@@ -104,7 +104,8 @@ class Testbed:
         }
 
     def _connect(self, args: Dict[str, Any], peer: Optional[peers.Peer], emit: Emit) -> Dict[str, Any]:
-        """Create the test bed's network link if the request has a network or a peer.
+        """Create the test bed's network link if the request has a network or a peer (the other host of a run on two
+        hosts).
 
         On the load host of a run on two hosts, return the measurements of peers.join; {} otherwise.
         """
@@ -138,8 +139,8 @@ class Testbed:
         return [server.name for server in self.servers if not server.is_alive()]
 
     def said(self, sources: List[str]) -> str:
-        """Return new log lines of the servers in `sources` ("pid:N" of each main process), written since the
-        last call.
+        """Return the log lines that some servers wrote since the last call. `sources` selects the servers by "pid:N",
+        where N is the main process.
         """
         texts = []
         for server in self.servers:
@@ -150,9 +151,10 @@ class Testbed:
         return "".join(texts)
 
     def watch(self, args: Dict[str, Any], cancelled: threading.Event) -> Dict[str, Any]:
-        """Sample the servers' process trees until `watched` is requested, while the load comes from another host.
+        """Sample the servers' process trees until the action `watched` is requested, while the load comes from another
+        host.
 
-        Returns {"samples", "cpu_s"} as in agents/host/sample.py, and "server_log".
+        Returns {"samples", "cpu_s"} as in agents/host/sample.py, and "server_log", the servers' new log lines.
         """
         trees = {str(name): [str(source) for source in sources] for name, sources in args.get("trees", {}).items()}
         self.seen.clear()
@@ -211,13 +213,13 @@ def _require_free(listeners: List[str]) -> None:
 
 
 def _left_after(args: Dict[str, Any], cancelled: threading.Event, removed: List[str]) -> List[str]:
-    """Return what remains of a test bed whose agent has ended, as phrases. `args` has `namespaces`, `tick` and `boot`
-    of its `up` event.
+    """Return what remains of a test bed whose agent has ended, as phrases. `args` has "namespaces", "tick" and "boot"
+    of the event "up".
 
     Folders that the agent could no longer remove are removed here, and added to `removed`. A process in one of the
-    namespaces counts only if it started before `tick`: a later process may belong to another test bed whose
-    namespaces have the same numbers. Processes that are just ending get a moment. After a reboot, the names of
-    namespaces are ignored.
+    namespaces counts only if it started before "tick": a later process may belong to another test bed whose namespaces
+    have the same numbers. This waits up to _ENDING_S seconds for processes that are just ending. After a reboot, the
+    names of namespaces are ignored.
     """
     namespaces = {str(name) for name in args.get("namespaces", []) if _NAMESPACE.match(str(name))}
     if args.get("boot", processes.boot()) != processes.boot():
@@ -232,8 +234,8 @@ def _left_after(args: Dict[str, Any], cancelled: threading.Event, removed: List[
 
 
 def left(pids: List[int], folder: str = "") -> List[str]:
-    """Return what remains of test beds, as phrases: the processes `pids`, interfaces of links, and folders of no
-    running test bed.
+    """Return what remains of test beds, as phrases: the processes `pids`, interfaces of links, and folders that belong
+    to no running test bed. With `folder`, only this folder is checked.
     """
     found = ["process %d (%s)" % (pid, processes.title(pid)) for pid in pids]
     with contextlib.suppress(OSError):

@@ -1,8 +1,8 @@
-"""Folder of a test bed: files sent by the panel, and generated files of a given size.
+"""Folder of a test bed, with files sent by the panel, and generated files of a given size.
 
-Everything is below one new folder, whose name replaces /PADDOCK-TESTBED in texts. Other placeholders stand for values
-of the host: the servers' account, and the folder of Apache's modules. If an agent is killed, the lock of its folder is
-released, and the next agent removes the folder.
+Everything is below one new folder, whose path replaces /PADDOCK-TESTBED in the texts of files. Other placeholders are
+replaced by the account of the test bed's servers, and by the folder of Apache's modules. The agent holds a lock in its
+folder. If an agent is killed, its lock is released, and the next agent removes the folder.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _BLOCK = 1 << 20
 
 
 class Folder:
-    """Private folder whose lock shows whether its agent is alive.
+    """Private folder of a test bed. A lock in the folder shows whether its agent is alive.
 
-    The agent owns the folder and all folders in it except those that `make` gives away; all names are relative to its
-    descriptor.
+    The agent owns the folder and all folders in it, except those for which `make` gets another owner. All names are
+    relative to the folder's descriptor.
     """
 
     def __init__(self) -> None:
@@ -57,9 +57,10 @@ class Folder:
         os.rename(draft, self._name, src_dir_fd=self._base, dst_dir_fd=self._base)
 
     def write(self, files: List[Dict[str, Any]], fill: List[Dict[str, Any]], folders: List[str]) -> None:
-        """Write files ({"path", "text", "mode"}), files of a size ({"path", "bytes"}) and empty folders.
+        """Create `folders`, write `files` ({"path", "text", "mode"}), and write generated files of a given size, `fill`
+        ({"path", "bytes"}).
 
-        Raises Refusal if the disk is full.
+        Raises Refusal if the disk has not enough space.
         """
         try:
             for name in folders:
@@ -114,8 +115,8 @@ class Folder:
 
     @contextlib.contextmanager
     def _entered(self, path: str) -> Iterator[Tuple[int, str]]:
-        """Open the folder that contains `path`, and create missing folders. Yield its descriptor and the last part of
-        `path`.
+        """Context manager that opens the folder which contains `path`, and creates missing folders. It yields the
+        folder's descriptor and the last part of `path`.
         """
         if not _PATH.match(path):
             raise Refusal("refused", "%r is not a plain path below the test bed's folder" % path)
@@ -136,8 +137,8 @@ class Folder:
             os.close(descriptor)
 
     def programs(self, wanted: Dict[str, Dict[str, str]]) -> None:
-        """Install uploaded programs whose SHA-256 is as expected, in a folder that only the agent's account
-        can change.
+        """Install uploaded programs in a folder that only the agent's account can change. `wanted` maps the name of a
+        program to {"source", "sha256"}; Refusal if the file has another SHA-256.
         """
         for name, item in wanted.items():
             if name not in PROGRAMS:
@@ -151,7 +152,9 @@ class Folder:
         return os.path.join(self.path, ".bin", name)
 
     def remove(self) -> None:
-        """Remove the folder; try again if a process that is just ending wrote to it meanwhile."""
+        """Remove the folder of the test bed. Try again if a process that is just ending wrote to the
+        folder meanwhile.
+        """
         for _ in range(REMOVE_TRIES):
             safe.remove_tree(self._name, self._base)
             if not os.path.lexists(self.path):
@@ -169,8 +172,8 @@ def _host_words() -> Dict[str, str]:
 
 
 def account() -> pwd.struct_passwd:
-    """Return the first of ACCOUNTS that exists; servers of a test bed run as this account if the agent is root. Raise
-    Refusal if none exists.
+    """Return the first account of ACCOUNTS that exists on this host. If the agent is root, servers of a test bed run as
+    this account. Raise Refusal if none exists.
     """
     known = {entry.pw_name: entry for entry in pwd.getpwall()}
     found = next((known[name] for name in ACCOUNTS if name in known), None)
@@ -184,7 +187,7 @@ def account() -> pwd.struct_passwd:
 
 
 def owner() -> Owner:
-    """Return user and group id of the servers' account; None if the agent is not root."""
+    """Return user id and group id of the account of the test bed's servers; None if the agent is not root."""
     if os.geteuid() != 0:
         return None
     found = account()
@@ -192,8 +195,8 @@ def owner() -> Owner:
 
 
 def pattern() -> bytes:
-    """Return 1 MiB of data that cannot be compressed and is equal on every host, as content of files with a
-    given size.
+    """Return 1 MiB of data, the content of generated files. The data cannot be compressed, and is the same on every
+    host.
     """
     parts, state = [], b"paddock"
     for _ in range(_BLOCK // 32):
@@ -209,7 +212,9 @@ def check(args: Dict[str, Any]) -> None:
 
 
 def found() -> List[str]:
-    """Return the paths of all test bed folders of this account on the host, including those of running test beds."""
+    """Return the paths of all test bed folders that this account has on the host, including those of
+    running test beds.
+    """
     root = safe.temporary_folder()
     names = sorted(name for name in os.listdir(root) if name.startswith(TESTBED_PREFIX))
     return [path for path in (os.path.join(root, name) for name in names) if _is_own(path)]
@@ -223,7 +228,7 @@ def _is_own(path: str) -> bool:
 
 
 def sweep() -> List[str]:
-    """Remove the test bed folders of killed agents; return their paths."""
+    """Remove the test bed folders that killed agents left; return their paths."""
     gone = []
     base = os.open(safe.temporary_folder(), safe.FOLDER)
     try:
@@ -237,9 +242,10 @@ def sweep() -> List[str]:
 
 
 def _is_abandoned(name: str, base: int) -> bool:
-    """Return whether no agent holds the lock of a test bed's folder.
+    """Return whether a test bed's folder was left by an agent that no longer runs, because no agent holds its lock.
 
-    A folder without a lock file is being created or removed, unless it has not changed for LOCKLESS_S seconds.
+    A folder without a lock file is just being created or removed, and counts as abandoned only if it has not changed
+    for LOCKLESS_S seconds.
     """
     try:
         folder = os.open(name, safe.FOLDER, dir_fd=base)

@@ -1,8 +1,8 @@
 """Servers of a test bed: private instances of the host's own programs, monitored from start to end.
 
 If the agent is root, each server runs in its own process and IPC namespace. When the namespace's first process ends,
-the kernel ends all others and removes semaphores. This happens even if the agent is killed: then the thread that
-started the server ends, unshare(1) with it, and the first process with unshare(1).
+the kernel ends all others and removes semaphores. If the agent is killed, this happens too: the thread that started the
+server ends, then unshare(1), which this thread started, and then the namespace's first process.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class Server:
 
     @contextlib.contextmanager
     def _at_home(self) -> Iterator[int]:
-        """Open the server's configuration folder and yield its descriptor. Raise Refusal if another account may write
-        to the folder.
+        """Context manager that opens the server's folder and yields its descriptor. Raises Refusal if another account
+        can write to the folder.
         """
         descriptor = paths.open_folder(self.home)
         try:
@@ -93,12 +93,12 @@ class Server:
         return {}
 
     def _prepare(self) -> Optional[namespace.Prepare]:
-        """Return a function that the child runs before the program; None if there is nothing to do."""
+        """Return a function that the child process calls before it runs the program; None for no preparation."""
         return None
 
     def await_up(self, keeper: Optional[Keeper], cancelled: threading.Event) -> None:
-        """Wait until the server accepts connections; raise Refusal with its output if it ends or takes over START_S
-        seconds.
+        """Wait until the server accepts connections. Raise Refusal with its output if it ends, or takes more than
+        START_S seconds.
         """
         assert self.process is not None
         deadline = time.monotonic() + START_S
@@ -154,7 +154,7 @@ class Server:
         return {path: os.lstat(path).st_size for path in self._logs()}
 
     def words_since(self, sizes: Dict[str, int]) -> str:
-        """Return the lines that the server added to its logs after they had the given sizes."""
+        """Return the text that was added to the server's logs since the logs had the `sizes` {path: bytes}."""
         return "".join(_written(path, sizes.get(path, 0)) for path in self._logs())
 
     def _logs(self) -> List[str]:
@@ -178,9 +178,9 @@ class Server:
 
 
 def _written(path: str, begin: int) -> str:
-    """Return part of a log: from the offset `begin` on or, if negative, that many bytes from the end.
+    """Return at most _LOG_TAIL bytes of a log: from the offset `begin` or, if negative, that many bytes before the end.
 
-    "" if the log is missing, or is a link or anything else than a regular file.
+    "" if the log is missing or is not a regular file, for example a link.
     """
     try:
         descriptor = paths.open_file(path)
@@ -196,9 +196,9 @@ def _written(path: str, begin: int) -> str:
 class OpenLiteSpeed(Server):
     """OpenLiteSpeed instance of a test bed.
 
-    OpenLiteSpeed's server root is the folder above its program, so the test bed's folder has a link to the program.
-    Bind mounts replace fixed paths of the program, so that a running instance of the host keeps its own pid file and
-    status.
+    OpenLiteSpeed's server root is the folder above the folder of its program, so the test bed has a link to the
+    program. Bind mounts hide folders whose paths are fixed in the program, so that an OpenLiteSpeed of the host keeps
+    its own pid file and status.
     """
 
     def __init__(self, name: str, binary: str, place: str, home: str) -> None:
@@ -245,8 +245,8 @@ class OpenLiteSpeed(Server):
 
 
 class Lsphp(Server):
-    """PHP in a test bed, which listens for LSAPI requests at its own address and has no configuration file. If the
-    agent is root, PHP runs as the servers' account.
+    """PHP in a test bed. It listens for LSAPI requests at its own address and has no configuration file. If the agent
+    is root, PHP runs as testbed_files.account.
     """
 
     def __init__(self, name: str, binary: str, place: str, home: str, children: int) -> None:
@@ -260,8 +260,8 @@ class Lsphp(Server):
 class MariaDB(Server):
     """Database of a test bed, which never runs as root.
 
-    The database runs as the servers' account, which owns the subfolders `data`, `temp` and `run`. The agent owns the
-    database's folder itself, its configuration and its output.
+    If the agent is root, the database runs as testbed_files.account, which owns the subfolders `data`, `temp` and
+    `run`. The agent owns the database's folder itself, its configuration and its output.
     """
 
     FOLDERS = ("data", "temp", "run")
@@ -272,7 +272,7 @@ class MariaDB(Server):
 
 
 def _as_account() -> List[str]:
-    """Return the start of a command line, setpriv(1) with options, that runs a program as the servers' account; [] if
+    """Return the start of a command line, setpriv(1) with options, that runs a program as testbed_files.account; [] if
     the agent is not root.
 
     A change of account clears the parent-death signal, so setpriv sets the signal again. Raises Refusal if setpriv is
@@ -311,7 +311,7 @@ def _namespaces(pid: int) -> Set[str]:
 
 
 def inside(namespaces: Set[str]) -> List[int]:
-    """Return the ids of the processes in any of the given namespaces, sorted."""
+    """Return the ids of the processes that are in any of the namespaces, sorted."""
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdigit() and namespaces & _namespaces(int(entry)) and processes.exists(int(entry)):
@@ -328,10 +328,10 @@ def inside_since_before(namespaces: Set[str], tick: int) -> List[int]:
 
 
 def made(item: Dict[str, Any], folder: str) -> Server:
-    """Return a server from the panel's data {"name", "kind", "binary", "listen"}; its files are in the subfolder
-    `name`.
+    """Return the Server for the panel's data {"name", "kind", "binary", "listen", "children"}; its files are in the
+    folder `name` below `folder`.
 
-    Raises Refusal for a program of another kind, or one that other accounts can change.
+    Raises Refusal if the program does not suit the kind, or if other accounts can change it.
     """
     name, kind = str(item.get("name")), str(item.get("kind"))
     if kind not in PROGRAMS or not re.match(r"[a-z][a-z0-9-]{0,39}\Z", name):
@@ -361,8 +361,8 @@ def _children(value: Any) -> int:
 
 
 def _listen(text: str, home: str) -> str:
-    """Return the listening address of a server: "IPv4:port" unchanged, a socket's name as a path in the server's
-    folder. Raise Refusal for any other text.
+    """Return the address at which a server listens: "IPv4:port" unchanged, a socket's name as a path in the folder
+    `home`. Raise Refusal for any other text.
     """
     if re.match(r"[a-z]+\.sock\Z", text):
         return os.path.join(home, text)

@@ -21,10 +21,11 @@ REQUEST = b"GET /status HTTP/1.0\r\nHost: localhost\r\nUser-Agent: paddock-agent
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """Read the server's status: {"readings": [...]}.
+    """Read the status of a gallop server: {"socket", "roots", "seconds", "zones"} -> {"readings": [status]}.
 
-    The result has one reading if `seconds` is 0, otherwise two with a pause of `seconds`. `zones` names the sites;
-    without `zones` a reading has the busiest MAX_ZONES sites. "zone_count" is the number of all sites.
+    There is one reading if `seconds` is 0; otherwise two, the second one `seconds` later. `zones` are the names of
+    sites whose counters to return; without it, a reading has the busiest MAX_ZONES sites. "zone_count" in a reading is
+    the number of all sites.
     """
     path = paths.resolve(args.get("socket"), paths.resolve_roots(args.get("roots")))
     pause, zones = args.get("seconds", 0), args.get("zones")
@@ -66,7 +67,9 @@ def _body(path: str) -> bytes:
 
 
 def _answer(path: str) -> list[bytes]:
-    """Return the raw response from the Unix socket `path` as a list of parts. Reading stops above MAX_BYTES."""
+    """Return the HTTP response from the Unix socket `path`, head and body, as a list of pieces. Reading stops above
+    MAX_BYTES.
+    """
     parts, size = [], 0
     with _connected(path) as stream:
         try:

@@ -1,6 +1,6 @@
 """Carry out one transaction: check, journal, stage, test, switch, reload, probe; roll back if a step fails.
 
-All modules for undoing are imported at the top, so that a missing module is not discovered during a failure.
+All modules that an undo needs are imported at the top, so that a missing module is noticed before anything changes.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ MAX_ANSWERS_TOLD = 20
 
 
 class Transaction:
-    """Transaction of one request. The caller must hold the host's lock. `cancelled` has effect until the
-    first switch.
+    """Transaction of one request. The caller must hold the host's lock. Setting `cancelled` has an effect until the
+    first file is switched.
     """
 
     def __init__(self, request: Request, steps: Steps, cancelled: threading.Event) -> None:
@@ -42,8 +42,9 @@ class Transaction:
         self._checks: list[dict[str, Any]] = []
 
     def run(self) -> dict[str, Any]:
-        """Carry out the transaction and return an ApplyResult (agents/protocol.py) as a dictionary. Raise Refusal if
-        nothing was started: a file is outside the roots or has drift, or the request was cancelled.
+        """Carry out the transaction and return an ApplyResult (agents/protocol.py) as a dictionary.
+
+        Raise Refusal if nothing was started, for example if a file has drift or is outside the roots.
         """
         with self._steps.step("check") as step:
             for engine in self._engines:
@@ -79,10 +80,9 @@ class Transaction:
         return self._commit()
 
     def _unchanged(self) -> dict[str, Any]:
-        """Return the result of a transaction whose files all are in the wanted state already.
+        """Return the result of a transaction whose files are all in the wanted state already.
 
-        The result is recorded only if the disk has space. Without a record, a repeated request computes the same
-        result.
+        If the disk has no space to record the result, a repeated request computes the same result again.
         """
         with self._steps.step("probe") as step:
             rows = checking.observed(self._request)
@@ -128,9 +128,9 @@ class Transaction:
         self._stop_if_cancelled()
 
     def _require_ports(self) -> None:
-        """Raise Failed before the switch if another program uses a port of the sites.
+        """Raise Failed if another program uses a port of the sites. Called before the switch.
 
-        The servers' own tests do not detect this, and httpd ends when it is reloaded with such a port.
+        The servers' own tests do not detect this, and a reload with such a port would end httpd.
         """
         found = listeners.taken(self._request.ports, [engine.pid_file for engine in self._engines])
         if found:
@@ -157,8 +157,8 @@ class Transaction:
         _judge(step, done, how)
 
     def _tested(self, engine: Engine, plan: Plan, root: str) -> tuple[commands.Done | None, str]:
-        """Test the staged configuration with the server's own test; return its result, and a phrase about the way of
-        the test. The result is None if this host allows a test only after the switch.
+        """Test the staged configuration with the server's own test. Return (result, phrase about the place of the test,
+        such as "in a private mount namespace"). The result is None if this host allows a test only after the switch.
         """
         if not plan.changes:
             return engine.test(), "as it stands"
@@ -195,7 +195,8 @@ class Transaction:
                 _judge(step, done if before is None else engine.new_errors(done, before), IN_PLACE)
 
     def _go_live(self, stage: Stage) -> None:
-        """Reload each running server once, however many sites changed; start a stopped one.
+        """Reload each running server once, even if many sites changed; start each stopped server. A server that cannot
+        run without a port is stopped if its configuration opens none.
 
         Meanwhile the switched files are synced to disk. An undo is possible without this sync, but the outcome must not
         be recorded before it.
@@ -245,9 +246,9 @@ class Transaction:
         return result
 
     def _tidy(self, entries: list[dict[str, Any]]) -> None:
-        """Clean up after the transaction.
+        """Delete hidden files and close the journal after the transaction.
 
-        A failure is ignored: the outcome is on disk, the response must report it, and the next transaction cleans up.
+        An OSError is ignored: the outcome is on disk, the response must report it, and the next transaction cleans up.
         """
         try:
             clean_all(entries)
@@ -277,8 +278,8 @@ def _judge(step: Step, done: commands.Done, how: str) -> None:
 
 
 def _answered(rows: list[dict[str, Any]], others: int) -> str:
-    """Describe the responses of the sites, problems first, one per line; `others` is the number of other sites that
-    respond as before.
+    """Describe the responses of the sites in `rows`, one per line, those with problems or changes first. `others` is
+    the number of other sites' addresses that respond as before.
     """
     trouble = checking.worst(rows)
     lines = [checking.sentence(row) for row in [*trouble, *(row for row in rows if row not in trouble)]]

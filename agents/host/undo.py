@@ -1,6 +1,6 @@
-"""Restore the state recorded in a journal, and verify that the old sites respond.
+"""Undo a transaction: restore the state that its journal recorded, and verify that the sites respond as before.
 
-Every part can be repeated: an interrupted undo simply starts again.
+Every part can be repeated, so an undo that was interrupted starts from the beginning.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agents.host.steps import Failed, Steps
 
 
 class Undo:
-    """Undo of one transaction, from `begun`, the first record of its journal."""
+    """Undo of one transaction. `begun` is the first record of its journal."""
 
     def __init__(self, journal: Journal, begun: dict[str, Any], steps: Steps) -> None:
         self._journal = journal
@@ -27,7 +27,8 @@ class Undo:
         self._steps = steps
 
     def run(self, switched: bool) -> str:
-        """Restore the old state; return "" once it is live, otherwise the failed parts.
+        """Restore the state before the transaction. Return "" once it is live, otherwise messages about the parts that
+        failed.
 
         `switched`: files may have been replaced, so servers must reload.
         """
@@ -74,7 +75,7 @@ class Undo:
     def _prove(self) -> str:
         """Request the sites again and describe their responses, one per line.
 
-        Raises Failed for sites that responded before and now respond worse.
+        Raises Failed if a site that responded before the transaction now responds worse.
         """
         wrong, right = checking.proven(self._begun["answers"])
         if wrong:
@@ -86,7 +87,7 @@ def _running_with_the_old(server: Engine) -> list[str]:
     """Let the server run with the restored configuration: reload it, or start it if it does not run. Return the
     command.
 
-    A server that is ending still has a process and a pid file but reads nothing, so it counts as stopped.
+    A server that is just ending still has a process and a pid file, but cannot be reloaded. It is started again.
     """
     pid = server.pid()
     if pid:
@@ -101,9 +102,10 @@ def _running_with_the_old(server: Engine) -> list[str]:
 
 
 def restore(entry: dict[str, Any], journal: Journal) -> str:
-    """Restore one file of the transaction, whether its change was completed or interrupted.
+    """Restore one path from `entry`, an undo entry of the journal (changes.py), whether its change was completed or
+    not.
 
-    Return a message about an edit or a folder that Paddock keeps, or "".
+    Return a message if Paddock keeps an edited file, or a created folder that is no longer empty; otherwise "".
     """
     folder, name = os.path.split(entry["path"])
     try:
@@ -128,7 +130,9 @@ def restore(entry: dict[str, Any], journal: Journal) -> str:
 
 
 def clean(descriptor: int, entry: dict[str, Any]) -> None:
-    """Delete the hidden files (draft and old file) of one change."""
+    """Delete the hidden files of one change: the new and the old version of the file, if they still have
+    hidden names.
+    """
     for hidden in (entry["draft"], entry["kept"]):
         try:
             os.unlink(hidden, dir_fd=descriptor)
@@ -137,7 +141,9 @@ def clean(descriptor: int, entry: dict[str, Any]) -> None:
 
 
 def clean_all(entries: list[dict[str, Any]]) -> None:
-    """Delete the hidden files (drafts and old files) of all changes of a finished transaction."""
+    """Delete the hidden files of all changes of a finished transaction, as `clean` does. `entries` are its undo
+    entries.
+    """
     for entry in entries:
         if entry["is"] == "directory":
             continue
@@ -172,8 +178,8 @@ def _remove_folder(descriptor: int, path: str, name: str) -> str:
 
 
 def _remove_new(descriptor: int, name: str, entry: dict[str, Any]) -> str:
-    """Remove a file that this transaction created. If its content was changed since, keep the file and return a
-    message; else "".
+    """Remove a file that the transaction created. If somebody changed the file since, keep it and return a message;
+    otherwise return "".
     """
     found = changes.Found(entry["path"], descriptor)
     if found.kind == "absent":
@@ -190,8 +196,8 @@ def _remove_new(descriptor: int, name: str, entry: dict[str, Any]) -> str:
 
 
 def _keep_edit(entry: dict[str, Any], journal: Journal, descriptor: int) -> str:
-    """Store a copy of a file that somebody edited between the switch and the undo, because the undo replaces the
-    file. Return a message about the copy, or "".
+    """Keep a copy of a file that somebody edited between the switch and the undo, because the undo replaces the file.
+    Return a message with the path of the copy; "" if nobody edited the file.
     """
     found = changes.Found(entry["path"])
     if found.kind != "file":

@@ -1,4 +1,6 @@
-"""Connect to a Unix socket by descriptors: links are not followed, and paths may be longer than 107 bytes."""
+"""Connect to a Unix socket by its descriptor: symbolic links are not followed, and paths may be longer
+than 107 bytes.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ from agents.host.errors import Refusal
 
 
 def connected(path: str, timeout_s: float) -> socket.socket:
-    """Connect to the Unix socket at `path`; return the connection. The checked socket is used even if its name
-    changes meanwhile.
+    """Connect to the Unix socket at `path`; return the connection. If the name comes to refer to another file during
+    the call, the socket that was checked is used.
 
     Raises Refusal if the path is not a socket, FileNotFoundError if it is missing, OSError if the connection fails.
     """

@@ -1,7 +1,8 @@
-"""Replace the program of a server that may be running from it: tested first, rolled back if it does not start.
+"""Replace the program of a server. If the server runs, the new program is tested first, and rolled back if it does not
+start.
 
 A process keeps its program's inode, so the old server runs until it is stopped. Between its end and the start of the
-new one, for some tenths of a second, connections are refused.
+new server, for some tenths of a second, connections are refused.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
 
 
 def put(place: Place, draft: str, control: Any) -> None:
-    """Replace a server's program with the file `draft`, and restart the server if it runs.
+    """Replace the program at `place` with the file `draft`. If the server that `control` (an EngineControl) describes
+    runs from it, restart the server.
 
-    Raises Refusal if the new program rejects the server's configuration or does not start; the server then runs the old
-    program.
+    Raises Refusal if the new program rejects the server's configuration or does not start. The old program is then
+    restored and started again.
     """
     checked = check_engine(control) if control else None
     engine = engine_for(checked) if checked else None
@@ -63,7 +65,7 @@ def _exchange(engine: Engine, place: Place, draft: str, former: str) -> None:
 
 
 def _start_former(engine: Engine) -> str:
-    """Start the server with the restored program; return the result in words."""
+    """Start the server with the restored old program. Return a phrase about the result, also if it does not start."""
     try:
         if not engine.pid():
             engine.start()

@@ -1,11 +1,11 @@
-"""Judge whether a site responds worse than before, from the observations (probe.py) of one check.
+"""Judge whether a site responds worse after a change than before. Compare the observations (probe.py) of one check.
 
 A verdict is one of
 
     right    as expected
-    changed  as expected, and different from before (the words say how)
-    same     the same trouble as before the change
-    waits    trouble where nothing was served before: a new site or location whose application is not up yet
+    changed  as expected, and different from before (the description of the response names the difference)
+    same     the same problem as before the change
+    waits    a problem where nothing was served before: a new site or location whose application is not up yet
     worse    worse than before: the transaction is undone
 """
 
@@ -21,8 +21,8 @@ _FINE, _CLIENT_ERROR, _SERVER_ERROR, _SILENT, _CLOSED = range(5)
 
 
 def judge(check: dict[str, Any], before: Seen | None, after: Seen) -> tuple[str, str]:
-    """Return (verdict, description of the response) of a check. `before` is None if no server handled the request
-    before.
+    """Return (verdict, description of the response) of a check; `before` and `after` are observations. `before` is None
+    if no server handled the request before the change.
     """
     verdict, words = _judged(check, before, after)
     if verdict in (WAITS, WORSE) and not words.endswith("as before"):
@@ -60,9 +60,9 @@ def _judged(check: dict[str, Any], before: Seen | None, after: Seen) -> tuple[st
 
 
 def _judged_stream(check: dict[str, Any], before: Seen | None, after: Seen) -> tuple[str, str]:
-    """Return the verdict about a port of a stream server, and the description of its state.
+    """Return (verdict, description) about a port of a stream server.
 
-    A connection that is closed at once shows that the upstream does not accept connections.
+    A connection that is closed at once shows that no server of the upstream accepts connections.
     """
     words = _of_stream(check, after)
     if not after.get("connected"):
@@ -86,14 +86,16 @@ def _of_stream(check: dict[str, Any], seen: Seen) -> str:
 
 
 def _limit(check: dict[str, Any]) -> int:
-    """Return the highest acceptable rank (see `_rank`): a health page must respond as expected, other URLs may
-    respond with 4xx.
+    """Return the worst acceptable rank (see `_rank`) of a check: a health page must respond as expected, other URLs may
+    also respond with 4xx.
     """
     return _FINE if check["kind"] == "health" else _CLIENT_ERROR
 
 
 def _rank(check: dict[str, Any], seen: Seen) -> int:
-    """Return how bad an observation is: a rank from _FINE (as expected) to _CLOSED (no connection)."""
+    """Return the rank of an observation: _FINE (as expected), _CLIENT_ERROR, _SERVER_ERROR, _SILENT, or _CLOSED (no
+    connection).
+    """
     status = seen["status"]
     if not status:
         return _SILENT if seen.get("connected") else _CLOSED
@@ -112,7 +114,7 @@ def _of_status(check: dict[str, Any], status: int) -> int:
 
 
 def leads_to_itself(check: dict[str, Any], target: str) -> bool:
-    """Return whether a redirect of the requested address points to the same address."""
+    """Return whether `target`, the target of a redirect, is the requested URL itself."""
     scheme = "https" if check["tls"] else "http"
     path = check["path"].partition("?")[0]
     usual = 443 if check["tls"] else 80
@@ -122,14 +124,14 @@ def leads_to_itself(check: dict[str, Any], target: str) -> bool:
 
 
 def _adds_slash(check: dict[str, Any], seen: Seen) -> bool:
-    """Return whether the response redirects to the same path with a final slash, as for a folder."""
+    """Return whether the response redirects to the requested URL with a slash added, as web servers do for a folder."""
     path = check["path"].partition("?")[0]
     return bool(seen.get("to")) and leads_to_itself(dict(check, path=path + "/"), seen["to"])
 
 
 def _other_harm(check: dict[str, Any], before: Seen, after: Seen) -> str:
-    """Describe damage that the status code does not show: in the certificate, HTTP/2, or a redirect to another site.
-    "" for none.
+    """Describe damage that the status code does not show: a wrong certificate, missing HTTP/2, or a redirect to another
+    site. "" if there is none.
     """
     certificate, wanted = after.get("certificate", ""), check["certificate"]
     if wanted and certificate and certificate not in (wanted, before.get("certificate")):

@@ -1,8 +1,8 @@
 """WordPress in a test bed: a private copy of the distribution's WordPress, with its own database and pages.
 
-The system's own MariaDB and WordPress are not changed. The database is in the test bed's folder, listens on a socket in
-that folder, and has no administrator account. The password of the database and WordPress's keys are created for this
-test bed only.
+The host's own MariaDB and WordPress are not changed. The database is in the test bed's folder, listens on a socket in
+that folder, and has no administrator account. The password of the database and WordPress's secret keys are created for
+this test bed only.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class WordPress:
         self._write(_HOME + "/init.sql", "\n".join(statements) + "\n")
 
     def _write(self, name: str, text: str) -> None:
-        """Write a file that belongs to the servers' account and only that account can read, in a folder to which it
-        cannot write.
+        """Write a file that only the account of the test bed's servers can read. The account cannot write to the file's
+        folder.
         """
         self._folder.put(name, text.encode(), 0o600, self._owner)
 
@@ -105,7 +105,9 @@ class WordPress:
             self._run(server, "the database", script.fileno())
 
     def fill(self, cancelled: threading.Event) -> None:
-        """Install WordPress in its database by a script, without its form, and create the pages."""
+        """Install WordPress in its database and create the pages, by running a PHP script instead of WordPress's web
+        form.
+        """
         if cancelled.is_set():
             raise Refusal("cancelled", "the run was cancelled during the installation of WordPress")
         script = os.path.join(self._path, "install.php")
@@ -118,8 +120,10 @@ class WordPress:
         self._folder.unlink(_HOME + "/init.sql")
 
     def _run(self, argv: List[str], what: str, source: int = -1) -> str:
-        """Run a program as the servers' account; return its output. `source` is the descriptor of a file for its
-        standard input. Raises Refusal if the program fails; `what` names its work in the message.
+        """Run a program as the account of the test bed's servers; return its output. `source` is the descriptor of a
+        file for its standard input, -1 for none.
+
+        Raises Refusal if the program fails. `what` names the object that the program sets up, for the message.
         """
         done = commands.run(netns.die_with_us(argv), prepare=self._as_account(source), timeout_s=_SETUP_S)
         if done.exit_code != 0:
@@ -139,7 +143,9 @@ class WordPress:
 
 
 def _is_the_packages(path: str) -> bool:
-    """Return whether the path exists, and only trusted accounts can change any part of the path."""
+    """Return whether a path exists and only trusted accounts can change it, as for files of a
+    distribution's package.
+    """
     try:
         safe.true_path(path)
     except (OSError, Refusal):

@@ -1,4 +1,4 @@
-"""Reject main files that would let the web server's workers run as root and serve every file of the host."""
+"""Reject a main file if the web server's workers would run as root with it, and could serve every file of the host."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ ROOT_ACCOUNT = {
 
 
 def names_root(engine: str, text: bytes) -> bool:
-    """Return whether the content of a main file (`text`) sets root as the account of the web server's workers."""
+    """Return whether `text`, the content of a main file, sets root as the account of the web server's workers."""
     flags = re.MULTILINE | (re.IGNORECASE if engine == "apache" else 0)
     return re.search(ROOT_ACCOUNT[engine], text, flags) is not None
 
 
 def refuse_root(files: list[Wanted], engines: list[dict[str, str]]) -> None:
-    """Raise Refusal for a main file that would run workers as root.
+    """Raise Refusal for a new main file in `files` with which workers would run as root.
 
-    An existing file that already has this setting may keep it: its admin decided so, and an unrelated change must not
+    A file that already has this setting on the host may keep it: its admin decided so, and an unrelated change must not
     alter the account.
     """
     by_path = {wanted.path: wanted for wanted in files if wanted.action == "put"}

@@ -1,4 +1,4 @@
-"""API views of hosts, their web servers, and jobs. All users can read; administrators change."""
+"""API views of hosts, their web servers, and jobs. All users can read; only administrators can change."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def queued(job: HostJob) -> Response:
 
 
 def named_hosts(rows: QuerySet[Host], values: dict[str, Any]) -> list[Host]:
-    """Return the hosts that a request body names in `hosts`, or selects by tag in `hosts_tagged`."""
+    """Return the hosts of a request body: those whose names are in `hosts`, or those with a tag of `hosts_tagged`."""
     if "hosts_tagged" in values:
         return all_tagged(rows, values["hosts_tagged"], "/hosts_tagged")
     return all_or_none(rows, "name", values["hosts"], "/hosts")
@@ -94,8 +94,8 @@ class Hosts(Resource):
 
     @extend_schema(request=HostInput, responses={201: HostSerializer})
     def create(self, request: Request) -> Response:
-        """Add a host over SSH. Paddock reads its host key and sends no secret; compare the key, then call
-        `trust-key/`.
+        """Add a host over SSH. Paddock reads the host key and sends no secret. Compare the key with the host's own key,
+        then call `trust-key/`.
         """
         host = services.host_create(actor=self.actor, **self.body(HostInput))
         return self.answer(host, status=201, location=f"/api/v1/hosts/{host.name}/")
@@ -131,10 +131,11 @@ class Hosts(Resource):
     @extend_schema(request=TrustInput, responses=HostSerializer)
     @action(detail=True, methods=["post"], url_path="trust-key")
     def trust_key(self, request: Request, name: str = "") -> Response:
-        """Trust the host key that the host offers, if it equals `fingerprint`: compare it on the host first.
+        """Trust the host key that the host offers, if its fingerprint equals `fingerprint`. Compare the fingerprint on
+        the host first.
 
-        Replacing a trusted key needs a session with a recently confirmed password. It deletes the stored private key
-        and passwords: send them again with PATCH.
+        Replacing a trusted key needs a session with a recently confirmed password, and deletes the stored private key
+        and passwords of the host: send them again with PATCH.
         """
         confirmed, host = self.body(TrustInput)["fingerprint"], self.get_object()
         if host.host_key:
@@ -149,9 +150,9 @@ class Hosts(Resource):
     def bulk(self, request: Request) -> Response:
         """Change many hosts, all or none.
 
-        `pause` and `resume` control whether jobs may start there, `tag` adds and removes tags (`add`, `remove`); the
-        response contains the hosts (200). Other actions are jobs, one per host, at /jobs/{uuid}/ (202); a job that is
-        already waiting is reused.
+        `pause` and `resume` control whether jobs may start on the hosts; `tag` adds the tags in `add` and removes the
+        tags in `remove`. For these actions, the response contains the hosts (200). Other actions are jobs, one per
+        host, at /jobs/{uuid}/ (202). If the same job already waits for a host, no second job is queued.
         """
         values = self.body(HostBulkInput)
         hosts = named_hosts(self.rows(), values)
@@ -194,7 +195,7 @@ class Hosts(Resource):
     @action(detail=True, methods=["post"])
     def prepare(self, request: Request, name: str = "") -> Response:
         """Queue a job whose result lists the packages that a benchmark application needs. With `plan`, the uuid of such
-        a job, install exactly the listed packages, or nothing.
+        a job, the new job installs exactly the listed packages, or nothing.
         """
         values = {key: str(value) for key, value in self.body(PrepareInput).items()}
         kind = HostJobKind.PREPARE
@@ -220,8 +221,8 @@ class Hosts(Resource):
     @extend_schema(responses=HostTrafficSerializer)
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[], reads=Action.ADMINISTER)
     def traffic(self, request: Request, name: str = "") -> Response:
-        """Return the counters of the host's web servers: connections, sites, upstreams, caches. Only gallop provides
-        them.
+        """Return the traffic counters of the host's web servers: connections, sites, upstreams, caches. Only gallop has
+        counters.
         """
         require(self.actor, Action.ADMINISTER)
         return Response(HostTrafficSerializer({"servers": host_traffic(self.get_object())}).data)
@@ -231,7 +232,8 @@ class Hosts(Resource):
     def logs(self, request: Request, name: str = "") -> Response:
         """Return the last lines of an access or error log of the host's web servers; without `log`, the list of logs.
 
-        With `search` or `day` (UTC): the newest lines of that day that contain the text, in rotated files too.
+        With `search` or `day` (UTC, by default today): the newest lines of that day that contain the text in `search`,
+        in rotated files too.
         """
         require(self.actor, Action.ADMINISTER)
         host = self.get_object()

@@ -35,8 +35,8 @@ _once: ContextVar[list[tuple[str, ...]] | None] = ContextVar("authorities of a l
 def authorities_once() -> Iterator[None]:
     """Context manager in which `host_authorities` reads the database at most once, for a loop over many hosts.
 
-    Changes of the authorities take effect after the block. Other threads read the database themselves, unless they run
-    in a copy of this context, or run a function that `with_authorities` returned.
+    A change of the authorities has effect after the block. Other threads read the database themselves, unless they run
+    in a copy of this context (contextvars), or run a function that `with_authorities` returned.
     """
     if _once.get() is not None:
         yield
@@ -49,7 +49,9 @@ def authorities_once() -> Iterator[None]:
 
 
 def with_authorities(work: Callable[[T], R]) -> Callable[[T], R]:
-    """Wrap `work` for threads that handle many hosts: the SSH authorities are read now, once for all threads."""
+    """Return `work` as a function for threads that handle many hosts. The SSH authorities are read now, once for all
+    threads.
+    """
     known = [host_authorities()]
 
     def knowing(item: T) -> R:
@@ -63,7 +65,9 @@ def with_authorities(work: Callable[[T], R]) -> Callable[[T], R]:
 
 
 def host_authorities() -> tuple[str, ...]:
-    """Return the public keys of the SSH authorities that sign host keys, in a fixed order."""
+    """Return the public keys of the SSH authorities that sign host keys, in a fixed order. Inside `authorities_once`,
+    they are read from the database only once.
+    """
     known = _once.get()
     if known is None:
         return _host_authorities()
@@ -73,8 +77,8 @@ def host_authorities() -> tuple[str, ...]:
 
 
 def _host_authorities() -> tuple[str, ...]:
-    """Read the public keys from the database. Close the database connection if this call opened it: a thread that makes
-    no other query would leave the connection open.
+    """Read the public keys of the SSH authorities that sign host keys from the database. Close the database connection
+    if this call opened it: a thread that makes no other query would leave the connection open.
     """
     was_closed = connection.connection is None
     rows = SshAuthority.objects.filter(kind=AuthorityKind.HOST).order_by("pk")

@@ -1,4 +1,4 @@
-"""Shell lines that an administrator pastes on a host to let Paddock sign in. Pure functions.
+"""Shell lines that an administrator pastes on a host to let Paddock sign in. The functions only build text.
 
 The lines are POSIX sh. A line that is pasted again changes nothing.
 """
@@ -26,8 +26,10 @@ _SUDO_RULE = (
 
 
 def prepare_line(account: str, keys: Sequence[str], *, with_sudo: bool) -> str:
-    """Return a shell line for root that creates the account if it is missing, adds the lines `keys` to its
-    authorized_keys, allows sudo without a password if `with_sudo`, and prints the fingerprints of the host's SSH keys.
+    """Return a shell line for root that prepares a host for Paddock.
+
+    The line creates the account if it is missing, adds the lines `keys` to the account's authorized_keys, allows sudo
+    without a password if `with_sudo` is set, and prints the fingerprints of the host's SSH keys.
     """
     quoted = " ".join(shlex.quote(key) for key in keys)
     if account == "root":
@@ -47,8 +49,8 @@ def sudo_rule(account: str) -> str:
 
 
 def forwarding_line(keys: Sequence[str]) -> str:
-    """Return a shell line for a bastion's account that changes authorized_keys, so that the given keys may forward
-    ports. "" if `keys` has no key.
+    """Return a shell line for the account on a bastion: the line changes authorized_keys to allow port forwarding with
+    each key in `keys`. "" if `keys` has no key.
     """
     found = [word for line in keys for word in line.split() if re.fullmatch(r"AAAA[A-Za-z0-9+/=]+", word)]
     edits = " ".join(f"-e '\\|{key}| s/restrict /restrict,port-forwarding /'" for key in found)

@@ -1,6 +1,8 @@
-"""Files outside web servers that Paddock wrote and somebody edited on a host; the page of drift lists them.
+"""Edited files outside web servers: files that Paddock wrote and somebody changed on a host. The page of drift lists
+them.
 
-Apps whose files have a page and jobs of their own (PHP-FPM pools, keepalived) add a source when the panel starts.
+Apps whose files have a page and jobs of their own (PHP-FPM pools, keepalived) add a function to SOURCES when the panel
+starts.
 """
 
 from __future__ import annotations
@@ -31,6 +33,6 @@ SOURCES: list[Callable[[User], list[EditedFile]]] = []
 
 
 def edited_files(user: User) -> list[EditedFile]:
-    """Return the edited files of all sources that the user may see."""
+    """Return the edited files that the user can see, from all functions in SOURCES, sorted by host and path."""
     found = [item for source in SOURCES for item in source(user)]
     return sorted(found, key=lambda item: (item.host, item.path))

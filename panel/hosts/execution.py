@@ -1,4 +1,4 @@
-"""Run host jobs: claim the row, run the job through the agent, record the result.
+"""Run host jobs: claim the job's row, run the job through the agent, record the result.
 
 A job's row names the worker that owns it (core/claims.py). All host jobs can be repeated safely, so jobs of a dead
 worker are queued again.
@@ -38,7 +38,9 @@ WITHOUT_LOCK = {HostJobKind.CHECK, HostJobKind.DRIFT, HostJobKind.VIRTUAL_ADDRES
 
 
 def host_job_execute(uuid: UUID) -> Attempt:
-    """Claim and run one host job to its end; return an Attempt. Exceptions of the job are recorded, not raised."""
+    """Claim and run one host job to its end; return an Attempt (core/claims.py): NOTHING if the job cannot be claimed,
+    BUSY if the host is locked, otherwise DONE. Exceptions of the job are recorded, not raised.
+    """
     claim = Claim(HostJob)
     if not claim.take([uuid], started_at=timezone.now()):
         return Attempt.NOTHING

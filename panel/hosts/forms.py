@@ -1,4 +1,4 @@
-"""Forms of hosts, SSH certificate authorities, and searches in logs; choice of a web server."""
+"""Forms for hosts, for SSH certificate authorities, and for searches in logs; a form field to choose a web server."""
 
 from __future__ import annotations
 
@@ -274,6 +274,6 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
         return self.cleaned_data.get("version")
 
     def values(self) -> dict[str, Any]:
-        """Return the field values for the services, without unchanged secrets."""
+        """Return the values of the form's fields for `host_create` and `host_update`, without unchanged secrets."""
         kept = {name for name, value in self.stored.items() if value and self.cleaned_data.get(name) == value}
         return {name: value for name, value in self.cleaned_data.items() if name not in kept | {"version"}}

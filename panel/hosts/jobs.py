@@ -31,7 +31,10 @@ PLAN_TIMEOUT_S, INSTALL_TIMEOUT_S = 400.0, 2000.0
 
 
 def check(job: HostJob) -> dict[str, object]:
-    """Read and store facts and web servers of the job's host; for an untrusted host, only the offered key."""
+    """Connect to the job's host; store its facts and web servers, and return both.
+
+    If the host key is not trusted, or has changed, store and return only the key that the host offers.
+    """
     host = job.host
     if host.connection == Connection.SSH and (not host.host_key or host.status == HostStatus.KEY_CHANGED):
         try:
@@ -59,8 +62,8 @@ def check(job: HostJob) -> dict[str, object]:
 
 
 def look(host: Host) -> None:
-    """Check a host: store its resources, and whether each of its web servers runs. Raises RemoteError if the host
-    does not respond; the caller records this error with `lost`.
+    """Check a host: store its resources, and whether each of its web servers runs. Raises RemoteError if the host does
+    not respond; the caller then passes the error to `lost`.
     """
     try:
         _look(host)
@@ -84,8 +87,8 @@ def _observed(host: Host, agent: Session) -> None:
 
 
 def lost(host: Host, error: RemoteError) -> None:
-    """Set a host's status to key_changed or unreachable, depending on the error of the last connection, and store the
-    message.
+    """Record that a check of a host failed: set the host's status to key_changed or unreachable, depending on `error`,
+    and store the error's message.
     """
     if isinstance(error, HostKeyChanged):
         Host.objects.filter(pk=host.pk).update(offered_host_key=error.offered)
@@ -101,8 +104,8 @@ def service(job: HostJob) -> dict[str, object]:
 
 
 def server_told(web_server: WebServer, action: str) -> dict[str, object]:
-    """Start, stop, reload or ask for the status of a web server; record whether it runs, and return the agent's result.
-    Raises RemoteError. For changes, the caller must hold the host's lock.
+    """Start, stop or reload a web server, or read its status; record whether it runs, and return the agent's result.
+    Raises RemoteError. Unless it only reads the status, the caller must hold the host's lock.
     """
     args = {"engine": plain(engine_control(web_server)), "action": action}
     with pool.session(target_for(web_server.host)) as agent:
@@ -120,9 +123,10 @@ def install_native(job: HostJob) -> dict[str, object]:
 
 
 def prepare(job: HostJob) -> dict[str, object]:
-    """List the packages that a benchmark application needs; with `plan`, the uuid of a job that listed packages,
-    install these packages. Return the agent's result (agents/host/applications.py, run). Check the host again if
-    packages were installed or none are missing.
+    """List the packages that a benchmark application needs; with `plan` in the parameters, the uuid of a job that
+    listed packages, install these packages. Return the agent's result (agents/host/applications.py, run).
+
+    Check the host again if packages were installed, or if no package is missing.
     """
     asked = {"name": job.params["application"], "action": "plan"}
     timeout = PLAN_TIMEOUT_S

@@ -1,7 +1,8 @@
-"""Replace the SSH key of a host: allow the new key, sign in with it, store it, and only then remove the old key.
+"""Replace the SSH key of a host: allow the new key on the host, sign in with it, and only then remove the old key
+there.
 
-The new key is stored before it is sent to the host: if a worker dies, the next one continues with the same key. The old
-key stays in use until the new one has signed in.
+The panel stores the new key before it sends the key to the host. If a worker dies, the next worker continues with the
+same key. The panel signs in with the old key until it has signed in with the new one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from panel.remote.keys import new_private_key, public_lines
 
 
 def rotate(job: HostJob) -> dict[str, object]:
-    """Replace the SSH key of the job's host; return {"public_key": new key}. If that fails, the old key
+    """Replace the SSH key of the job's host; return {"public_key": new key}. If the new key cannot be used, the old key
     stays in use.
     """
     host = job.host
@@ -58,7 +59,9 @@ def _replace_key(job: HostJob, host: Host) -> None:
 
 @transaction.atomic
 def _store(job: HostJob, host: Host, old: str, new: str) -> None:
-    """Store the new key of a host for all later connections. Raises Conflict if the host was edited meanwhile."""
+    """Store the new key of a host as the one for all later connections. Raises Conflict if the host's private key was
+    edited meanwhile.
+    """
     row = Host.objects.select_for_update().get(pk=host.pk)
     if row.private_key != old:
         raise Conflict(

@@ -28,14 +28,18 @@ _WEB_SERVER_ORDER = ("engine", "label")
 
 
 def hosts_listed(user: User) -> QuerySet[Host]:
-    """Return the hosts that the user can see, with web servers and `site_count`. Secrets are not loaded."""
+    """Return the hosts that the user can see, with web servers and the number of sites (`site_count`). Secrets are not
+    loaded.
+    """
     rows = _with_site_count(user).defer("private_key", "next_private_key", "password", "sudo_password")
     return rows.prefetch_related(Prefetch("web_servers", queryset=WebServer.objects.order_by(*_WEB_SERVER_ORDER)))
 
 
 def hosts_on_page(user: User) -> QuerySet[Host]:
-    """Return the hosts that the user can see, with `site_count`, for the page with the list of hosts. Only the columns
-    that the page shows are loaded. `with_web_servers` adds the web servers.
+    """Return the hosts that the user can see, with the number of sites (`site_count`), for the page with the list of
+    hosts.
+
+    Only the columns that the page shows are loaded; `with_web_servers` adds the web servers.
     """
     shown = ("name", "tags", "status", "is_paused", "connection", "address", "port", "last_seen_at")
     return _with_site_count(user).only(*shown)
@@ -62,7 +66,7 @@ def _with_site_count(user: User) -> QuerySet[Host]:
 
 
 def hosts_filtered(hosts: QuerySet[Host], wanted: dict[str, Any]) -> QuerySet[Host]:
-    """Filter hosts by HostFilterForm's cleaned data; empty values do not filter."""
+    """Return the hosts that match `wanted`, the cleaned data of a HostFilterForm; an empty value does not filter."""
     if wanted.get("q"):
         hosts = hosts.filter(Q(name__icontains=wanted["q"]) | Q(address__icontains=wanted["q"]))
     if wanted.get("status"):
@@ -73,8 +77,8 @@ def hosts_filtered(hosts: QuerySet[Host], wanted: dict[str, Any]) -> QuerySet[Ho
 
 
 def _with_status(hosts: QuerySet[Host], status: str) -> QuerySet[Host]:
-    """Filter hosts by the status of the list's filter: a value of HostStatus, or "unobserved" for ready hosts that were
-    not checked recently.
+    """Return the hosts with the status `status`, as chosen in the filter of the list: a value of HostStatus, or
+    "unobserved" for ready hosts that were not checked recently.
     """
     if status == UNOBSERVED:
         return hosts.filter(status=HostStatus.READY).exclude(observed())

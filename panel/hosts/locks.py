@@ -1,7 +1,8 @@
 """Locks that allow one deployment, benchmark or service action per host at a time.
 
-A lock is a row taken by a conditional update, so it works across processes and machines. The lock of a killed worker
-expires, immediately if the worker ran on this machine. A long job calls `extend` with its heartbeat.
+A lock is a database row taken by a conditional update, so it works across processes and machines. The lock of a killed
+worker expires with its lease; if the worker ran on this machine, the lock is free immediately. A long job calls
+`extend` together with the heartbeat of its claim.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class HeldLocks:
         return {host: HostBusy(host, holder) for host, holder in busy.items()}
 
     def extend(self) -> None:
-        """Renew all held locks for another lease. Raises HostBusy if one expired and was taken by another holder."""
+        """Renew all held locks for another lease. Raises HostBusy if a lock expired and another holder took it."""
         hosts = list(self._hosts)
         with transaction.atomic():
             rows, mine = self._own(hosts)
@@ -109,8 +110,8 @@ class HeldLocks:
 
 @contextmanager
 def host_lock(host: Host, holder: str, *, wait_s: float = 0.0, lease: timedelta = LEASE) -> Iterator[HeldLocks]:
-    """Context manager that holds the lock on `host` for `holder`. Raises HostBusy, with the current holder, if the lock
-    is not free within `wait_s` seconds.
+    """Context manager that holds the lock on `host` for `holder`, a text that names the job. Raises HostBusy, with the
+    current holder, if the lock is not free within `wait_s` seconds.
     """
     with host_locks({host: holder}, wait_s=wait_s, lease=lease) as locks:
         yield locks

@@ -1,4 +1,6 @@
-"""Lines of a log on a host in a period, and requests per hour. The host's agent searches and counts."""
+"""Search a log on a host for the lines of a period, and count its requests per hour. The agent on the
+host does both.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ CLASSES = "12345"
 
 @dataclass(frozen=True)
 class Hour:
-    """Requests of one hour in a log: number, bytes of the response bodies (with headers in Apache's logs), statuses."""
+    """Requests of one hour in a log: their number, the bytes of the response bodies (with headers in Apache's logs),
+    and their number by the first digit of the status.
+    """
 
     begin: dt.datetime
     requests: int = 0
@@ -31,8 +35,8 @@ class Hour:
 
 @dataclass(frozen=True)
 class LogPeriod:
-    """Result of a search in a log. `lines` are the newest of `matching` lines; `is_complete` is False if a limit ended
-    the search early.
+    """Result of a search in a log. `matching` is the number of matching lines, and `lines` are the newest of them.
+    `is_complete` is False if a limit ended the search early.
     """
 
     lines: list[str]
@@ -51,8 +55,8 @@ def log_period(
     text: str = "",
     most: int = 0,
 ) -> LogPeriod:
-    """Search a log and its rotated files between two times: return at most `most` lines that contain `text`, and all
-    requests by hour. The log must be below one of `roots` on the host.
+    """Search a log and its rotated files between two times. Return the newest lines that contain `text`, at most
+    `most`, and the number of all requests per hour. The log must be below one of `roots`, folders on the host.
 
     Raises RemoteError, with the host's own message if the host refuses to read the log; Conflict if the host key
     changed.

@@ -1,4 +1,6 @@
-"""Read the last lines of a log on a host, or search a day of it. The agent reads only below the given folders."""
+"""Read the last lines of a log on a host, or search one day of a log. The agent reads only below folders that the panel
+names.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ def host_logs(host: Host) -> list[ServerLog]:
 
 
 def host_log_tail(host: Host, log: ServerLog, *, lines: int = 200) -> list[str]:
-    """Return at most `lines` lines from the end of one of `host_logs`; raises the errors of `log_tail`."""
+    """Return at most `lines` lines from the end of `log`, one of `host_logs`. Raises the same errors as `log_tail`."""
     return log_tail(Host.objects.get(pk=host.pk), log.path, roots=[log.root], lines=lines)
 
 
@@ -72,8 +74,8 @@ def log_tail(host: Host, path: str, *, roots: Sequence[str], lines: int = 200) -
 
 @dataclass(frozen=True)
 class Search:
-    """A search in a log for the newest `most` lines of `day`, in the current time zone, that contain `text` in any
-    case.
+    """Search in a log: find the newest `most` lines of the day `day` that contain `text`, ignoring case. The day is in
+    Django's current time zone.
     """
 
     day: dt.date
@@ -82,12 +84,12 @@ class Search:
 
 
 def log_search(host: Host, path: str, roots: Sequence[str], wanted: Search) -> LogPeriod:
-    """Search a log and its rotated files, and return the matching lines. Raises the errors of `log_period`."""
+    """Search a log and its rotated files; return the result. Raises the same errors as `log_period`."""
     begin = timezone.make_aware(dt.datetime.combine(wanted.day, dt.time()))
     end = timezone.make_aware(dt.datetime.combine(wanted.day + dt.timedelta(days=1), dt.time()))
     return log_period(host, path, roots=roots, begin=begin, end=end, text=wanted.text, most=wanted.most)
 
 
 def host_log_search(host: Host, log: ServerLog, wanted: Search) -> LogPeriod:
-    """Return the lines that a Search finds in one of `host_logs`; raises the errors of `log_period`."""
+    """Search `log`, one of `host_logs`; return the result. Raises the same errors as `log_period`."""
     return log_search(Host.objects.get(pk=host.pk), log.path, [log.root], wanted)

@@ -139,7 +139,8 @@ class Host(BaseModel):
 
 
 class HostReading(models.Model):
-    """Use of a host's resources in the ten minutes from `at`: means of `count` readings, and the highest ("most").
+    """Use of a host's resources in the ten minutes from `at`: means of `count` readings, and the highest values in the
+    fields whose names end in `_most`.
 
     Shares from 0 to 1; null where the host reported no value.
     """
@@ -164,8 +165,10 @@ class HostReading(models.Model):
 
 
 class WebServer(BaseModel):
-    """One web server on one host. `paths` are its paths on the host: binary, prefix (server root), main_config,
-    config_root (the panel may write below), log_dir, pid_file.
+    """One web server on one host.
+
+    `paths` are its paths on the host: binary, prefix (the server root), main_config, config_root (the folder below
+    which the panel may write), log_dir, pid_file.
     """
 
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="web_servers")
@@ -244,8 +247,10 @@ class HostJob(Job):
 
 
 class HostLock(models.Model):
-    """Lock of a host: at most one deployment, benchmark or service action runs at a time. A conditional update takes
-    the lock. `holder` names the job for people; `owner` is the name of the process that holds the lock (core.owners).
+    """Lock of a host, so that at most one deployment, benchmark or service action runs on it at a time.
+    panel/hosts/locks.py takes it.
+
+    `holder` names the job for people; `owner` is the name of the process that holds the lock (core.owners).
     """
 
     host = models.OneToOneField(Host, on_delete=models.CASCADE, related_name="lock")

@@ -1,5 +1,7 @@
-"""Install web servers with a main configuration of the panel: gallop, whose program is uploaded if missing, and a
-private nginx on the panel's machine, if the panel's account cannot write the distribution's configuration.
+"""Install web servers whose main configuration the panel writes: gallop, and a private nginx.
+
+The program of gallop is uploaded if it is missing. The private nginx is for the panel's machine, if the panel's account
+cannot write the configuration of the distribution's nginx.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ UNPRIVILEGED = "nobody"
 
 
 def install_gallop(host: Host, agent: Session) -> tuple[WebServer, dict[str, object]]:
-    """Install and start gallop on a host. Return (web server, the agent's ApplyResult as a dict). Idempotent. Raises
-    ApplicationError or RemoteError.
+    """Install and start gallop on a host. Return (web server, the agent's ApplyResult as a dict). A repeated call
+    changes nothing. Raises ApplicationError or RemoteError.
     """
     known = native_web_server_of(host)
     paths = known.paths if known else _paths(host, agent)
@@ -53,10 +55,11 @@ def install_gallop(host: Host, agent: Session) -> tuple[WebServer, dict[str, obj
 
 
 def install_private_nginx(host: Host, agent: Session) -> WebServer | None:
-    """Set up the distribution's nginx with configuration, logs and pid file below the panel's folder; return the web
-    server, None without nginx.
+    """Set up a private nginx: the distribution's program, with configuration, logs and pid file below the panel's
+    folder. Return the web server; None if the host has no nginx.
 
-    For the panel's machine, if the panel does not run as root. Idempotent. Raises ApplicationError or RemoteError.
+    For the panel's machine, if the panel does not run as root. A repeated call changes nothing. Raises ApplicationError
+    or RemoteError.
     """
     known = host.web_servers.filter(engine=Engine.NGINX, manages_main_config=True).first()
     system = host.web_servers.filter(engine=Engine.NGINX, label="default", manages_main_config=False).first()
@@ -97,8 +100,9 @@ def _applied(host: Host, agent: Session, paths: dict[str, str], control: EngineC
 
 
 def _paths(host: Host, agent: Session) -> dict[str, str]:
-    """Return the paths for gallop on a host: below the folder that the panel or the host sets for gallop, else in
-    system folders if the agent runs as root, else in the account's home folder.
+    """Return the paths for gallop on a host. They are below the folder that the panel or the host sets for gallop.
+    Without such a folder, they are system folders if the agent runs as root, else folders below the account's home
+    folder.
     """
     facts = agent.call("facts")
     if host.connection == Connection.LOCAL:
@@ -131,8 +135,8 @@ def _below(base: str, binary: str, name: str) -> dict[str, str]:
 
 
 def _install_program(host: Host, agent: Session, control: EngineControl) -> tuple[str, list[str]]:
-    """Upload the bundled gallop if it differs, and let a running server switch to it; return its version and the names
-    of its optional features.
+    """Upload the bundled gallop if the host has another version or none; a running gallop switches to the new program.
+    Return its version and the names of its optional features.
     """
     uploaded = programs.upload(host, agent, settings.GALLOP_BINARY, "gallop", "PADDOCK_GALLOP")
     args = {**uploaded, "path": control.binary, "engine": plain(control)}
@@ -170,8 +174,8 @@ def _main_configuration(host: Host, agent: Session, paths: dict[str, str], contr
 
 
 def _worker_account(host: Host, agent: Session, engine: str) -> str:
-    """Return the account of a server's worker processes if root starts it; "" for the server's default. Raises
-    ApplicationError if the account cannot access the sites on the panel's machine.
+    """Return the account for a server's worker processes if root starts the server; "" if the server chooses the
+    account. Raises ApplicationError if the account cannot access the sites on the panel's machine.
     """
     if agent.identity["uid"] != 0:
         return ""
@@ -186,6 +190,8 @@ def _worker_account(host: Host, agent: Session, engine: str) -> str:
 
 
 def _roots(paths: dict[str, str]) -> list[str]:
-    """Return the parent folders of a web server's folders: the agent may create the folders in them."""
+    """Return the parent folders of a web server's folders, because the agent may have to create the
+    folders themselves.
+    """
     own = (paths["config_root"], paths["prefix"], paths["log_dir"])
     return sorted({str(PurePosixPath(path).parent) for path in own})

@@ -23,8 +23,8 @@ def is_recent(observed_at: dt.datetime | None, *, is_paused: bool) -> bool:
 
 
 def recent(column: str, host: str = "") -> Q:
-    """Return the condition that the time in the field `column` is recent, as in `is_recent`. `host` is the lookup
-    prefix of the host's fields.
+    """Return a query condition: the time in the field `column` is recent, as `is_recent` defines it. `host` is the
+    lookup prefix of the host's fields, for example "web_server__host__".
     """
     now = timezone.now()
     unpaused = Q(**{f"{column}__gt": now - STALE_AFTER, f"{host}is_paused": False})
@@ -32,19 +32,23 @@ def recent(column: str, host: str = "") -> Q:
 
 
 def is_observed(host: Host) -> bool:
-    """Return whether the host responded to a recent check. A host without the time of a check counts as observed."""
+    """Return whether the host responded to a recent check. A ready host without a recorded time of a check counts as
+    observed.
+    """
     if host.status != HostStatus.READY:
         return False
     return host.last_seen_at is None or is_recent(host.last_seen_at, is_paused=host.is_paused)
 
 
 def observed() -> Q:
-    """Return the condition for hosts that responded to a recent check (see `is_observed`)."""
+    """Return a query condition for hosts that responded to a recent check (see `is_observed`)."""
     return Q(status=HostStatus.READY) & (Q(last_seen_at=None) | recent("last_seen_at"))
 
 
 def host_status(host: Host) -> tuple[str, str]:
-    """Return a host's status and its label for pages; "unknown" for a ready host that was not checked recently."""
+    """Return (status, label for pages) of a host. The status is "unknown" for a ready host that was not checked
+    recently.
+    """
     if host.status == HostStatus.READY and not is_observed(host):
         return "unknown", _("Not observed")
     return str(host.status), str(host.get_status_display())

@@ -1,8 +1,8 @@
 """Prepare hosts for predefined applications of benchmarks: list the packages that the distribution would install, and
 install them on request.
 
-The list is the plan: the result of a job. The installation is a second job that names its plan; the agent installs
-exactly the packages of the plan, or nothing.
+The list is called the plan, and is the result of a job. The installation is a second job with the uuid of the first;
+the agent installs exactly the packages of the plan, or nothing.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Delete old jobs of hosts, after the same time as deployments (`PADDOCK_KEEP_DEPLOYMENTS_DAYS`), and old readings of
-their resources.
+hosts' resources.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ KEEP_READINGS = dt.timedelta(days=14)
 
 
 def old_forget(now: dt.datetime | None = None) -> int:
-    """Delete at most AT_ONCE host jobs that ended more than KEEP_DEPLOYMENTS_DAYS ago; return their number."""
+    """Delete host jobs that ended more than KEEP_DEPLOYMENTS_DAYS ago, at most AT_ONCE of them; return their number."""
     if not settings.KEEP_DEPLOYMENTS_DAYS:
         return 0
     before = (now or timezone.now()) - dt.timedelta(days=settings.KEEP_DEPLOYMENTS_DAYS)

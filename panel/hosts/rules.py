@@ -1,4 +1,6 @@
-"""Validate hosts, SSH authorities and web servers as a whole. The models' `clean()` calls these functions."""
+"""Validate hosts, SSH authorities and web servers, including rules that concern several fields. The models' `clean()`
+calls these functions.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ NO_ROOTS = gettext_lazy("Enter at least one folder for sites, for example /srv/w
 
 
 def host(host: Host) -> None:
-    """Raise ValidationError unless a host has a site folder and, over SSH, an address, a user, and valid secrets and
-    bastions. Passwords are single lines.
+    """Validate a host: it needs a site folder and, if it is reached over SSH, an address, a user, valid secrets and
+    valid bastions. A password must be a single line. Raises ValidationError.
     """
     faults: dict[str, str] = {} if host.site_roots else {"site_roots": str(NO_ROOTS)}
     if host.connection == "ssh":
@@ -36,7 +38,7 @@ def host(host: Host) -> None:
 
 
 def _bastion_fault(host: Host) -> str:
-    """Return the first mistake in the chain of bastions of a host, as a message; "" for none."""
+    """Return the first mistake in the chain of bastions of a host, as a message; "" if there is no mistake."""
     bastion, passed = host.bastion, {host.pk}
     while bastion is not None:
         if bastion.connection != "ssh":
@@ -78,8 +80,8 @@ def _check_way_in(host: Host, faults: dict[str, str]) -> None:
 
 
 def authority(row: SshAuthority) -> None:
-    """Validate the public key of an SSH authority, one line of a known type, and strip its options and comment. Raises
-    ValidationError.
+    """Validate the public key of an SSH authority: one line with a key of a known type. Remove options and comment from
+    the line. Raises ValidationError.
     """
     words = row.public_key.split()
     line = " ".join(words[1:] if words[:1] == ["@cert-authority"] else words)

@@ -65,7 +65,7 @@ def host_with_secrets(name: str) -> Host | None:
 
 
 def hosts_over_ssh() -> QuerySet[Host]:
-    """Return the hosts that Paddock reaches over SSH: the choices for a bastion.
+    """Return the hosts that Paddock reaches over SSH. Forms offer them as bastions.
 
     rules.py rejects a host's bastion if Paddock reaches the bastion through the host itself.
     """
@@ -78,7 +78,9 @@ def pinned_fingerprint(host: Host) -> str:
 
 
 def public_key(host: Host) -> str:
-    """Return the lines of authorized_keys for the host's authority or its stored private keys; "" without either."""
+    """Return the lines of authorized_keys that let Paddock sign in to the host: one for the host's authority, otherwise
+    one for each stored private key. "" without an authority and a private key.
+    """
     if host.authority is not None:
         return sign_in_line(host)
     if not host.private_key:
@@ -98,8 +100,8 @@ def sign_in_command(host: Host) -> str:
 
 
 def sudo_command(host: Host) -> str:
-    """Return the shell command that root runs on the host to let the user run the agent with sudo; "" if the host needs
-    none.
+    """Return the shell command that root runs on the host to let the host's user run the agent with sudo, without a
+    password; "" if Paddock does not use sudo there, or has a sudo password.
     """
     if not host.use_sudo or host.sudo_password:
         return ""
@@ -107,9 +109,10 @@ def sudo_command(host: Host) -> str:
 
 
 def prepare_command(host: Host) -> str:
-    """Return the shell command that root runs on the host instead of `sign_in_command` and `sudo_command`. The command
-    also creates the account and prints the host's fingerprints. "" if Paddock has neither a private key nor an
-    authority for the host.
+    """Return the shell command that root runs on the host instead of `sign_in_command` and `sudo_command`; "" if
+    Paddock has neither a private key nor an authority for the host.
+
+    The command also creates the account and prints the host's fingerprints.
     """
     lines = public_key(host).splitlines()
     return by_hand.prepare_line(host.username, lines, with_sudo=bool(sudo_command(host))) if lines else ""
@@ -128,12 +131,12 @@ def offered_fingerprint(host: Host) -> str:
 
 
 def sites_deployed(host: Host) -> list[str]:
-    """Return the names of the sites on a host, which prevent its deletion."""
+    """Return the names of the sites on a host, sorted. A host with sites cannot be deleted."""
     return sorted(site.name for web_server in host.web_servers.all() for site in web_server.sites.all())
 
 
 def host_losses(host: Host) -> list[str]:
-    """Describe what deleting the host loses, as phrases; sites, which prevent the deletion, come first."""
+    """Return phrases about the data that deleting the host would lose. Sites come first; they prevent the deletion."""
     losses = [f"the site {name}, which uses a web server of this host" for name in sites_deployed(host)]
     web_servers, deployments = host.web_servers.count(), host.deployments.count()
     if web_servers:

@@ -25,7 +25,9 @@ from panel.hosts.services.jobs import SERVICE_ACTIONS
 
 
 class HostSerializer(serializers.ModelSerializer[Host]):
-    """A host. `host_key_fingerprint` is of the trusted key, `offered_fingerprint` of a key that must be confirmed."""
+    """A host. `host_key_fingerprint` belongs to the trusted key, `offered_fingerprint` to a key that a user must
+    confirm.
+    """
 
     site_roots = serializers.ListField(child=serializers.CharField(), read_only=True)
     tags = TagsListField(read_only=True)
@@ -124,7 +126,9 @@ class SshAuthoritySerializer(serializers.ModelSerializer[SshAuthority]):
 
 
 class SshAuthorityInput(StrictModelSerializer):
-    """SSH certificate authority to add. `public_key` is needed for the kind "host", and created for the kind "user"."""
+    """SSH certificate authority to add. Enter `public_key` for the kind "host"; for the kind "user", Paddock creates
+    it.
+    """
 
     class Meta:
         model = SshAuthority
@@ -133,7 +137,7 @@ class SshAuthorityInput(StrictModelSerializer):
 
 
 class HostInput(StrictModelSerializer):
-    """Fields of a host. Paddock creates a key for a new host without `private_key`, `password` and `authority`;
+    """Fields of a host. If a new host has no `private_key`, `password` or `authority`, Paddock creates a key;
     `sign-in/` responds with the public key.
     """
 

@@ -1,4 +1,6 @@
-"""Run a function for many hosts, several at once, in threads: an unresponsive host delays no other work."""
+"""Run a function for many hosts, several at once, in threads, so that an unresponsive host does not
+delay the others.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,11 @@ logger = logging.getLogger(__name__)
 
 
 def sweep_hosts(work: Callable[[int], bool], hosts: Iterable[int], *, until: float, at_once: int, failure: str) -> int:
-    """Call `work` with the primary key of each host; return the number of hosts for which it returned True.
+    """Call `work` with the primary key of each host, `at_once` hosts at a time. Return the number of calls that
+    returned True.
 
-    No call begins after `until` (time.monotonic). An exception is logged as `failure`, which contains %s for the
-    primary key, and does not end the sweep.
+    No call begins after `until` (time.monotonic). An exception does not end the sweep. It is logged with the message
+    `failure`, which contains %s for the primary key.
     """
 
     def quietly(pk: int) -> bool:

@@ -12,8 +12,8 @@ from panel.remote.target import Target
 
 
 def target_for(host: Host) -> Target:
-    """Return the connection data of a host. Raises Conflict if its host key changed: nothing is sent until an
-    administrator has decided.
+    """Return the connection data of a host. Raises Conflict if its host key changed, so that nothing is sent to the
+    host until an administrator has decided.
     """
     if host.connection == Connection.LOCAL:
         return Target(name=host.name, kind="local", folder=settings.LOCAL_HOST_ROOT / "agent")
@@ -29,8 +29,8 @@ def ssh_target(host: Host, *, is_bastion: bool = False) -> Target:
     """Return the connection data of a host over SSH, whatever its status, including the connection data of its
     bastions.
 
-    Each bastion has a pinned key, so nothing is sent to a bastion whose key changed. `is_bastion`: the host passes
-    connections on.
+    Each bastion has a pinned key, so nothing is sent to a bastion whose key changed. `is_bastion`: the host is itself
+    used as a bastion, so it must forward ports.
     """
     return Target(
         name=host.name,
@@ -51,7 +51,7 @@ def ssh_target(host: Host, *, is_bastion: bool = False) -> Target:
 
 
 def engine_control(web_server: WebServer) -> EngineControl:
-    """Return the data with which the agent tests, starts, reloads and stops a web server."""
+    """Return the EngineControl of a web server: the data with which the agent tests, starts, reloads and stops it."""
     paths = web_server.paths
     return EngineControl(
         engine=web_server.engine,

@@ -13,7 +13,7 @@ from panel.hosts import execution, retention
 
 @shared_task
 def run(uuid: str) -> None:
-    """Run one host job. Does nothing if another worker owns it; retries later if the host is busy."""
+    """Run one host job. If another worker owns the job, do nothing; if the host is busy, retry later."""
     if execution.host_job_execute(UUID(uuid)) == Attempt.BUSY:
         busy_retry(run, (uuid,))
 

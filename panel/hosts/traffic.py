@@ -30,7 +30,7 @@ CLASSES = ("1xx", "2xx", "3xx", "4xx", "5xx", "none")
 
 @dataclass(frozen=True)
 class Zone:
-    """Counters of one site since the web server started; rates are of the time between the last two readings."""
+    """Counters of one site since the web server started; rates cover the time between the last two readings."""
 
     name: str
     requests: int
@@ -103,7 +103,7 @@ class Traffic:
 
     @property
     def more(self) -> int:
-        """Number of sites not in `zones`."""
+        """Number of sites that are not in `zones`, because only the requested or the busiest sites are."""
         return self.zone_count - len(self.zones)
 
 
@@ -115,7 +115,8 @@ def tells(web_server: WebServer) -> bool:
 
 
 def web_server_traffic(web_server: WebServer, zones: Sequence[str] | None = None) -> Traffic:
-    """Return the counters of a web server, with those of the sites named in `zones`; None selects the busiest sites.
+    """Return the counters of a web server, and those of the sites named in `zones`, or of the busiest sites if it is
+    None.
 
     Raises ApplicationError for a web server without counters. Raises RemoteError or Conflict if the agent cannot be
     reached.
@@ -252,8 +253,8 @@ class ServerTraffic:
 
 
 def host_traffic(host: Host) -> list[ServerTraffic]:
-    """Return the counters of all web servers of a host, or the reasons why they are unknown. For administrators,
-    because they cover the sites of all teams.
+    """Return the counters of each web server of a host, or the reason why they are unknown. For administrators only,
+    because the counters cover the sites of all teams.
     """
     found = []
     for web_server in host.web_servers.select_related("host"):

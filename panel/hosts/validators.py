@@ -1,7 +1,7 @@
 """Validators of hosts and web servers: names, addresses, paths, units, ports.
 
-The values never become part of a shell command. Impossible values are rejected here, so that the error appears at the
-field and not later as a network error.
+The values never become part of a shell command. An impossible value is rejected here, so that the form shows the error
+at the field; otherwise a network error would appear later.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def validate_name(value: str) -> None:
 
 
 def validate_address(value: str) -> None:
-    """Validate an IP address without brackets, or a DNS name; ssh tools would read a leading dash as an option."""
+    """Validate the form of an IP address without brackets, or of a DNS name. A leading dash is rejected, because ssh
+    tools would read it as an option.
+    """
     try:
         ipaddress.ip_address(value)
     except ValueError:
@@ -82,7 +84,7 @@ def validate_unit(value: str) -> None:
 
 
 def validate_path(value: str) -> None:
-    """Validate an absolute, normalized path."""
+    """Validate that a path is absolute and normalized."""
     if not value.startswith("/") or any(ord(character) < 32 or ord(character) == 127 for character in value):
         raise ValidationError(
             _("“%(path)s” is not an absolute path. Enter a path such as /srv/www."), params={"path": value}, code="path"
@@ -112,7 +114,7 @@ def validate_site_roots(value: Any) -> None:
 
 
 def validate_web_server_paths(value: Any) -> None:
-    """Validate `paths` of a WebServer: all of PATHS, each an absolute path."""
+    """Validate `paths` of a WebServer: an absolute path for each name in PATHS, and no other names."""
     if not isinstance(value, dict) or set(value) != set(PATHS):
         raise ValidationError(
             _("Enter an object with the fields %(names)s."), params={"names": ", ".join(PATHS)}, code="paths"

@@ -22,8 +22,8 @@ AGAIN_AFTER_S = 2.0  # a single failure may be a brief network problem
 
 
 def hosts_watched() -> tuple[list[int], list[int]]:
-    """Return two lists of primary keys: the watched hosts that responded at the last check, and the watched hosts that
-    did not.
+    """Return two lists of primary keys of watched hosts: those that responded at the last check, and those that did
+    not.
     """
     rows = Host.objects.filter(WATCHED).order_by("pk").values_list("pk", "status")
     return (
@@ -34,9 +34,9 @@ def hosts_watched() -> tuple[list[int], list[int]]:
 
 def host_look(pk: int, *, pause: Callable[[float], None] = time.sleep) -> Host | None:
     """Check a host and record whether it responds. Return the host with its new status; None if the host is no longer
-    watched.
+    watched, or if its connection data is incomplete.
 
-    A host that responded at the last check is recorded as unreachable only after a second attempt.
+    A host that responded at the last check is recorded as unreachable only after a second failed attempt.
     """
     host = Host.objects.select_related("authority", "bastion__authority").filter(WATCHED, pk=pk).first()
     if host is None:  # deleted, paused or no longer trusted

@@ -24,10 +24,11 @@ TIMEOUT_S = 30.0
 
 
 def key_add(target: Target, line: str, beside: Sequence[str]) -> None:
-    """Add the public key in `line` to authorized_keys. `beside`: the public keys with which the panel signs in now.
+    """Add the public key in `line` to authorized_keys, unless a line has this key already. `beside`: the public keys
+    with which the panel signs in now.
 
-    The new line gets the options of the first line that has one of these keys. Raises RemoteError, and ApplicationError
-    if the file has none of these keys, because sshd then reads the keys from another file.
+    The new line gets the options of the first line that has a key of `beside`. Raises ApplicationError if the file has
+    none of these keys, because sshd then reads the keys from another file. Raises RemoteError.
     """
 
     def changed(lines: list[str]) -> list[str]:
@@ -49,8 +50,8 @@ def key_remove(target: Target, line: str) -> None:
 
 
 def with_options_of(row: str, line: str) -> str:
-    """Return the key in `line` with the options of `row`, a line of authorized_keys. Return `line` itself if `row`
-    has no options.
+    """Return a line of authorized_keys with the key of `line` and the options of `row`, another such line. Return
+    `line` itself if `row` has no options.
     """
     options, _kind, _rest = _parts(row)
     _own, kind, rest = _parts(line)
@@ -90,8 +91,8 @@ def _change(target: Target, changed: Callable[[list[str]], Sequence[str]]) -> No
 
 
 def _write(sftp: paramiko.SFTPClient, target: Target, changed: Callable[[list[str]], Sequence[str]]) -> None:
-    """Replace authorized_keys atomically by the lines that the function `changed` makes from the old lines; the file
-    keeps its mode.
+    """Replace authorized_keys atomically by the result of `changed`, a function that receives the old lines and returns
+    the new ones. The file keeps its mode.
     """
     try:
         info = sftp.lstat(FILE)

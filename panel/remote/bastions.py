@@ -1,9 +1,9 @@
 """Connections through a bastion: an SSH server that passes connections on to hosts which the panel cannot reach
 directly (the channel type direct-tcpip of RFC 4254, section 7.2, as OpenSSH's ProxyJump uses it).
 
-The SSH connection to the host runs inside the bastion's, so the bastion sees no user name, key or password of the host.
-If a bastion passes a connection on to another machine, the panel sees a wrong host key, and sends no user name or
-secret.
+The SSH connection to the host runs inside the SSH connection to the bastion, so the bastion sees no user name, key or
+password of the host. If a bastion passes a connection on to another machine, the panel sees a wrong host key, and sends
+no user name or secret.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Shared:
 
 
 class Stream:
-    """A channel through a bastion to a host, as a socket object with the methods that Paramiko's transport calls."""
+    """Channel through a bastion to a host, with the methods of a socket that Paramiko's transport calls."""
 
     def __init__(self, channel: paramiko.Channel, give_back: Callable[[], None]) -> None:
         self._channel = channel
@@ -59,7 +59,7 @@ class Stream:
         return self._give_back is None
 
     def shutdown(self, _how: int) -> None:
-        """Close the stream. A thread that waits for data from it then ends."""
+        """Close the stream. A thread that waits for data from the stream then continues."""
         self.close()
 
     def close(self) -> None:
@@ -72,8 +72,8 @@ class Stream:
 
 
 class Bastions:
-    """Open connections to bastions, shared by threads. `connect` opens an authenticated transport to a bastion;
-    `timeout_s` limits each step.
+    """Open connections to bastions, shared by threads. `connect` opens an authenticated transport to a bastion.
+    `timeout_s` limits the time to open a channel to a host.
     """
 
     def __init__(self, connect: Callable[[Target], paramiko.Transport], timeout_s: float) -> None:
@@ -83,8 +83,8 @@ class Bastions:
         self._owner = os.getpid()
 
     def stream(self, target: Target) -> Stream:
-        """Open a connection to the target through its bastion. Raises HostUnreachable, also for errors of
-        the bastion.
+        """Open a connection to the target through its bastion. Raises HostUnreachable, also if the bastion cannot be
+        used.
         """
         assert target.via is not None
         asked_at = time.monotonic()

@@ -1,7 +1,7 @@
-"""Limits for data from a host. The panel closes a connection that exceeds them, because a host may be compromised.
+"""Limits for data from a host. The panel closes a connection that exceeds a limit, because a host may be compromised.
 
-Paramiko accepts lengths of up to 4 GiB before a host has proven its key, and stores all data beyond a channel's window.
-Here packets, banner lines, channel buffers and SFTP replies have limits.
+Without these limits, Paramiko accepts lengths of up to 4 GiB before a host has proven its key, and stores data that
+exceeds a channel's window. The limits are for packets, banner lines, channel buffers and SFTP replies.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class TooMuch(paramiko.SSHException):
 
 
 class BoundedPacketizer(Packetizer):
-    """Paramiko's Packetizer with limits for packets and the banner of a connection."""
+    """Paramiko's Packetizer with limits for the size of a packet and of all data before the key exchange
+    (the banner).
+    """
 
     def read_all(self, n: int, check_rekey: bool = False) -> bytes:
         if n > MAX_PACKET_BYTES:
@@ -58,8 +60,9 @@ class _BoundedPipe(BufferedPipe):  # type: ignore[type-arg]
 
 
 def bounded(channel: paramiko.Channel) -> paramiko.Channel:
-    """Limit the sizes of a newly opened channel's buffers, and return the channel. The existing buffers stay, because
-    they may already contain data.
+    """Limit the sizes of a newly opened channel's buffers; return the channel.
+
+    The buffers are changed and not replaced, because they may already contain data.
     """
     for pipe in (channel.in_buffer, channel.in_stderr_buffer):
         pipe.limit = channel.in_window_size  # type: ignore[attr-defined]

@@ -1,9 +1,9 @@
 """Build the host agent as one zip archive that Python runs.
 
-The archive has the sources and the bytecode that the panel's Python compiled (PEP 552, unchecked). A host with the same
-version of Python loads the bytecode. A host with another version, 3.8 or later, loads the sources, because zipimport
-checks the version. The archive's name has the digest of the sources, so every worker uploads the same name, and a host
-needs only one upload.
+The archive contains the sources, and their bytecode as compiled by the panel's Python (PEP 552, unchecked). A host with
+the same version of Python loads the bytecode. A host with another version, 3.8 or later, loads the sources, because
+zipimport checks the version. The archive's name contains the digest of the sources. So all workers use the same name,
+and a host needs only one upload.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Bundle:
 
 
 def argv(python: str, path: str) -> list[str]:
-    """Return the command that starts the agent at `path`, without the user's settings, site packages and bytecode
-    caches.
+    """Return the command that runs the agent's archive at `path` with Python, without the user's settings, site
+    packages and bytecode caches.
     """
     return [python, "-ISB", path]
 
@@ -76,7 +76,7 @@ def _made() -> Bundle:
 
 
 def _sources() -> dict[str, bytes]:
-    """Return the source files of the agent's archive, by name. Python runs `__main__.py`."""
+    """Return {name in the archive: path of the source file} for the agent's archive. Python runs `__main__.py`."""
     files = [AGENTS / "__init__.py", AGENTS / "wire.py", *sorted((AGENTS / "host").rglob("*.py"))]
     named = {f"agents/{path.relative_to(AGENTS).as_posix()}": path.read_bytes() for path in files}
     return {"__main__.py": (AGENTS / "__main__.py").read_bytes(), **named}

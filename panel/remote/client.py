@@ -31,7 +31,7 @@ _ERROR = {"code": str, "message": str, "detail": dict}
 
 def outcome(name: str, op: str, message: Message | None) -> Message:
     """Return the result in `message`, the last message about a request to the host `name`. Raises OperationRefused if
-    the message is an error, ConnectionLost if `message` is None.
+    `message` is an error of the agent, and ConnectionLost if `message` is None.
     """
     if message is None:
         raise ConnectionLost(name, op)
@@ -54,8 +54,8 @@ def checked(message: Message) -> Message:
 
 
 class _Waiting:
-    """Receiver of the messages about one request. It limits the number and the bytes of messages that wait for
-    processing.
+    """Receiver of the messages about one request: it passes them to the function `heard`, and limits the number and the
+    bytes of messages that the request's caller has not processed yet.
     """
 
     def __init__(self, heard: Heard) -> None:
@@ -64,7 +64,7 @@ class _Waiting:
         self._bytes = 0
 
     def hand(self, message: Message, size: int) -> None:
-        """Pass a message to the receiver. Raises TooMuch if too many messages or bytes are unprocessed."""
+        """Pass a message to `heard`. Raises TooMuch if too many messages or bytes wait for the request's caller."""
         self._sizes.append(size)
         self._bytes += size
         if len(self._sizes) > MAX_WAITING_EVENTS or self._bytes > MAX_WAITING_BYTES:
@@ -79,7 +79,7 @@ class _Waiting:
 
 
 class Asked:
-    """One running request to an agent."""
+    """Request that was sent to an agent, and the queue of the messages about it."""
 
     def __init__(self, client: AgentClient, ident: str, op: str) -> None:
         self._client = client
@@ -90,7 +90,8 @@ class Asked:
         self.waiting = _Waiting(self.answers.put)
 
     def result(self, on_event: OnEvent | None = None, timeout: float | None = None) -> Message:
-        """Wait for the result of the request, at most `timeout` seconds from its start, and return it.
+        """Wait for the result of the request, at most `timeout` seconds from its start, and return it. Each event
+        before the result is passed to `on_event`.
 
         Raises OperationRefused (with the agent's message), ConnectionLost, CallTimeout, and exceptions of `on_event`.
         """
@@ -132,8 +133,8 @@ class Asked:
 
 
 class AgentClient:
-    """Connection to one running agent. The process's listening thread reads the responses and passes them to the
-    waiting threads.
+    """Connection to one running agent. The listening thread of the panel's process reads the responses and passes them
+    to the threads that wait for them.
     """
 
     def __init__(self, name: str, link: Link) -> None:
@@ -168,7 +169,7 @@ class AgentClient:
 
     @property
     def is_broken(self) -> bool:
-        """True if the host violated the protocol."""
+        """True if the host violated the agent protocol."""
         return bool(self._broke)
 
     @property
@@ -178,15 +179,17 @@ class AgentClient:
     def call(
         self, op: str, args: Message | None = None, on_event: OnEvent | None = None, timeout: float | None = None
     ) -> Message:
-        """Run one operation of the agent and return its result. `timeout` is in seconds for the whole call. Raises the
-        errors of Asked.result.
+        """Run one operation of the agent and return its result. `timeout` is in seconds, from the request to the
+        result. Raises the same errors as Asked.result.
         """
         return self.ask(op, args).result(on_event, timeout)
 
     def ask(self, op: str, args: dict[str, object] | None = None, heard: Heard | None = None) -> Asked:
-        """Send a request without waiting. Its messages are passed to `heard`, or else to `Asked.result`.
+        """Send a request without waiting for its result. The messages about it are passed to the function `heard`;
+        without `heard`, the caller reads them with `Asked.result`.
 
-        Raises ConnectionLost if the connection is closed; a later loss is reported like a response.
+        Raises ConnectionLost if the connection is already closed. If it closes later, `heard` receives None, or
+        `Asked.result` raises ConnectionLost.
         """
         ident = str(next(self._ids))
         asked = Asked(self, ident, op)
@@ -210,8 +213,8 @@ class AgentClient:
             return
 
     def lost(self, op: str) -> ConnectionLost:
-        """Return the error for a request whose connection was lost: ProtocolBroken if the host violated the
-        protocol.
+        """Return the exception for a request whose connection was lost: ProtocolBroken if the host violated the agent
+        protocol, otherwise ConnectionLost.
         """
         return ProtocolBroken(self.name, op, self._broke) if self._broke else ConnectionLost(self.name, op)
 

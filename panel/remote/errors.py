@@ -1,6 +1,6 @@
-"""Exceptions for errors between the panel and a host, with cause, solution, and whether to retry.
+"""Exceptions for errors between the panel and a host, with the cause, the solution, and whether to retry.
 
-No message contains a secret: keys, passwords and file contents never reach an exception.
+Messages contain no secrets: keys, passwords and file contents never reach an exception.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class HostKeyUnknown(RemoteError):
 class HostKeyChanged(RemoteError):
     """Error: the host offers another key than the trusted (pinned) one. The connection ended before authentication.
 
-    `offered` is the new key line, "" if the host has none of the pinned type.
+    `offered` is the line of the offered key; "" if the host has no key of the pinned key's type.
     """
 
     def __init__(self, host: str, offered: str, *, pinned: str, found: str) -> None:
@@ -101,7 +101,9 @@ class UploadFailed(RemoteError):
 
 
 class ConnectionLost(RemoteError):
-    """Error: the connection closed during a request. The agent finishes or rolls back its work by itself."""
+    """Error: the connection closed during a request. Without a connection, the agent still finishes or rolls back its
+    work.
+    """
 
     def __init__(self, host: str, operation: str) -> None:
         super().__init__(
@@ -141,7 +143,9 @@ class CallTimeout(RemoteError):
 
 
 class OperationRefused(RemoteError):
-    """Error: the agent refused or failed a request; `code` and `detail` are from the agent (agents/protocol.py)."""
+    """Error: the agent refused a request, or failed to carry it out. `code` and `detail` are those that the agent sent
+    (agents/protocol.py).
+    """
 
     def __init__(self, host: str, operation: str, code: str, message: str, detail: dict[str, object]) -> None:
         super().__init__(message, code=code, retry=code == "busy")

@@ -1,5 +1,5 @@
 """Check SSH certificates of hosts: an authority that the panel trusts must have signed the host's key (OpenSSH's
-PROTOCOL.certkeys). Pure functions.
+PROTOCOL.certkeys). Pure functions, without input or output.
 """
 
 from __future__ import annotations

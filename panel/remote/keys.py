@@ -49,7 +49,9 @@ def load_private_key(text: str) -> paramiko.PKey:
 
 
 def load_private_keys(text: str) -> list[paramiko.PKey]:
-    """Parse all private keys in a text with `load_private_key`. Raises InvalidKey for an invalid key, or too many."""
+    """Parse all private keys in a text with `load_private_key`. Raises InvalidKey if a key is invalid, or if there are
+    too many.
+    """
     parts = re.findall(r"-----BEGIN [^-]*PRIVATE KEY-----.*?-----END [^-]*PRIVATE KEY-----", text, re.DOTALL)
     if len(parts) > MOST_KEYS:
         raise InvalidKey(
@@ -99,15 +101,18 @@ def fingerprint(line: str) -> str:
 
 
 def public_lines(private_key: str, *, forwards: bool = False) -> str:
-    """Return lines for authorized_keys, one for each private key in a text. They forbid a terminal, which Paddock does
-    not need, and port forwarding except on a bastion (`forwards`)."""
+    """Return lines for authorized_keys, one for each private key in a text. Their options forbid a terminal, which
+    Paddock does not need, and port forwarding unless `forwards` is set, for a bastion.
+    """
     keys = load_private_keys(private_key)
     return "\n".join(f"{_options(forwards)} {key_line(key)} paddock" for key in keys)
 
 
 def authority_line(key: str, *, forwards: bool = False) -> str:
-    """Return the line for authorized_keys that accepts keys which an authority signed for the account. `key` is the
-    line of the authority's public key."""
+    """Return the line for authorized_keys that accepts all keys which an authority signed for the account.
+
+    `key` is the line of the authority's public key. `forwards` allows port forwarding, for a bastion.
+    """
     return f"cert-authority,{_options(forwards)} {key} paddock"
 
 

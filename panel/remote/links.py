@@ -40,8 +40,8 @@ PYTHONS = ("/usr/bin/python3", "python3")
 
 
 class Link(Protocol):
-    """Protocol of a connection to a started agent. `read` never blocks: it returns None without data, b"" at the end.
-    The descriptor `fileno()` becomes readable when there is data or the end.
+    """Interface of a connection to a started agent. `read` never blocks: it returns None if there is no data yet, and
+    b"" at the end of the connection. The descriptor `fileno()` becomes readable when there is data, and at the end.
     """
 
     def write(self, data: bytes) -> None: ...
@@ -58,7 +58,7 @@ class Link(Protocol):
 
 
 class LocalLink:
-    """The agent as a child process on the panel's machine. The process runs in the target's folder, which has its
+    """Agent as a child process on the panel's machine. The process runs in the target's folder, which also has its
     archive.
     """
 
@@ -119,7 +119,7 @@ class LocalLink:
 
 
 class SshLink:
-    """The agent on a host, connected by one SSH channel."""
+    """Agent on a host, connected by one SSH channel."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -198,7 +198,7 @@ class SshLink:
                 raise self._refused(said)
 
     def _command(self, python: str) -> str:
-        """Return the command that starts the agent, for the account's shell.
+        """Return the command line that starts the agent, for the shell of the account on the host.
 
         SSH sends one string, not a list of arguments. The string consists of constants and the bundle's name, "agent-",
         64 hexadecimal digits and ".pyz", so it never contains user input.
@@ -211,8 +211,8 @@ class SshLink:
         return f"exec sudo -n -- {agent}"
 
     def _first_words(self, channel: paramiko.Channel) -> str | None:
-        """Wait until the agent is ready, and return None. If the agent does not start, return its error output, or a
-        reason.
+        """Wait until the agent is ready, and return None. If the agent does not start, return its error output, or the
+        reason if it printed none. Enter the sudo password if sudo asks for it.
         """
         said = b""
         self._heard = b""
@@ -295,7 +295,7 @@ def _upload(sftp: paramiko.SFTPClient, parts: Iterable[bytes], path: str) -> Non
 
 
 def _forget_old(sftp: paramiko.SFTPClient) -> None:
-    """Delete old archives of the agent, except the newest archives and those of the last day.
+    """Delete archives of the agent that are more than a day older than the newest one; always keep the newest ones.
 
     Another panel may still run an old agent, and an agent imports from its archive while it runs.
     """

@@ -1,6 +1,6 @@
-"""A single thread that reads the messages of all agents. It sleeps until a connection has data.
+"""Single thread that reads the messages of all agents. It sleeps until a connection has data.
 
-A thread for each agent would need memory for its stack, and would make the system switch threads for every message.
+One thread per agent would need memory for each stack, and the system would switch threads for every message.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ SWEEP_EVERY_S = 30.0
 
 
 class Session:
-    """A borrowed connection to a host's agent, with the operations that callers can run."""
+    """Connection to a host's agent, borrowed from the pool, with the operations that callers can run."""
 
     def __init__(self, client: AgentClient) -> None:
         self._client = client
@@ -45,8 +45,8 @@ class Session:
     def call(
         self, op: str, args: Message | None = None, on_event: OnEvent | None = None, timeout: float | None = None
     ) -> Message:
-        """Run one operation of the agent (agents/protocol.py) and return its result. `on_event` is called in the
-        calling thread. Raises RemoteError.
+        """Run one operation of the agent (agents/protocol.py) and return its result. `on_event` is called for each
+        event, in the calling thread. Raises RemoteError.
         """
         return self._client.call(op, args, on_event, timeout)
 
@@ -103,14 +103,16 @@ class Pool:
                 entry.borrowed -= 1
 
     def is_ready(self, target: Target) -> bool:
-        """Return whether a session for the target is available without waiting for the host."""
+        """Return whether `session` would get a connection to the target at once, without waiting for the host."""
         with self._lock:
             entry = self._entries.get(target) if self._owner == os.getpid() else None
         client = entry.client if entry is not None else None
         return client is not None and client.is_open and _is_fresh(client)
 
     def prepare(self, targets: Iterable[Target]) -> None:
-        """Open missing connections to targets in background threads. After an error, the next `session` tries again."""
+        """Open missing connections to targets in background threads, without waiting. If one fails, the next `session`
+        tries again.
+        """
         for target in targets:
             if not self.is_ready(target):
                 threading.Thread(target=self._connect_only, args=(target,), name="connecting", daemon=True).start()
@@ -120,8 +122,8 @@ class Pool:
             pass
 
     def forget(self, name: str) -> None:
-        """Close all connections to the host `name`, and all connections through it as a bastion, after its settings
-        changed.
+        """Close all connections to the host `name`, and all connections through this host as a bastion; called after
+        the host's settings changed.
         """
         with self._lock:
             gone = [self._entries.pop(target) for target in list(self._entries) if target.passes(name)]
@@ -167,7 +169,9 @@ class Pool:
             return client
 
     def _close_longest_idle(self) -> None:
-        """Close the connections that were idle for longest, so that one more connection stays within `most_hosts`."""
+        """Close the connections that were idle for longest, so that with one more there are at most most_hosts()
+        connections.
+        """
         with self._lock:
             if len(self._entries) < most_hosts():
                 return
@@ -199,7 +203,7 @@ class Pool:
             self.close_idle(CLOSE_AFTER_S)
 
     def close_idle(self, seconds: float) -> None:
-        """Close connections that were not used for at least `seconds`."""
+        """Close the connections that no session uses and that were not used for at least `seconds`."""
         limit = time.monotonic() - seconds
         with self._lock:
             idle = [

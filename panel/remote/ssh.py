@@ -66,7 +66,9 @@ class Offered:
 
 
 def offered_key(target: Target) -> Offered:
-    """Return the host key that a host offers, read by a key exchange only. Raises HostUnreachable."""
+    """Return the host key that a host offers. Only the key exchange runs, without authentication. Raises
+    HostUnreachable.
+    """
     certified = _certified_key(target) if target.authorities else ""
     if certified:
         return Offered(certified, is_certified=True)
@@ -91,8 +93,8 @@ def _certified_key(target: Target) -> str:
 
 
 def certificate_fault(target: Target, key: paramiko.PKey) -> str | None:
-    """Return why the certificate of an offered host key is not valid for the target; "" if it is valid, None without a
-    certificate.
+    """Return the reason why the certificate of an offered host key is not valid for the target; "" if it is valid; None
+    if the key has no certificate.
     """
     certificate = host_certificates.certificate_of(key)
     if not certificate:
@@ -101,7 +103,9 @@ def certificate_fault(target: Target, key: paramiko.PKey) -> str | None:
 
 
 def connect(target: Target) -> paramiko.Transport:
-    """Open an authenticated SSH transport to a host with the pinned or a certified host key. Raises RemoteError."""
+    """Open an SSH transport to a host and sign in. The host key must be the pinned one, or signed by a trusted
+    authority. Raises RemoteError.
+    """
     if not target.host_key and not target.authorities:
         raise HostKeyUnknown(target.name)
     transport = (_certified(target) if target.authorities else None) or _pinned(target)
@@ -115,8 +119,10 @@ def connect(target: Target) -> paramiko.Transport:
 
 
 def _certified(target: Target) -> paramiko.Transport | None:
-    """Open a transport to a host whose key was signed by an authority or is pinned. Return None if another attempt with
-    the type of the pinned key may succeed. Raises HostKeyUnknown, HostCertificateRefused, HostUnreachable.
+    """Open a transport to a host whose key an authority signed or the panel pinned. Return None if the host offered
+    neither, but may have the pinned key too: then the caller tries again with the type of the pinned key only.
+
+    Raises HostKeyUnknown, HostCertificateRefused, HostUnreachable.
     """
     plain = SIGNATURES[parse_key_line(target.host_key)[0]] if target.host_key else ALL_SIGNATURES
     try:
@@ -157,9 +163,11 @@ def _changed(target: Target, offered: str) -> HostKeyChanged:
 
 
 def _negotiated(target: Target, key_types: tuple[str, ...]) -> paramiko.Transport:
-    """Open a transport and finish its key exchange. sshd randomly rejects connections when many arrive at once
-    (MaxStartups), so failed attempts are repeated with growing random delays. Raises HostUnreachable, and
-    IncompatiblePeer if the host has no key of `key_types`.
+    """Open a transport and finish its key exchange, with host keys of `key_types` only; an empty tuple permits all
+    types.
+
+    sshd randomly rejects connections when many arrive at once (MaxStartups), so failed attempts are repeated with
+    growing random delays. Raises HostUnreachable, and IncompatiblePeer if the host has no key of `key_types`.
     """
     reason = ""
     for attempt in range(ATTEMPTS):
@@ -208,7 +216,9 @@ def _restrict(transport: paramiko.Transport, key_types: tuple[str, ...]) -> None
 
 
 def _authenticate(transport: paramiko.Transport, target: Target) -> None:
-    """Sign in with a key, a password, or both if the host requires both. Raises AuthenticationRefused."""
+    """Sign in with a key or a password; with both if the host requires both. Raises AuthenticationRefused or
+    HostUnreachable.
+    """
     tried: list[str] = []
     still_asked = ["publickey", "password"]
     try:
@@ -235,7 +245,7 @@ def _authenticate(transport: paramiko.Transport, target: Target) -> None:
 
 
 def _keys_of(target: Target) -> Iterator[tuple[str, paramiko.PKey]]:
-    """Yield the keys to sign in with, in order, each after its name for error messages."""
+    """Yield (name for error messages, key) for each key to sign in with, in the order in which to try them."""
     if target.authority_key:
         now = dt.datetime.now(dt.UTC)
         signed = signed_key(target.authority_key, target.username, target.name, forwards=target.forwards, now=now)

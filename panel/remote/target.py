@@ -12,11 +12,12 @@ class Target:
     """Place where an agent runs, with the keys and passwords to reach it. `name` is for messages. `repr` omits the
     secrets, so that logs and traces do not contain them.
 
-    local: the agent is a child process; its file is in `folder`, its journal in `folder`/state. ssh: `host_key` is the
-    pinned key line ("ssh-ed25519 AAAA..."). With `host_key` "", nothing may be sent unless one of `authorities` signed
-    the host key; `authorities` are public key lines too. `private_key` has one or several keys, of which one must be
-    accepted; `authority_key` signs a new key for each connection. `via` is the bastion through which the host is
-    reached, and `forwards` is true for a bastion.
+    `kind` local: the agent is a child process; its file is in `folder`, its journal in `folder`/state.
+
+    `kind` ssh: `host_key` is the pinned key line ("ssh-ed25519 AAAA..."). If it is "", nothing may be sent unless one
+    of `authorities` signed the host key; `authorities` are public key lines too. `private_key` contains one or several
+    keys, and the host must accept one of them; `authority_key` signs a new key for each connection. `via` is the
+    bastion through which the host is reached, and `forwards` is true for a bastion.
     """
 
     name: str

@@ -23,9 +23,11 @@ TOLERANCE = dt.timedelta(minutes=15)  # of the host's clock
 
 
 def signed_key(authority_key: str, username: str, name: str, *, forwards: bool, now: dt.datetime) -> paramiko.PKey:
-    """Create a private key with a certificate for `username`, signed by `authority_key`, an Ed25519 key in OpenSSH
-    format. sshd logs `name`. The certificate allows no terminal, and port forwarding only with `forwards`, for a
-    bastion.
+    """Create a private key with a certificate for `username`, signed by `authority_key`, a private Ed25519 key in
+    OpenSSH format.
+
+    sshd logs `name`. The certificate does not allow a terminal; it allows port forwarding only if `forwards` is set,
+    for a bastion.
     """
     authority = load_ssh_private_key(authority_key.encode(), None)
     assert isinstance(authority, Ed25519PrivateKey)

@@ -8,6 +8,6 @@ from agents.host.engines.base import Engine
 
 
 def engine_for(control: dict[str, str]) -> Engine:
-    """Return the Engine for a checked EngineControl (request.check_engine)."""
+    """Return the Engine for `control`, an EngineControl that request.check_engine has checked."""
     made: Engine = importlib.import_module("agents.host.engines." + control["engine"]).Server(control)
     return made

@@ -1,7 +1,7 @@
 """Control Apache httpd: a parent process and, after a graceful restart, children of a new generation.
 
-https://httpd.apache.org/docs/2.4/stopping.html. Debian's configuration needs variables that apache2ctl reads from
-`envvars`; if that file is next to the main configuration, apache2ctl runs the binary.
+https://httpd.apache.org/docs/2.4/stopping.html. Debian's configuration needs variables that apache2ctl reads from the
+file `envvars`. If this file is next to the main configuration, the agent calls apache2ctl instead of the binary.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ class Server(Engine):
         return [*self._program(), "-d", prefix, "-f", main_config, "-t"]
 
     def listens(self) -> bool:
-        """Return whether the configuration has a `Listen`.
+        """Return whether the configuration has a directive `Listen`.
 
-        Without one httpd exits after a graceful restart, which its own test does not report.
+        Without this directive, httpd exits after a graceful restart. Its own test of the configuration does not report
+        that.
         """
         done = commands.run([*self.test_argv(self.main_config, self.prefix), "-D", "DUMP_INCLUDES"], self.env())
         files = _INCLUDED.findall(done.output)
@@ -37,8 +38,8 @@ class Server(Engine):
     def is_failure(self, line: str, pid: int) -> bool:
         """Return whether a line of the error log reports a failed start or reload of the process `pid`.
 
-        The format is "[Mon Nov 23 08:35:13.123456 2026] [core:emerg] [pid 1234:tid 5678] AH00020: message"; before
-        httpd's logs are open, the message alone.
+        The format is "[Mon Nov 23 08:35:13.123456 2026] [core:emerg] [pid 1234:tid 5678] AH00020: message". Before
+        httpd has opened its logs, a line is the message alone.
         """
         parts = line.split("] ", 3)
         if len(parts) == 4 and line.startswith("["):
@@ -61,7 +62,7 @@ class Server(Engine):
 
     def is_replaced(self, before: Generation) -> bool:
         """Return whether the former children have closed their listening sockets, so that only new children accept
-        connections. A child closes these sockets first, and then finishes its requests (ap_close_listeners).
+        connections. A child first closes these sockets, and then finishes its requests (ap_close_listeners).
         """
         now = processes.children(self.pid())
         inodes = listening_sockets.inodes()

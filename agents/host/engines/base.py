@@ -1,7 +1,7 @@
 """Base class for controlling a web server: a main process named by a pid file, its workers, and signals.
 
-A reload is a signal to the main process. The server's own commands `-s reload` and `-k graceful` would first parse
-the whole configuration again, which is most of the work with thousands of sites.
+A reload is a signal to the main process. The server's own commands for a reload, `-s reload` and `-k graceful`, are not
+used: they first parse the whole configuration once more, which is most of the work with thousands of sites.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ STOP_TIMEOUT_S = 15.0
 
 
 class EngineError(Exception):
-    """Error: the web server did not execute a command. `done` is the result of the program, with its output."""
+    """Error: the web server did not execute a command. `done` is the result of the program that ran, with its output,
+    if any.
+    """
 
     def __init__(self, message: str, done: commands.Done | None = None) -> None:
         super().__init__(message)
@@ -34,7 +36,7 @@ class EngineError(Exception):
 
 
 class Generation:
-    """State of a server before a reload: its main process, its workers, and the end positions of its error logs.
+    """State of a server just before a reload: its main process, its workers, and the end positions of its error logs.
 
     `relieved`: whether the workers were told to exit (Engine.relieve).
     """
@@ -79,18 +81,18 @@ class Engine:
         return {}
 
     def is_replaced(self, before: Generation) -> bool:
-        """Return whether the workers of `before` no longer accept connections and new ones do."""
+        """Return whether the workers of `before` no longer accept connections, and new workers do."""
         raise NotImplementedError
 
     def is_failure(self, line: str, pid: int) -> bool:
         """Return whether a line of the error log is from the main process `pid` and reports a failed reload.
 
-        Other text in the log, such as a path requested by a visitor, does not count.
+        Similar text in other lines, such as a path requested by a visitor, does not count.
         """
         return False
 
     def relieve(self, before: Generation) -> bool:
-        """Tell the old workers of `before` to exit if new workers have taken over; return whether this call told
+        """Tell the old workers of `before` to exit if new workers have taken over. Return True only if this call told
         them.
 
         Only some servers need this call, because they delay the exit of their old workers.
@@ -128,19 +130,22 @@ class Engine:
         return self._true_program
 
     def test(self, main_config: str = "", prefix: str = "", prepare: Callable[[], None] | None = None) -> commands.Done:
-        """Run the server's own test of its configuration. `prepare` runs in the child before the program."""
+        """Run the server's own test of its configuration, and return the result. `prepare` runs in the child process
+        before the program.
+        """
         argv = self.test_argv(main_config or self.main_config, prefix or self.prefix)
         return commands.run(argv, self.env(), prepare)
 
     def new_errors(self, done: commands.Done, before: commands.Done) -> commands.Done:
-        """Return the test result `done`, in which only errors that `before` does not list count as failures.
+        """Return the test result `done`, but count only errors as failures that the earlier result `before` does not
+        contain.
 
         Servers that start despite errors (`starts_with_errors`) need this.
         """
         raise NotImplementedError
 
     def start(self) -> commands.Done:
-        """Start the server and wait until it runs. Raise EngineError with its output if it fails."""
+        """Start the server and wait until it runs. Raise EngineError with the server's output if it does not start."""
         self._wait_for_former()
         argv = ["systemctl", "start", self.unit] if self.unit else self.start_argv()
         with _scratch() as said:
@@ -157,9 +162,9 @@ class Engine:
         raise EngineError("the web server did not start within %g s" % START_TIMEOUT_S, done)
 
     def _wait_for_former(self) -> None:
-        """Wait until a former main process that has ended is gone from the process table.
+        """Wait until the former main process, which has ended, is gone from the process table.
 
-        Until then httpd counts it as running, and does not start.
+        httpd does not start as long as the table contains this process.
         """
         pid = processes.pid_in(self.pid_file)
         until = time.monotonic() + GONE_S
@@ -170,13 +175,13 @@ class Engine:
         return True
 
     def listens(self) -> bool:
-        """Return whether the configuration opens a port. A server that cannot run without a port is stopped if this is
-        false.
+        """Return whether the configuration opens a port. If it does not, a server that cannot run without a port is
+        stopped.
         """
         return True
 
     def reload(self, pid: int) -> tuple[Generation, list[str]]:
-        """Reload the server with the main process `pid`; return its state before the reload, and the command."""
+        """Reload the server with the main process `pid`; return (state before the reload, command)."""
         before = Generation(pid)
         if self.unit:
             done = commands.run(["systemctl", "reload", self.unit])
@@ -186,8 +191,8 @@ class Engine:
         return before, self._signal(self.reload_signal, before.pid)
 
     def wait_live(self, before: Generation) -> None:
-        """Wait until the new configuration is live. Raise EngineError with lines of the error log if the
-        reload fails.
+        """Wait until the server uses the new configuration. Raise EngineError with lines of the error log if the reload
+        fails.
         """
         began = looked = time.monotonic()
         pause = self.first_look_s
@@ -216,8 +221,8 @@ class Engine:
     def _came_to_rest(self, before: Generation, failure: str) -> bool:
         """Return whether the main process has been idle and silent for REST_S seconds and has no new workers.
 
-        A log line about a failure counts only then, because other accounts may forge such a line. REST_S is longer than
-        the 0.5 s after which nginx tries to bind a port again.
+        Only then does a log line about a failure count, because other accounts may forge such a line. REST_S is longer
+        than the 0.5 s after which nginx tries to bind a port again.
         """
         sleeps, used = processes.is_idle(before.pid)
         children = processes.children(before.pid, living=False)
@@ -271,12 +276,16 @@ class Engine:
         return argv
 
     def _failure(self, before: Generation) -> str:
-        """Return the main process's log lines about a failed reload. Other lines may contain requests to any site."""
+        """Return the lines of the error logs in which the main process reports a failed reload.
+
+        All other lines are left out, because they may contain requests to any site.
+        """
         return processes.added(before.logs, lambda line: self.is_failure(line, before.pid))
 
 
 def is_of(line: str, pid: int, level: str) -> bool:
-    """Return whether a line has nginx's error log format with a date, the level `level`, and the process ID `pid`.
+    """Return whether a line has the format of nginx's error log with a date, the level `level`, and the process ID
+    `pid`.
 
     The format is 2026/11/23 08:35:13 [emerg] 1234#1234: message
     """
@@ -297,7 +306,9 @@ def _started(argv: list[str], env: dict[str, str], output: int) -> subprocess.Po
 
 
 def _scratch() -> IO[bytes]:
-    """Return an anonymous file for the server's output during its start. A pipe would break when the agent exits."""
+    """Return an unnamed temporary file for the server's output during its start. A pipe would break when the agent
+    exits.
+    """
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("said"), "w+b")
     import tempfile  # costs several milliseconds; only needed with C libraries older than 2018

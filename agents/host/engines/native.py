@@ -19,9 +19,9 @@ class Server(Engine):
         return is_of(line, pid, "emerg")
 
     def is_replaced(self, before: Generation) -> bool:
-        """Return whether new workers have replaced the old workers: only new workers have listening sockets.
+        """Return whether new workers have replaced the old workers, so that only new workers have listening sockets.
 
-        Without sites, no process listens; then return whether new workers run.
+        If no process listens, because the configuration has no site, return whether new workers run.
         """
         pid = self.pid()
         now = processes.children(pid)

@@ -1,4 +1,4 @@
-"""Control nginx: a master process, and workers that show their state in their process titles.
+"""Control nginx: a master process, and workers whose process titles show whether they accept connections.
 
 https://nginx.org/en/docs/control.html
 """
@@ -26,9 +26,11 @@ class Server(Engine):
         return [self.binary, "-p", self.prefix, "-c", self.main_config]
 
     def is_failure(self, line: str, pid: int) -> bool:
-        """Return whether a line of the error log reports a failed bind.
+        """Return whether a line of the error log reports that the master process `pid` could not load the
+        configuration.
 
-        A tested configuration can still fail to bind; the master then reports this and keeps the old configuration.
+        A configuration that passed the test can still fail, for example to bind a port. The master process then reports
+        this and keeps the old configuration.
         """
         return is_of(line, pid, "emerg")
 
@@ -38,8 +40,8 @@ class Server(Engine):
     def is_replaced(self, before: Generation) -> bool:
         """Return whether only new workers accept connections.
 
-        New workers start at once, but old ones accept until they are shutting down; only then does every response come
-        from the new configuration.
+        New workers start at once, but old workers also accept connections until they begin to shut down. After that,
+        every response comes from the new configuration.
         """
         if not _ready(before):
             return False
@@ -47,14 +49,15 @@ class Server(Engine):
         return not any(_accepts(child) and processes.parent(child) == before.pid for child in before.workers)
 
     def relieve(self, before: Generation) -> bool:
-        """Tell the old workers to exit; return whether this was done now.
+        """Tell the old workers to exit once enough new workers accept connections. Return True only if this call told
+        them.
 
-        nginx keeps old workers for 100 ms after starting new ones, which are ready after about 1 ms. QUIT is the signal
-        that nginx itself sends to the old workers later, and the documented signal for a single worker.
+        nginx keeps old workers for 100 ms after it has started new ones, which are ready after about 1 ms. QUIT is the
+        signal that nginx itself sends to the old workers later, and the documented signal for a single worker.
 
-        nginx does not replace workers that exit earlier. Between the first new worker and the end of the 100 ms nginx
-        processes no signal, and afterwards it has told all old workers to exit (ngx_master_process_cycle). The new
-        workers must result from the reload, not from the end of an old worker.
+        nginx does not replace workers that exit earlier: it processes no signal between the first new worker and the
+        end of the 100 ms, and afterwards it has told all old workers to exit (ngx_master_process_cycle). If there are
+        fewer new than old workers, they may not be the result of the reload, and this call does nothing.
         """
         ready = [] if before.relieved else _ready(before)
         if not ready:  # the usual case, and the cheapest check

@@ -1,7 +1,8 @@
 """Control OpenLiteSpeed: one configuration below $SERVER_ROOT/conf, a guardian process, zero-downtime restarts.
 
 `openlitespeed -t` always tests the configuration below its own server root, so a copy elsewhere cannot be tested. On
-SIGUSR1 the server starts its successor, which writes its own process id into the pid file; the old one finishes.
+SIGUSR1 the server starts its successor, a new process that writes its own process id into the pid file; the old process
+finishes its requests.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ class Server(Engine):
     starts_with_errors = True
 
     def test(self, main_config: str = "", prefix: str = "", prepare: Callable[[], None] | None = None) -> commands.Done:
-        """Test the configuration and return a result with exit code 0 or 2.
+        """Test the configuration and return a result with exit code 0 (no errors) or 2.
 
-        The server's own test exits with 1 for warnings and 2 for errors, but with 0 for anything if the test cannot
-        write its result. So the result here depends on the printed errors and on lines about ignored parts, such as
+        The server's own test exits with 1 for warnings and 2 for errors, but always with 0 if it cannot write its
+        result. So the exit code here depends on the printed errors, and on printed lines about ignored parts such as
         unknown keys.
         """
         with HeldFolder(TEMPORARY, self._accounts()) as folder:
@@ -51,7 +52,8 @@ class Server(Engine):
         return commands.Done(done.argv, 2 if errors else 0, "\n".join(errors))
 
     def new_errors(self, done: commands.Done, before: commands.Done) -> commands.Done:
-        """Return the test result `done`, in which only errors that `before` does not list count as failures.
+        """Return the test result `done`, but count only errors as failures that the earlier result `before` does not
+        contain.
 
         OpenLiteSpeed runs despite errors, so the configuration may have had errors before.
         """
@@ -68,8 +70,8 @@ class Server(Engine):
         return commands.Done(done.argv, 2 if new else 0, "\n".join(new + standing))
 
     def _left_out(self) -> list[str]:
-        """Return [error] if the main file does not include the panel's sites, otherwise []. The server's own test
-        does not report this.
+        """Return a list with an error if the main file does not include the panel's sites; otherwise []. The server's
+        own test does not report this.
         """
         if not os.path.exists(os.path.join(self.config_root, SITES)):
             return []
@@ -83,8 +85,8 @@ class Server(Engine):
         ]
 
     def _without_successor(self) -> list[str]:
-        """Return an error if the program `litespeed` is missing, which the server starts as its successor
-        in a restart.
+        """Return a list with an error if the program `litespeed` is missing; otherwise []. In a restart, the server
+        starts this program as its successor.
         """
         successor = os.path.join(self.prefix, "bin", "litespeed")
         if os.access(successor, os.X_OK):
@@ -105,17 +107,18 @@ class Server(Engine):
         return [self.binary]
 
     def program(self) -> str:
-        """Return the program's name, with which `pid` compares the name of a running process.
+        """Return the program whose name `pid` compares with the name of a running process.
 
-        The installed name is a link to one version, and the running program may be an older version.
+        The installed program is a link to one version, and the running one may be an older version. So for
+        OpenLiteSpeed, the name without a version is returned.
         """
         return "openlitespeed" if "openlitespeed" in os.path.basename(self.binary) else os.path.realpath(self.binary)
 
     def pid(self) -> int:
         """Return the id of the main process; 0 if the server does not run.
 
-        The workers' account owns the folder of the default pid file and can write any number there, so the number
-        counts only for a trusted account's process that runs this installation's program.
+        The workers' account owns the folder of the default pid file, and can write any number to the file. So the
+        number counts only if it is the id of a trusted account's process that runs this installation's program.
         """
         pid = processes.pid_in(self.pid_file)
         if not pid and self.pid_file == PID_FILE:
@@ -127,7 +130,7 @@ class Server(Engine):
         return pid if name.startswith(PROGRAMS) and processes.exists(pid) else 0
 
     def _is_own(self, pid: int) -> bool:
-        """Return whether the process is a main process of this installation.
+        """Return whether the process is a main process of this installation, and belongs to a trusted account.
 
         Only the folder of its program is compared, because an upgrade replaces the program in the same folder.
         """
@@ -144,10 +147,10 @@ class Server(Engine):
         return accounts(self.main_config)
 
     def _look_for_failure(self, before: Generation) -> None:
-        """Raise EngineError if the log reports a failure of a restart.
+        """Raise EngineError if the log reports that a restart failed.
 
-        A missing pid file does not count: between the end of the old process and the start of its successor, no pid
-        file exists.
+        Unlike for the other web servers, a missing pid file does not count as a failure: no pid file exists between the
+        end of the old process and the start of its successor.
         """
         failure = self._failure(before)
         if failure:
@@ -171,19 +174,19 @@ class Server(Engine):
         return bool(processes.children(self.pid()))
 
     def is_replaced(self, before: Generation) -> bool:
-        """Return whether the successor process has taken over from the old process, which is the case once it has a
+        """Return whether the successor has taken over from the old process. This is the case once the successor has a
         child process.
 
-        The successor first takes over all sockets, and closes unused sockets before it starts a worker. A new child
-        of the old process means nothing: the old process starts lscgid a second later.
+        The successor first takes over all sockets, and closes unused sockets before it starts a worker. A new child of
+        the old process shows nothing, because the old process starts lscgid a second after its own start.
         """
         pid = self.pid()
         return bool(pid) and pid != before.pid and bool(processes.children(pid))
 
     def listens(self) -> bool:
-        """Return whether the configuration has a listener, without which a restart ends the server.
+        """Return whether the configuration has a listener. Without a listener, a restart ends the server.
 
-        Included files other than the panel's are not read, and count as if they had a listener.
+        Included files other than the panel's are not read; if there is one, the result is True.
         """
         texts = [processes.read(path) for path in (self.main_config, os.path.join(self.config_root, SITES))]
         lines = [line.split() for text in texts for line in text.decode("utf-8", "replace").lower().splitlines()]
@@ -192,8 +195,8 @@ class Server(Engine):
 
 
 def accounts(main_config: str) -> frozenset[int]:
-    """Return the user IDs that may own OpenLiteSpeed's folder below /tmp: those of the workers' account and of the
-    WebAdmin account.
+    """Return the user IDs of the accounts that may own OpenLiteSpeed's folder below /tmp: the workers' account, and the
+    account of WebAdmin.
     """
     names = ["nobody", "lsadm"]
     for line in processes.read(main_config).decode("utf-8", "replace").splitlines():
@@ -212,8 +215,9 @@ def accounts(main_config: str) -> frozenset[int]:
 class HeldFolder:
     """Context manager that opens the folder below /tmp to which OpenLiteSpeed writes as root, created if missing.
 
-    The server gives that folder to its workers' account (`workers`), which could redirect root's writes. So the agent
-    owns the folder as long as the context lasts. Raises Refusal if the folder belongs to any other account.
+    The server gives this folder to the account of its workers, which could then redirect what root writes. So the agent
+    owns the folder as long as the context lasts. Raises Refusal if the folder belongs to an account other than root and
+    those in `workers`.
     """
 
     def __init__(self, path: str, workers: frozenset[int]) -> None:
@@ -272,9 +276,9 @@ def _is_error(line: str) -> bool:
 
 
 def _lasting(line: str) -> str:
-    """Return a log line without the parts that differ between two tests.
+    """Return a line of a test's output without the parts that differ between two tests of equal configurations.
 
-    These are date and time, process, and line numbers in files, which shift with other changes.
+    These are date and time, the process, and line numbers in files, which shift with other changes.
     """
     words = [word for word in line.split()[2:] if not word.strip("[]").isdigit()]
     place, colon, number = words[-1].rpartition(":") if words else ("", "", "")

@@ -13,8 +13,8 @@ MOST_ROWS = 48  # of a table
 
 
 def charts(rows: Sequence[HostReading]) -> list[Chart]:
-    """Return two line charts: the use of CPU, memory and the fullest disk in percent, and the load. [] for fewer than
-    two rows.
+    """Return two line charts: first the use of CPU, memory and the fullest disk in percent, then the load. Return []
+    for fewer than two rows.
     """
     if len(rows) < 2:
         return []
@@ -66,8 +66,8 @@ def _spec(rows: Sequence[HostReading], names: list[str], values: Sequence[Mappin
 
 
 def _table(rows: Sequence[HostReading], series: dict[str, str], factor: float) -> Table:
-    """Return the values of a chart as a table with at most MOST_ROWS rows, newest first. `series` maps fields of a
-    row to column heads.
+    """Return the values of a chart as a table with at most MOST_ROWS rows, newest first. `series` maps the names of
+    fields of a HostReading to column heads.
     """
     newest = list(rows)[-MOST_ROWS:][::-1]
     return Table(

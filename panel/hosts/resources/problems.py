@@ -1,4 +1,5 @@
-"""Find the problems in a reading of a host's resources, by limits, and describe them. Pure functions.
+"""Find the problems in a reading of a host's resources, by limits, and describe them. Pure functions, without input or
+output.
 
 A problem begins at one limit and ends at a lower one, so that a value near a limit does not raise alerts repeatedly.
 Problems with memory and the clock must be seen in two readings in a row.
@@ -103,7 +104,7 @@ def label(problem: Problem) -> str:
 
 
 def words(problem: Problem, reading: Reading) -> str:
-    """Describe a problem in one sentence, with the values that `reading` has for it."""
+    """Describe a problem in one sentence, with the values in `reading` that show the problem."""
     disk = next((disk for disk in reading.disks if disk.mount == problem.of), None)
     if disk is not None:
         return _of_disk_words(problem, disk)

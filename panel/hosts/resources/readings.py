@@ -1,4 +1,6 @@
-"""Typed readings of a host's resources, validated, because hosts are not trusted. Pure functions."""
+"""Typed readings of a host's resources. Their values are validated, because hosts are not trusted. Pure functions,
+without input or output.
+"""
 
 from __future__ import annotations
 
@@ -51,8 +53,9 @@ class Reading:
     """One reading of a host's resources; None for values that the host did not report. Memory in bytes, shares from 0
     to 1.
 
-    `clock_offset_s`: seconds that the host's clock is ahead of the panel's, less the duration of the request.
-    `cpu_share`: busy share of all processors since the reading before. `suspected`: problems seen only once so far.
+    `clock_offset_s`: seconds by which the host's clock is ahead of the panel's clock, negative if it is behind (see
+    `_offset`). `cpu_share`: busy share of all processors since the previous reading. `suspected`: problems seen in this
+    reading that count only if the next reading has them too.
     """
 
     uptime_s: float | None = None
@@ -126,8 +129,8 @@ def reading_of(data: Mapping[str, Any], *, asked_at: float, received_at: float) 
 
 
 def since(reading: Reading, before: Reading | None) -> Reading:
-    """Return `reading` with `cpu_share` set: the busy share of the processors since the reading `before`. `cpu_share`
-    stays None without a reading before, and after a reboot, which resets the counters.
+    """Return `reading` with `cpu_share` set: the busy share of the processors since `before`, the previous reading.
+    `cpu_share` stays None without a previous reading, and after a reboot, which resets the counters.
     """
     numbers = (reading.cpu_busy, reading.cpu_total)
     earlier = (before.cpu_busy, before.cpu_total) if before else (None, None)
@@ -138,13 +141,13 @@ def since(reading: Reading, before: Reading | None) -> Reading:
 
 
 def stored(reading: Reading) -> dict[str, Any]:
-    """Convert a reading to JSON for Host.resources."""
+    """Convert a reading to a dictionary for the JSON field Host.resources."""
     return asdict(reading)
 
 
 def loaded(data: Mapping[str, Any]) -> Reading | None:
-    """Parse the JSON that `stored` made. Return None for an empty value, and for JSON of a Paddock version with other
-    fields.
+    """Convert the result of `stored` back to a Reading. Return None for an empty value, and for a value that another
+    version of Paddock stored with other fields.
     """
     if set(data) != {field.name for field in fields(Reading)}:
         return None
@@ -162,10 +165,11 @@ def loaded(data: Mapping[str, Any]) -> Reading | None:
 
 
 def _offset(time: float | None, asked_at: float, received_at: float) -> float | None:
-    """Return the seconds by which the host's clock is ahead (positive) or behind (negative).
+    """Return the seconds by which the host's clock is ahead of the panel's (positive) or behind it (negative); None
+    without a time.
 
-    The host read its clock during a request. So a time after the end of the request is ahead, a time before its
-    beginning is behind, and the offset of a time in between is 0.
+    The host read its clock (`time`) during a request of the panel. So a time after the end of the request is ahead, a
+    time before the beginning is behind, and the offset of a time in between is 0.
     """
     if time is None:
         return None

@@ -47,7 +47,9 @@ def host_troubles(host: Host) -> list[Trouble]:
 
 
 def troubles(user: User) -> list[Trouble]:
-    """Return resource problems of visible hosts that respond and are not paused, in order of the hosts' names."""
+    """Return the resource problems of all hosts that the user can see, that respond, and that are not paused; sorted by
+    the name of the host.
+    """
     rows = hosts_visible(user).filter(
         status=HostStatus.READY, is_paused=False, resources_at__gt=timezone.now() - CURRENT
     )
@@ -56,10 +58,10 @@ def troubles(user: User) -> list[Trouble]:
 
 
 def reboots_needed(user: User) -> list[Host]:
-    """Return the visible hosts on which installed packages need a reboot, in order of name."""
+    """Return the hosts that the user can see and that need a reboot because of installed packages, sorted by name."""
     return list(hosts_visible(user).filter(resources__reboot_needed=True).order_by("name"))
 
 
 def history(host: Host, since: dt.datetime) -> list[HostReading]:
-    """Return the history of a host's resources from a time on, oldest first."""
+    """Return the rows of a host's history of resources since a time, oldest first; each row covers ten minutes."""
     return list(HostReading.objects.filter(host=host, at__gte=since).order_by("at"))

@@ -56,7 +56,9 @@ class TroubleSerializer(serializers.Serializer[selectors.Trouble]):
 
 
 class HistorySerializer(serializers.ModelSerializer[HostReading]):
-    """Use of a host's resources in ten minutes: mean values, and the highest values (fields with `_most`)."""
+    """Use of a host's resources during ten minutes: mean values, and highest values in the fields whose names end in
+    `_most`.
+    """
 
     class Meta:
         model = HostReading

@@ -68,8 +68,8 @@ def _to_history(host: Host, reading: Reading, now: dt.datetime) -> None:
 
 
 def _mean(mean: float | None, value: float | None, count: int) -> float | None:
-    """Return a running mean with `value` included; `mean` is of the `count` earlier values. A None value leaves the
-    mean unchanged.
+    """Return the mean of `value` and `count` earlier values, whose mean is `mean`. If `value` is None, the mean stays
+    unchanged.
     """
     if mean is None or value is None:
         return value if mean is None else mean

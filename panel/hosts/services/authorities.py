@@ -40,9 +40,9 @@ def authority_create(*, actor: User, name: str, kind: str, public_key: str = "")
 
 @transaction.atomic
 def authority_delete(*, actor: User, authority: SshAuthority, expected_version: int | None = None) -> None:
-    """Delete an SSH authority. Raises Conflict if Paddock signs in to hosts with it.
+    """Delete an SSH authority. Raises Conflict if Paddock signs in to hosts with this authority.
 
-    Hosts that were trusted because of it keep their last key as a pinned key.
+    Hosts that were trusted because of the authority keep their last key as a pinned key.
     """
     require(actor, Action.ADMINISTER)
     version_bump(authority, expected_version)
@@ -64,8 +64,9 @@ def authority_delete(*, actor: User, authority: SshAuthority, expected_version: 
 
 
 def certified_key_keep(host: Host, line: str) -> None:
-    """Store a host key that an SSH authority has signed as the trusted key of its host. The stored secrets stay,
-    because the authority confirms that it is the same host.
+    """Store a host key that an SSH authority has signed as the trusted key of its host.
+
+    The stored private key and passwords of the host stay, because the authority confirms that it is the same host.
     """
     changed = host.host_key != line
     before = snapshot(host)

@@ -24,9 +24,11 @@ def store(
     allowed: frozenset[str],
     expected_version: int | None = None,
 ) -> None:
-    """Create or change one object in a transaction. `actor` None is the panel itself; only `allowed` fields may be set.
+    """Set fields of one object, validate the object, and save it in the database, as one transaction with an audit
+    entry.
 
-    Raises PermissionDenied, ValidationError, ApplicationError (unknown field) or Conflict.
+    `actor` None is the panel itself; only `allowed` fields may be set. Raises PermissionDenied, ValidationError,
+    ApplicationError (unknown field) or Conflict.
     """
     if actor is not None:
         require(actor, Action.ADMINISTER)

@@ -27,7 +27,7 @@ def host_enrolled(
 ) -> Host:
     """Create a host with its reported host key and a new private key. The caller has checked the right to enroll.
 
-    If another host has the name, a number is appended to the name. Raises ValidationError by field.
+    If another host has the wanted name, a number is appended. Raises ValidationError by field.
     """
     _check_key(host_key)
     host = Host(
@@ -53,7 +53,9 @@ def host_enrolled(
 
 
 def _check_key(line: str) -> None:
-    """Raise ValidationError unless the line is a host key of the type that it names (RFC 4253, 6.6)."""
+    """Raise ValidationError unless `line` is a host key whose data is of the type that the line names
+    (RFC 4253, 6.6).
+    """
     try:
         kind, blob = parse_key_line(line)
     except InvalidKey as error:
@@ -70,7 +72,7 @@ def _check_key(line: str) -> None:
 
 
 def host_enrolled_check(host: Host) -> None:
-    """Queue a check of an enrolled host, which now lets the panel sign in."""
+    """Queue a check of an enrolled host, once the host lets the panel sign in."""
     host_job_request(actor=None, host=host, kind=HostJobKind.CHECK)
 
 
@@ -81,8 +83,8 @@ def _free_name(wanted: str) -> str:
 
 
 def _refuse_known(host: Host) -> None:
-    """Raise ValidationError if the panel has a host with the same address, port and key: deployments would reach this
-    machine twice.
+    """Raise ValidationError if the panel already has a host with the same address, port and key. Deployments would
+    otherwise reach the same machine twice.
     """
     known = Host.objects.filter(address=host.address, port=host.port, host_key=host.host_key).first()
     if known is not None:

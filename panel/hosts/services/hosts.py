@@ -57,8 +57,8 @@ def host_create(
     """Add a host over SSH, not yet trusted, and queue a check that reads its host key; no secret is sent.
 
     Without a private key, a password and an authority, Paddock creates a key; selectors.sign_in_command returns the
-    command that adds the key on the host. Only `teams` see and use the host; if empty, every team does. `values`: port,
-    bastion, private_key, password, authority, use_sudo, sudo_password, layout, site_roots, tags. Raises
+    command that adds the key on the host. Only `teams` see and use the host; if empty, every team does. Keys of
+    `values`: port, bastion, private_key, password, authority, use_sudo, sudo_password, layout, site_roots, tags. Raises
     PermissionDenied, ValidationError, ApplicationError.
     """
     host = Host(connection=Connection.SSH, status=HostStatus.NEW)
@@ -81,11 +81,13 @@ def host_update(
     teams: Collection[Team] | None = None,
     **values: Any,
 ) -> Host:
-    """Change a host. Its pinned host key stays, so another machine at a new address is detected before data is sent.
+    """Change a host. The pinned host key stays, so Paddock detects another machine at a new address before it sends
+    data.
 
-    A new address, port or user deletes stored secrets that are not included in `values`. The host must still have a
-    private key, a password or an authority to sign in with. A host with new connection settings is checked immediately.
-    `new_key` replaces the private key with a new one, which must be added on the host (selectors.sign_in_command).
+    A new address, port or user deletes the stored private key and passwords, except those in `values`. The host must
+    still have a private key, a password or an authority to sign in with. A host with new connection settings is checked
+    at once. `new_key` replaces the private key with a new one, which must be added on the host
+    (selectors.sign_in_command).
     """
     require(actor, Action.ADMINISTER)
     if new_key:
@@ -110,8 +112,10 @@ def host_update(
 
 
 def _follow_change(actor: User, old: Host, host: Host, names: set[str]) -> None:
-    """Apply the consequences of changed fields (`names`) of a host: outdate plans of its web servers, drop a prepared
-    new key, and queue a check of new connection settings.
+    """Apply the consequences of changed fields (`names`) of a host.
+
+    New site folders outdate the plans of its web servers. A new private key, user or address drops a key that was
+    prepared for a key rotation. New connection settings queue a check of the host.
     """
     if old.site_roots != host.site_roots:  # the files of its web servers' sites depend on these folders
         WebServer.objects.filter(host=host).update(row_version=F("row_version") + 1, updated_at=timezone.now())
@@ -140,9 +144,10 @@ def _require_sign_in(old: Host, values: dict[str, object]) -> None:
 
 
 def _secrets_cleared(old: Host, values: dict[str, object]) -> dict[str, str]:
-    """Return empty values for stored secrets that belong to the old address, port or user of a host.
+    """Return {field: ""} for each stored private key or password that belongs to the old address, port or user of a
+    host; {} if these do not change.
 
-    Raises ValidationError at the field of the secret if no private key, password or authority remains to sign in with.
+    Raises ValidationError at the cleared field if no private key, password or authority remains to sign in with.
     """
     # Without a trusted key, another bastion may be the way to another machine.
     bound = BOUND if old.host_key else BOUND | PLACE
@@ -177,7 +182,9 @@ def hosts_pause(*, actor: User, hosts: Iterable[Host], paused: bool) -> list[Hos
 
 
 def refuse_paused(hosts: Iterable[Host]) -> None:
-    """Raise Conflict if one of the hosts is paused. Called wherever a job would start on a host."""
+    """Raise Conflict if one of the hosts is paused. Called before a deployment, measurement or other change starts on
+    hosts.
+    """
     names = Host.objects.filter(pk__in=[host.pk for host in hosts], is_paused=True).values_list("name", flat=True)
     if names:
         raise Conflict(
@@ -187,9 +194,9 @@ def refuse_paused(hosts: Iterable[Host]) -> None:
 
 
 def host_delete(*, actor: User, host: Host, confirm: str, expected_version: int | None = None) -> None:
-    """Delete a host's data in the panel; `confirm` must be its name. Nothing changes on the host.
+    """Delete a host's data in the panel. Nothing changes on the host.
 
-    Raises Conflict if the host has sites or is a bastion, ValidationError for another name.
+    Raises ValidationError if `confirm` is not the host's name, and Conflict if the host has sites or is a bastion.
     """
     require(actor, Action.ADMINISTER)
     name = host.name
@@ -224,7 +231,7 @@ def _joined(losses: list[str]) -> str:
 
 
 def host_offer_key(*, actor: User | None, host: Host) -> Host:
-    """Read the host key without authentication, and store it for confirmation; return the host.
+    """Read the host key without authentication, and store it for confirmation by a user; return the host.
 
     The trusted (pinned) key stays until `host_trust_key`, but a key that a trusted SSH authority signed is pinned at
     once. A host that offers its pinned key gets the status ready. Raises RemoteError if the host does not respond.
@@ -261,10 +268,10 @@ def _offered_key_keep(row: Host, line: str) -> None:
 def host_trust_key(*, actor: User, host: Host, confirmed: str) -> Host:
     """Trust (pin) the host key that the host offers; return the host.
 
-    `confirmed` is the fingerprint that the user compared (SHA256:...), output of ssh-keygen that contains it, or the
-    whole key line, so a key that changed in between is not trusted by accident. A check of the host is queued.
-    Replacing a trusted key deletes the stored secrets, which were entered for another machine. Tokens cannot do this;
-    sessions confirm the password first.
+    `confirmed` is the key that the user compared: its fingerprint (SHA256:...), output of ssh-keygen with the
+    fingerprint, or the whole key line. Raises ValidationError if the host now offers another key. A first trusted key
+    queues a check of the host. Replacing a trusted key deletes the stored secrets, which were entered for another
+    machine. Requests with a token cannot replace a key; sessions confirm the password first.
     """
     require(actor, Action.ADMINISTER)
     host = Host.objects.select_for_update().get(pk=host.pk)
@@ -315,8 +322,8 @@ def register_local_host() -> Host:
 
 
 def register_ssh_host(*, name: str, host_key: str, **values: Any) -> Host:
-    """Register a host with a known host key, such as those of docker-compose.yml; an existing host of the same name is
-    returned unchanged.
+    """Register a host with a known host key, such as those of docker-compose.yml. If a host of that name exists, return
+    it unchanged.
 
     A new host is checked once a worker runs. `values`: as for `host_create`. Raises ValidationError, ApplicationError.
     """

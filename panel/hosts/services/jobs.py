@@ -25,7 +25,7 @@ UNFINISHED = (JobStatus.QUEUED, JobStatus.RUNNING)
 
 @transaction.atomic
 def host_job_request(*, actor: User | None, host: Host, kind: str, params: Params | None = None) -> HostJob:
-    """Queue a host job and wake a worker; return the job. An equal job that still waits is returned instead.
+    """Queue a host job and wake a worker; return the job. If the same job is already queued, return that job instead.
 
     `actor` None is the panel itself. `params` for the kind SERVICE: {"web_server": pk, "action": start|stop|reload}.
     Other kinds take the parameters that their function in PARAMS accepts; kinds without a function take none. Raises
@@ -47,7 +47,9 @@ def host_job_request(*, actor: User | None, host: Host, kind: str, params: Param
 
 @transaction.atomic
 def host_jobs_request(*, actor: User, hosts: Iterable[Host], kind: str) -> list[HostJob]:
-    """Queue the same job for many hosts, all or none, and return the jobs; equal jobs that still wait are reused."""
+    """Queue a job of the same kind for many hosts, all or none; return the jobs. If a host already has the same job in
+    the queue, return that job instead of a new one.
+    """
     require(actor, Action.ADMINISTER)
     chosen = list({host.pk: host for host in hosts}.values())
     if not chosen:
@@ -57,7 +59,7 @@ def host_jobs_request(*, actor: User, hosts: Iterable[Host], kind: str) -> list[
 
 @transaction.atomic
 def host_job_cancel(*, actor: User, job: HostJob) -> HostJob:
-    """Cancel a queued host job. Raises Conflict if it is running or has ended."""
+    """Cancel a queued host job. Raises Conflict if the job is running or has ended."""
     require(actor, Action.ADMINISTER)
     rows = HostJob.objects.filter(pk=job.pk, status=JobStatus.QUEUED)
     if not rows.update(status=JobStatus.CANCELLED, finished_at=timezone.now()):

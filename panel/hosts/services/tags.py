@@ -25,7 +25,8 @@ T = TypeVar("T", bound=BaseModel)
 def hosts_tag(*, actor: User, hosts: Iterable[Host], add: Iterable[str] = (), remove: Iterable[str] = ()) -> list[Host]:
     """Add and remove tags of hosts, all or none; return the hosts.
 
-    Raises PermissionDenied, ValidationError (at `add`), ApplicationError if no host or no tag is given.
+    Raises PermissionDenied; ApplicationError if no host or no tag is given; ValidationError at `add` or `remove` for
+    invalid tags.
     """
     require(actor, Action.ADMINISTER)
     chosen = {host.pk: host for host in hosts}
@@ -36,8 +37,10 @@ def hosts_tag(*, actor: User, hosts: Iterable[Host], add: Iterable[str] = (), re
 
 
 def rows_tag(actor: User, action: str, rows: list[T], add: Iterable[str], remove: Iterable[str]) -> None:
-    """Add and remove tags of hosts, sites or other objects with tags. The caller has checked permission. Objects
-    without a change are skipped, without an audit entry. Raises ValidationError, ApplicationError.
+    """Add and remove tags of hosts, sites or other objects with tags. The caller has checked permission.
+
+    Objects without a change are skipped and get no audit entry. Raises ValidationError for invalid tags;
+    ApplicationError if no tag is given, or if one is in both lists.
     """
     given, taken = _checked("add", add), set(_checked("remove", remove))
     if not given and not taken:

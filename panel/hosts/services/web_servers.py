@@ -86,9 +86,9 @@ def web_server_delete(*, actor: User, web_server: WebServer, expected_version: i
 def web_servers_found(host: Host, engines: list[Message]) -> list[Message]:
     """Update the web servers of a host from the agent's result; known ones are identified by their main configuration.
 
-    Values that an administrator may have set (label, control, workers) are kept; a missing server stays as stopped,
-    because it may have sites. Return the found servers that were not added: private instances, for `web_server_adopt`,
-    and unsupported servers with the reason as "fault".
+    Values that an administrator may have set (label, control, workers) are kept. A known server that the agent did not
+    find is kept, because it may have sites. Return the found servers that were not added: private instances, for
+    `web_server_adopt`, and unsupported servers with the reason as "fault".
     """
     Host.objects.select_for_update().get(pk=host.pk)  # two concurrent checks would both add rows
     known = {(row.engine, row.paths.get("main_config")): row for row in host.web_servers.all()}

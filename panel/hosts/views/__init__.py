@@ -1,1 +1,1 @@
-"""Pages of hosts. All users can read; only administrators change."""
+"""Pages of hosts. All users can read; only administrators can change."""

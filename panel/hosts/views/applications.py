@@ -1,4 +1,4 @@
-"""Pages to prepare a host for a predefined application: the list of packages, and their installation."""
+"""Page to prepare a host for a predefined application: the list of packages, and their installation."""
 
 from __future__ import annotations
 

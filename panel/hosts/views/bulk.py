@@ -41,8 +41,8 @@ def paused_words(hosts: Sequence[Host], paused: bool) -> str:
 
 
 def _ticked(request: Request, names: list[str]) -> list[Host]:
-    """Return the selected hosts by name. If one of them does not exist for the user, show an error message and return
-    [].
+    """Return the hosts whose names were selected on the page, by name. If the user cannot see one of them, or none is
+    selected, show an error message and return [].
     """
     hosts = list(hosts_listed(request.user).filter(name__in=names).order_by("name"))
     if hosts and len(hosts) == len(set(names)):
@@ -54,7 +54,9 @@ def _ticked(request: Request, names: list[str]) -> list[Host]:
 @login_required
 @require_POST
 def bulk(request: Request) -> HttpResponse:
-    """Start the same job on the selected hosts, pause or resume them, or go to the page for tags; all hosts or none."""
+    """Apply the posted action to all selected hosts or to none: start the same job on each, pause or resume them, or
+    redirect to the page for tags.
+    """
     require(request.user, Action.ADMINISTER)
     action = request.POST.get("action", "")
     if action not in (*KINDS, *PAUSING, "tag"):

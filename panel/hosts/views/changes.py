@@ -1,4 +1,4 @@
-"""Pages to add, trust, edit and delete hosts, and to start jobs there."""
+"""Pages to add, trust, edit and delete hosts, and to start jobs on them."""
 
 from __future__ import annotations
 
@@ -54,14 +54,16 @@ def _form_page(request: Request, form: HostForm, host: Host | None) -> HttpRespo
 
 
 def _confirm_page(request: Request, host: Host, *, status: int = 200, **words: Any) -> HttpResponse:
-    """Render a confirmation page with `words`, the texts of its template. Its cancel link leads to the host's page."""
+    """Render the confirmation page with `words`, the variables of its template. Its cancel link points to the host's
+    page.
+    """
     context = words | {"cancel_url": reverse("hosts:detail", args=[host.name]), "crumbs": _crumbs(host)}
     return render(request, "hosts/confirm.html", context, status=status)
 
 
 def _usual_host() -> Host:
-    """Return an unsaved Host with the initial values of the form: sudo, and the account that
-    `prepare_command` creates.
+    """Return an unsaved Host with the initial values of the form for a new host: sudo, the usual site folders, and the
+    account that `prepare_command` creates.
     """
     return Host(site_roots=[*DEFAULT_ROOTS], username="paddock", use_sudo=True)
 
@@ -150,8 +152,8 @@ def _delete_words(standing: list[str]) -> str:
 
 
 def _asked(request: Request, host: Host, work: Callable[[], object], done: str) -> HttpResponse:
-    """Call `work`, a service, and redirect to the host's page, with the message `done` or the error message of the
-    service.
+    """Call `work`, which runs a service, and redirect to the host's page. The page shows the message `done`, or the
+    error message of the service.
     """
     try:
         work()
@@ -168,7 +170,7 @@ def _asked(request: Request, host: Host, work: Callable[[], object], done: str) 
 @login_required
 @require_POST
 def trust(request: Request, name: str) -> HttpResponse:
-    """Trust the host key whose fingerprint the page showed; another key that was offered since is rejected."""
+    """Trust the host key whose fingerprint the user confirmed. If the host now offers another key, show an error."""
     host = administered(request, name)
     if not host.host_key:
         return _trust(request, host, _("The host key is trusted. Paddock checks the host now."))
@@ -214,7 +216,7 @@ def ask(request: Request, name: str, action: str) -> HttpResponse:
 @login_required
 @require_POST
 def service(request: Request, name: str) -> HttpResponse:
-    """Queue a job that starts, reloads or stops the posted web server."""
+    """Queue a job that starts, reloads or stops a web server; the posted data names the web server and the action."""
     host = administered(request, name)
     web_server, action = request.POST.get("web_server", ""), request.POST.get("action", "")
     return _queue_job(
@@ -225,7 +227,7 @@ def service(request: Request, name: str) -> HttpResponse:
 @login_required
 @form_page
 def stop(request: Request, name: str, pk: int) -> HttpResponse:
-    """Stop a web server after a confirmation page that lists its sites, which become unreachable."""
+    """Queue a job that stops a web server, after a confirmation page that lists its sites, which become unavailable."""
     host = administered(request, name)
     web_server = _web_server(host, pk)
     if request.method == "POST":

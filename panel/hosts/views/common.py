@@ -11,7 +11,9 @@ from panel.hosts.selectors import host_with_secrets
 
 
 def administered(request: Request, name: str) -> Host:
-    """Return a host by name, with its secrets, for administrators. Raises PermissionDenied or Http404."""
+    """Return the host with a name, including its secrets. Raises PermissionDenied unless the user is an administrator,
+    and Http404 for an unknown name.
+    """
     require(request.user, Action.ADMINISTER)
     host = host_with_secrets(name)
     if host is None:

@@ -51,7 +51,9 @@ def logs(request: Request, name: str) -> HttpResponse:
 def log_context(
     request: Request, chosen: Log, *, tail: Callable[[], list[str]], search: Callable[[Search], LogPeriod]
 ) -> dict[str, object]:
-    """Return the context of components/logs.html: the last lines of a log, or with `?day=` the results of a search."""
+    """Return the template variables for components/logs.html: the last lines of a log, or with `?day=` the results of a
+    search.
+    """
     today = timezone.localdate()
     is_search = "day" in request.GET
     form = LogSearchForm(request.GET if is_search else None, initial={"log": chosen.key, "day": today})

@@ -108,8 +108,8 @@ def _live_context(request: Request, host: Host) -> dict[str, object]:
 
 
 def _others(host: Host) -> list[dict[str, object]]:
-    """Return the web servers that the last check found but did not add, each with the name of its kind, for example
-    "nginx".
+    """Return the web servers that the last check of the host found but did not add. To each, add "name", the display
+    name of its kind, for example "Apache httpd".
     """
     return [{**item, "name": Engine(item["engine"]).label} for item in host.facts.get("other_servers", [])]
 
@@ -131,7 +131,9 @@ def _facts(host: Host) -> list[tuple[str, Any]]:
 
 
 def _links(facts: dict[str, Any]) -> str:
-    """Describe how a host can emulate network links for benchmarks, or why it cannot; "" before the first check."""
+    """Describe how a host can emulate network links for benchmarks, or why it cannot; "" if no check has reported this
+    yet.
+    """
     netem = facts.get("netem", {})
     if not netem:
         return ""

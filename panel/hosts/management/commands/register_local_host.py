@@ -42,8 +42,8 @@ class Command(BaseCommand):
             self.stderr.write(error.message)
 
     def _queue_job(self, host: Host, kind: HostJobKind) -> None:
-        """Run a job at once in this process, because no worker runs yet. Print a failure, so that the panel starts
-        anyway.
+        """Run a job at once in this process, because no worker runs yet. A failure is printed and not raised, so that
+        the panel starts anyway.
         """
         job = HostJob.objects.create(host=host, kind=kind)
         try:
