@@ -224,7 +224,9 @@ class Authority:
         return self._told(call)
 
     def challenges(self, url: str, kind: ChallengeKind) -> list[Challenge]:
-        """Return the pending challenges of the order. Raises AcmeProblem if an authorization failed."""
+        """Return the pending challenges of the given kind of the order at `url`. Raises AcmeProblem if an authorization
+        failed.
+        """
 
         def call() -> list[Challenge]:
             order = messages.Order.from_json(self._post(url, None).json())
@@ -253,8 +255,8 @@ class Authority:
         raise AcmeProblem(f"The certificate authority offers no {kind} challenge for {name}.", code="unsupported")
 
     def _proof(self, kind: ChallengeKind, token: str, name: str) -> tuple[str, str]:
-        """Return the content of a challenge's file or TXT record, and the file name ("" for DNS-01).
-        The content is derived from the token and the account's key (RFC 8555 section 8.1).
+        """Return (content, file name) of a challenge's file or TXT record; the file name is "" for DNS-01. The content
+        is derived from the token and the account's key (RFC 8555 section 8.1).
         """
         if kind == ChallengeKind.DNS:
             return challenges.DNS01(token=decode_b64jose(token)).validation(self._net.key), ""
@@ -280,8 +282,8 @@ class Authority:
     # --- renewal information ---
 
     def window(self, certificate_id: str) -> tuple[Window | None, dt.datetime | None]:
-        """Return the renewal window that the authority suggests (RFC 9773), and the time from its Retry-After header.
-        Return (None, None) if the authority suggests no renewal windows.
+        """Return (window, time): the renewal window that the authority suggests (RFC 9773), and the time from its
+        Retry-After header. (None, None) if the authority suggests no renewal windows.
         """
 
         def call() -> tuple[Window | None, dt.datetime | None]:
@@ -341,8 +343,8 @@ def _words(error: messages.Error) -> str:
 
 
 def _bound(key: Any, binding: Binding, directory: messages.Directory) -> dict[str, Any]:
-    """Return the JSON object with which a registration proves an account at the authority (external account binding).
-    Raises AcmeProblem if the key of the binding is not base64url.
+    """Return the JSON object that binds a registration to the customer's account at the authority (external account
+    binding, RFC 8555 section 7.3.4). Raises AcmeProblem if the key of the binding is not base64url.
     """
     try:
         found = messages.ExternalAccountBinding.from_data(key.public_key(), binding.key_id, binding.key, directory)
@@ -353,7 +355,7 @@ def _bound(key: Any, binding: Binding, directory: messages.Directory) -> dict[st
 
 
 def _jwk(key_pem: str) -> tuple[Any, Any]:
-    """Return a private key as a JSON Web Key of certbot's library, and its signature algorithm."""
+    """Return (JSON Web Key of certbot's library, signature algorithm) for a private key in PEM."""
     key = key_read(key_pem)
     is_curve = isinstance(key, ec.EllipticCurvePrivateKey)
     return (JWKEC(key=key), ES256) if is_curve else (JWKRSA(key=key), RS256)

@@ -1,4 +1,6 @@
-"""HTTP client of the ACME protocol: retries with new nonces, times of Retry-After, and responses that are not ACME."""
+"""HTTP client of the ACME protocol: it retries with new nonces, parses Retry-After headers, and recognizes responses
+that no ACME server sent.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ class NoAcme(Exception):
 
 
 class Network(client.ClientNetwork):
-    """HTTP client of the library that keeps `Retry-After` of errors and retries with a new nonce (RFC 8555, 6.5).
-    `received` describes the last response."""
+    """HTTP client of certbot's library that keeps the `Retry-After` header of errors and retries with a new nonce (RFC
+    8555 section 6.5). `received` describes the last response.
+    """
 
     retry_after: str = ""
     received: str = "no response"

@@ -148,9 +148,9 @@ class AutomaticHttps(Resource):
 
     @extend_schema(request=AutomaticHttpsInput, responses={202: AutomaticHttpsSerializer})
     def create(self, request: Request) -> Response:
-        """Turn on automatic HTTPS: order a certificate, deploy the site with HTTPS, and renew from then on.
-
-        The deployment includes all other changes in the site's draft. Needs the scopes sites and deploy.
+        """Turn on automatic HTTPS for a site: order a certificate, deploy the site with HTTPS, and renew the
+        certificate from then on. The deployment includes all other changes in the site's draft. Needs the scopes sites
+        and deploy.
         """
         values = self.body(AutomaticHttpsInput)
         site = one(sites_visible(self.actor), "name", values.pop("site"), "/site")

@@ -58,8 +58,8 @@ def through(host: Host) -> Target | None:
 def unanswered(spec: SiteSpec, host: Host, challenge: Challenge) -> str:
     """Return the reason why the site's web server does not serve the challenge to the panel; "" on success.
 
-    Also "" if the panel cannot reach any listener of the challenge's name, or if the bastion of the host does not
-    forward connections to the listener.
+    Return "" also if the panel cannot reach any listener of the challenge's name, or if the bastion of the host does
+    not forward connections to the listener.
     """
     via = through(host)
     is_tls = challenge.kind == ChallengeKind.TLS

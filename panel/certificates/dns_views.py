@@ -46,7 +46,7 @@ def accounts(request: Request) -> HttpResponse:
 
 
 def _kinds(request: Request) -> list[tuple[str, str]]:
-    """Return the kinds of DNS accounts that the user may add, with their labels."""
+    """Return [(kind, label)] of the kinds of DNS accounts that the user may add."""
     is_admin = may(request.user, Action.ADMINISTER)
     return [(kind.value, str(kind.label)) for kind in DnsKind if is_admin or not PROVIDERS[kind].needs_administrator]
 

@@ -123,7 +123,7 @@ class DnsAccountForm(InWords, forms.Form):
             self.fields[setting.name] = _setting_field(setting, account)
 
     def settings_given(self) -> dict[str, str]:
-        """Return the entered settings of the kind, without name and team."""
+        """Return the entered settings of the DNS server or provider, without the account's name and team."""
         return {name: value for name, value in self.cleaned_data.items() if name not in ("name", "team")}
 
 

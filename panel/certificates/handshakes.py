@@ -89,7 +89,9 @@ def _reason(error: SSL.Error) -> str:
 
 def challenge_shown(listener: Listener, through: Target | None = None) -> bytes:
     """Return the digest that the listener shows for a TLS-ALPN-01 challenge (RFC 8737 section 3).
-    b"" if it presents another certificate. `through` as for `presented`. Raises HandshakeFailed.
+
+    Return b"" if the listener presents another certificate. `through` is the SSH target of a host behind a bastion,
+    otherwise None. Raises HandshakeFailed.
     """
     return _in_words(lambda: _challenge_in(_certificates(listener, through, [CHALLENGE_PROTOCOL])))
 
@@ -189,7 +191,9 @@ def _over_quic(listener: Listener) -> list[x509.Certificate]:
 
 
 def problems(listeners: Sequence[Listener], pem: str, through: Target | None = None) -> list[dict[str, str]]:
-    """Check that listeners present exactly the chain `pem`; return {"listener", "name", "problem"} for each listener.
+    """Check that listeners present exactly the certificate chain `pem`; return a list of {"listener", "name",
+    "problem"}.
+
     `problem` is "" for a correct chain, and begins with NOT_CHECKED if the panel could not connect to the listener.
     """
     wanted = chain_of(pem)

@@ -39,8 +39,10 @@ def look() -> int:
 
 
 def _texts(asked: tuple[Host, Sequence[Certificate]]) -> dict[str, str]:
-    """Read certificate files of one host; return their contents by path.
-    Call this through `with_authorities`, so that no thread has to open its own database connection.
+    """Read certificate files of one host; return {path: content}, {} if the host does not respond.
+
+    Runs in a thread: wrap this function in `with_authorities`, so that no thread has to open its own database
+    connection.
     """
     host, rows = asked
     try:

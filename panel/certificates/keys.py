@@ -48,7 +48,9 @@ def is_address(name: str) -> bool:
 
 
 def request_make(names: list[str], key_pem: str) -> x509.CertificateSigningRequest:
-    """Build a signing request for domain names and IP addresses, without a subject (RFC 8555 section 7.4)."""
+    """Build a certificate signing request for domain names and IP addresses, without a subject (RFC 8555 section
+    7.4).
+    """
     found = [x509.IPAddress(ipaddress.ip_address(name)) if is_address(name) else x509.DNSName(name) for name in names]
     builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([]))
     builder = builder.add_extension(x509.SubjectAlternativeName(found), critical=True)

@@ -94,7 +94,7 @@ def wait_of(account: AcmeAccount, order: Order) -> tuple[str, dt.datetime] | Non
 
 
 def count(account: AcmeAccount, names: Sequence[str], kinds: Iterable[LimitKind]) -> None:
-    """Count one request for the names under each rate limit of the given kinds."""
+    """Count one request for the domain names `names` under each rate limit of the given kinds."""
     now = timezone.now()
     for bucket in sorted(limits.buckets(account.issuer, account.name, names, kinds), key=lambda item: item.key):
         key = {"issuer": account.issuer, "kind": bucket.limit.kind, "key": bucket.key}

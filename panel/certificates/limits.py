@@ -86,7 +86,9 @@ def most_names(issuer: str, profile: str, usual: int) -> int:
 
 
 def buckets(issuer: str, account: str, names: Sequence[str], kinds: Iterable[LimitKind]) -> list[Bucket]:
-    """Return the token buckets of these kinds that an order for `names` uses. `account` identifies the ACME account."""
+    """Return the token buckets of the given kinds of limits that an order for `names` uses. `account` identifies the
+    ACME account.
+    """
     wanted = set(kinds)
     found = []
     for limit in LIMITS.get(Issuer(issuer), ()):
@@ -132,5 +134,5 @@ def registered_domain(name: str) -> str:
 
 @functools.cache
 def _suffixes() -> tldextract.TLDExtract:
-    """Return a reader of the Public Suffix List that comes with the library; nothing is downloaded."""
+    """Return a reader of the Public Suffix List that the tldextract library contains; nothing is downloaded."""
     return tldextract.TLDExtract(cache_dir=None, suffix_list_urls=(), include_psl_private_domains=True)

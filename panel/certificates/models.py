@@ -239,9 +239,8 @@ class CertificateWatch(models.Model):
 
 
 class CertificateReading(models.Model):
-    """The last reading of the certificates on a host's disk (on_disk/).
-
-    `at` is null before the first successful one.
+    """The last reading of the certificates on a host's disk (on_disk/). `at` is null before the first successful
+    reading.
     """
 
     host = models.OneToOneField(Host, on_delete=models.CASCADE, related_name="certificate_reading")

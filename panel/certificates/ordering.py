@@ -321,9 +321,8 @@ class Course:
         return None
 
     def deploy(self) -> None:
-        """Deploy the site's first certificate with its listeners; wait for the deployment of a renewal.
-        Renewals of a host are deployed together, with one reload (scheduling.renewals_deploy).
-        """
+        """Deploy the site's first certificate with its TLS listeners. For a renewal, wait until the renewed certificate
+        is deployed: all renewals of a host are deployed together, with one reload (scheduling.renewals_deploy)."""
         self.keep()
         if self.is_renewal:
             if not switching.is_deployed(self.order):

@@ -1,4 +1,6 @@
-"""Proof of a site's domain names by files on hosts: kind of challenge, and writing and checking the files."""
+"""Proof of a site's domain names: the kind of challenge, and the challenge files on hosts, which are written and
+checked.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from panel.deployments.revisions.rendered import spec_of
 
 def kind_wanted(automatic: AutomaticCertificate, live: Revision | None) -> ChallengeKind:
     """Return the kind of challenge that the site uses.
-    HTTP-01 replaces TLS-ALPN-01 after the site moved to a web server without it.
+
+    HTTP-01 replaces TLS-ALPN-01 after the site has moved to a web server that does not support TLS-ALPN-01.
     """
     if automatic.dns_id:
         return ChallengeKind.DNS
@@ -26,8 +29,10 @@ def kind_wanted(automatic: AutomaticCertificate, live: Revision | None) -> Chall
 
 
 def files_put(automatic: AutomaticCertificate, live: Revision, waiting: Sequence[Challenge]) -> list[str]:
-    """Write challenge files on every host of the names; return the problems of other hosts.
-    Raises ApplicationError if the site's own web server does not serve a file.
+    """Write challenge files on the site's host and on the hosts of its twins; return the problems of the twins' hosts.
+
+    Twins are sites with the same names on other hosts. Raises ApplicationError if the site's own web server does not
+    serve a file.
     """
     files = {item.file: item.content for item in waiting}
     challenge_files.put(live.web_server, files)

@@ -50,8 +50,9 @@ def next_renewal(not_before: dt.datetime, not_after: dt.datetime, window: Window
 
 def next_try(failures: int, now: dt.datetime, earliest: dt.datetime | None, chance: random.Random) -> dt.datetime:
     """Return the time of the next order after `failures` failed orders in a row.
-    The wait is five minutes, then twice as long each time up to a day. The result is not before `earliest`, a time
-    that the authority named.
+
+    The wait is five minutes after the first failure, and doubles with each further failure, up to a day. The result is
+    not before `earliest`, a time that the authority named.
     """
     wait: dt.timedelta = min(FIRST_RETRY * 2 ** min(max(failures - 1, 0), 12), LAST_RETRY)
     at = now + wait * (1 + 0.2 * chance.random())

@@ -1,7 +1,7 @@
-"""Schedule of orders: set after each order, moved with the authority's renewal window, started when due.
+"""Schedule of orders: each order sets the time of the next one, and the authority's renewal window can move this time.
 
-A worker claims a date by a conditional update of the row, so that two workers never order the same certificate. The
-first sweep after a night without a worker starts everything that is due.
+A worker claims a due order by a conditional update of the database row, so that two workers never order the same
+certificate. The first sweep after a night without a worker starts everything that is due.
 """
 
 from __future__ import annotations
@@ -88,8 +88,10 @@ def renewal_plan(automatic: AutomaticCertificate) -> None:
 
 
 def look() -> None:
-    """Do one sweep of the schedule: windows, due orders, deployments of renewals, and cleaning up.
-    Several workers may call this at the same time.
+    """Do one sweep: ask for renewal windows, start due orders, deploy renewed certificates, and delete leftovers.
+
+    Leftovers are challenge files, TXT records, and counts of rate limits. Several workers may call this at the same
+    time.
     """
     now = timezone.now()
     # A site that is disabled or removed from its host presents nothing; its renewal waits until it is deployed again.
@@ -144,7 +146,7 @@ def renewals_deploy() -> None:
     """Deploy the renewed certificates that wait, with one deployment, and so one reload, for each host.
 
     If that deployment is rolled back, each site is deployed alone: one bad site must not stop the others. A site whose
-    last deployment was rolled back stays alone until one succeeds.
+    last deployment was rolled back is deployed alone until such a deployment succeeds.
     """
     under_way = Order.objects.filter(status__in=UNDER_WAY, automatic__seen_at__isnull=False)
     rows = under_way.select_related("automatic__site__web_server__host", "automatic__certificate", "deployment")
@@ -167,7 +169,9 @@ def _is_ready(order: Order) -> bool:
 
 
 def _alone(orders: list[Order]) -> list[Order]:
-    """Return the orders that are ready and whose site's last deployment of a certificate was rolled back."""
+    """Return the orders whose certificate is ready for deployment, and whose site's last deployment of certificates was
+    rolled back.
+    """
     ready = [order for order in orders if _is_ready(order)]
     last = last_deployments([order.automatic.site for order in ready]) if ready else {}
     return [order for order in ready if was_rolled_back(last.get(order.automatic.site_id))]

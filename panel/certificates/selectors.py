@@ -40,7 +40,7 @@ def certificates_on_hosts() -> dict[Host, list[Certificate]]:
 
 
 def automatic_elsewhere(user: User, site: Site) -> QuerySet[AutomaticCertificate]:
-    """Select the automatic certificates of other sites that server blocks of this site use."""
+    """Select other sites' automatic certificates that server blocks of this site use."""
     return automatic_visible(user).filter(certificate__blocks__site=site).exclude(site=site).distinct()
 
 

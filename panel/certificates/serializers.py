@@ -102,7 +102,9 @@ class OrderStepSerializer(serializers.Serializer[Any]):
 
 
 class SeenSerializer(serializers.Serializer[Any]):
-    """Result of checking a listener for one name; `problem` is empty if it presented the new certificate and chain."""
+    """Result of checking a listener for one name; `problem` is empty if the listener presented the new certificate and
+    chain.
+    """
 
     listener = serializers.CharField()
     name = serializers.CharField(allow_blank=True)

@@ -39,8 +39,9 @@ AGAIN_AFTER = dt.timedelta(hours=1)  # after a failed deployment on a host
 
 
 def twins_of(site: Site) -> list[tuple[Site, Revision]]:
-    """Return the twins of a live site: live sites of its team with one of its names on another host.
-    Each comes with its live revision.
+    """Return [(twin, its live revision)] for the twins of a live site.
+
+    Twins are live sites of the same team that have one of the site's names on another host.
     """
     live = live_revision(site)
     names = set(site_names(spec_of(live))) if live is not None else set()
@@ -74,7 +75,9 @@ def challenges_serve(site: Site, serves: bool, tls_port: int = 0) -> None:
 
 
 def serves_challenges(revision: Revision, kind: ChallengeKind) -> bool:
-    """Return whether the live site serves challenges of this kind; DNS-01 needs no web server, so always true."""
+    """Return whether the live site serves challenges of this kind. Always true for DNS-01, which needs no web
+    server.
+    """
     spec = spec_of(revision)
     if kind == ChallengeKind.TLS:
         return shows_over_tls(spec) and supports_tls_challenges(revision.web_server)
@@ -86,7 +89,7 @@ def supports_tls_challenges(web_server: WebServer) -> bool:
 
 
 def has_other_changes(site: Site, revision: Revision) -> bool:
-    """Return whether a deployment of the site's draft would change more than whether the site serves challenges."""
+    """Return whether deploying the site's draft would change anything except the setting to serve challenges."""
     draft, live = freeze.site_spec(site, revision.web_server), spec_of(revision)
     return site.web_server_id != revision.web_server_id or without(draft) != without(live)
 

@@ -36,9 +36,9 @@ WAIT_S = 300.0
 
 
 def names_of(automatic: AutomaticCertificate, live: Revision | None) -> list[str]:
-    """Return the domain names of the live site, to order a certificate for.
+    """Return the domain names of the live site, to order a certificate for these names.
 
-    Raises ApplicationError if there is no such name, or if there are too many for a certificate.
+    Raises ApplicationError if the site has no domain name, or more names than a certificate can have.
     """
     site = automatic.site
     names = site_names(spec_of(live), wildcards=automatic.dns is not None) if live is not None else []
@@ -162,7 +162,9 @@ def waiting_words(order: Order) -> str:
 
 
 def presented(order: Order) -> list[dict[str, str]]:
-    """Check all listeners of the order's certificate; return their results as `handshakes.problems` does.
+    """Check all listeners of the order's certificate; return [{"listener", "name", "problem"}] as `handshakes.problems`
+    does.
+
     Raises ApplicationError if the site is no longer deployed.
     """
     site, certificate = order.automatic.site, order.automatic.certificate
@@ -186,7 +188,7 @@ def wrong(seen: list[dict[str, str]]) -> list[dict[str, str]]:
 
 
 def row_restore(order: Order) -> None:
-    """Restore the certificate and key in the database to those before this order."""
+    """Restore the certificate and key in the database to the values from before this order."""
     certificate = order.automatic.certificate
     if certificate is None or not order.previous_pem or certificate.certificate_pem != order.certificate_pem:
         return
@@ -203,8 +205,8 @@ def row_restore(order: Order) -> None:
 def take_back(order: Order) -> None:
     """Restore the state before the order: the previous certificate, and a deployment of the revision that was live.
 
-    The draft is restored too if the order was for the first certificate of automatic HTTPS. Raises ApplicationError
-    if the deployment fails.
+    If the order was for the first certificate of automatic HTTPS, the draft is restored too. Raises ApplicationError if
+    the deployment fails.
     """
     row_restore(order)
     if order.previous is None:
@@ -217,7 +219,9 @@ def take_back(order: Order) -> None:
 
 
 def tokens_remove(order: Order) -> None:
-    """Remove challenge files from every host of the site's names. Raises RemoteError."""
+    """Remove challenge files from the site's host, and from other hosts that serve the site's names. Raises
+    RemoteError.
+    """
     site = order.automatic.site
     live = live_revision(site)
     web_server = live.web_server if live is not None else site.web_server

@@ -124,7 +124,7 @@ def account_deactivate(request: Request, name: str) -> HttpResponse:
 
 @require_safe
 def calendar(request: Request) -> HttpResponse:
-    """Show the renewals and expiries within CALENDAR_DAYS, by day."""
+    """Show the renewals and expiries of certificates within CALENDAR_DAYS, by day."""
     context = {"page": page_of(request, certificates_due(request.user)), "crumbs": _crumbs()}
     return render(request, "certificates/calendar.html", context)
 

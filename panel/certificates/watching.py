@@ -113,7 +113,7 @@ def _questions(state: SiteState) -> Iterator[Question]:
 
 
 def _deployed(revision: Revision, path: str) -> tuple[x509.Certificate, ...]:
-    """Return the certificate chain in the file `path` of a live revision; () if the chain is unknown.
+    """Return the certificate chain that a live site presents from the file `path`; () if the chain is unknown.
 
     If Paddock did not deploy the file, the chain is that of the last reading of the host's file.
     """
@@ -134,9 +134,10 @@ def _asked(questions: Sequence[Question]) -> dict[Question, str]:
 
 
 def _problem(question: Question) -> str:
-    """Return the problem of a listener.
+    """Return the problem of a listener; "" if the certificate is as deployed.
 
-    "" for a listener that is not reachable, because the health checks of sites report such problems.
+    Return "" also for a listener that is not reachable, because the health checks of sites report unreachable
+    listeners.
     """
     try:
         chain = handshakes.presented(question.listener, question.through)

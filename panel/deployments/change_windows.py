@@ -17,9 +17,11 @@ from panel.deployments.windows.times import Freeze, Weekly
 
 
 class ChangeWindow(BaseModel):
-    """A time at which hosts with all of `tags` (without tags: all hosts) may be changed, or may not.
+    """A weekly window in which hosts with all of `tags` may be changed, or a freeze, during which they must not be
+    changed.
 
-    A host with weekly windows is changed only in one of them. A freeze forbids changes from `begins_at` to `ends_at`.
+    Without tags, the window or freeze applies to all hosts. A host with weekly windows is changed only in one of them.
+    A freeze lasts from `begins_at` to `ends_at`.
     """
 
     class Kind(models.TextChoices):

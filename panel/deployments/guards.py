@@ -21,8 +21,10 @@ _ADVICE = {
 
 
 def removal_guard(site: Site, verb: str) -> None:
-    """Raise ApplicationError (code `in_use`) if the site is deployed, or Conflict if the site is being deployed.
-    `verb` is `delete`, which also deletes the site's history, or `move`.
+    """Raise ApplicationError (code `in_use`) if files of the site are on a host, or Conflict if the site is being
+    deployed.
+
+    `verb` is "delete" or "move". With "delete", the function also deletes the site's history if it raises no error.
     """
     states = SiteState.objects.filter(site=site)
     state = states.select_related("revision__web_server__host", "disabled_revision__web_server__host").first()

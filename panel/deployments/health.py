@@ -43,7 +43,7 @@ def healths(checks: Mapping[Deployment, Sequence[Mapping[str, Any]]]) -> dict[tu
 
 
 def of_checks(rows: Iterable[Mapping[str, Any]]) -> dict[str, Observed]:
-    """Return {site name: health} from the checks of a deployment."""
+    """Return {site name: health} from the health checks of a deployment. The worst check of a site counts."""
     found: dict[str, Observed] = {}
     for row in rows:
         if row["kind"] != "health":
@@ -55,7 +55,7 @@ def of_checks(rows: Iterable[Mapping[str, Any]]) -> dict[str, Observed]:
 
 
 def since(sites: Sequence[int]) -> dict[int, tuple[str, dt.datetime | None]]:
-    """Return {site id: (last observed health, time since when)}."""
+    """Return {site id: (last observed health, time at which this health began)}."""
     rows = SiteState.objects.filter(site__in=sites).values_list("site_id", "health", "health_since")
     return {site: (health, at) for site, health, at in rows}
 
@@ -63,7 +63,11 @@ def since(sites: Sequence[int]) -> dict[int, tuple[str, dt.datetime | None]]:
 def noted(
     found: Observed | None, before: tuple[str, dt.datetime | None] | None, now: dt.datetime
 ) -> tuple[str, str, dt.datetime | None, dt.datetime | None]:
-    """Return an observation as values of COLUMNS. `before`: the previous health and the time at which it began."""
+    """Return the values of COLUMNS (health, its text, time of the observation, start of this health) for an
+    observation.
+
+    Without an observation, the health is unknown. `before` is the previous health and the time at which it began.
+    """
     if found is None:
         return Health.UNKNOWN, "", None, None
     is_as_before = before is not None and before[0] == found.health and before[1] is not None

@@ -67,7 +67,9 @@ def _call(host: Host, operation: str, args: Message, timeout_s: float, on_event:
 
 
 def is_ready(host: Host) -> bool:
-    """Return whether a connection to the host is open and usable now. Raises Conflict like target_for."""
+    """Return whether a connection to the host is open and usable now. Raises Conflict if the host key of the host
+    changed (see `target_for`).
+    """
     return pool.is_ready(target_for(host))
 
 
@@ -123,7 +125,8 @@ def differing(
     timeout_s: float = LOOK_TIMEOUT_S,
 ) -> dict[str, Found]:
     """Return {path: file} for files whose state on the host differs from `expected` ({path: value of
-    FileChange.expect}). The content of the paths in `secrets` stays on the host. Raises ApplicationError.
+    FileChange.expect}). The content of the paths in `secrets` stays on the host. Raises ApplicationError if the host
+    does not respond.
     """
     return differing_ask(host, expected, secrets=secrets, roots=roots, timeout_s=timeout_s)()
 
@@ -166,7 +169,9 @@ def refused_ask(host: Host, names: Collection[str]) -> Callable[[float], dict[st
 
 
 def answers(host: Host, questions: Sequence[dict[str, object]]) -> list[dict[str, object]]:
-    """Return the responses of the host's web servers to requests, in the same order (see `comparing.question`)."""
+    """Return the responses of the host's web servers, one for each request in `questions` (see `comparing.question`),
+    in the same order.
+    """
     found: list[dict[str, object]] = _call(host, "answers", {"requests": list(questions)}, ANSWERS_TIMEOUT_S)["answers"]
     return found
 
@@ -201,7 +206,9 @@ def observed(host: Host, probes: Sequence[protocol.Probe]) -> list[Message]:
 
 
 def resolved(host: Host, names: Sequence[str]) -> dict[str, list[str]]:
-    """Return the IP addresses of each name as resolved on the host; [] if unknown. Raises ApplicationError."""
+    """Return {name: IP addresses} as the host resolves the names; [] for a name without known addresses. Raises
+    ApplicationError if the host is not ready or does not respond.
+    """
     if host.status != HostStatus.READY:
         raise ApplicationError(host.status_detail or f"{host} is {host.get_status_display().lower()}.")
     found: dict[str, list[str]] = {}

@@ -167,7 +167,9 @@ class Deployment(Job):
 
     @property
     def part_words(self) -> str:
-        """Name of the deployment's purpose, for pages: a move between hosts has one part per host."""
+        """Name of this deployment's purpose, for pages. The deployments of a move have different purposes, for example
+        removal from the old host.
+        """
         if self._takes_off_for_a_move:
             return gettext("Move: remove from the old host")
         if self.kind == DeploymentKind.MOVE and any(line.comes_from_elsewhere for line in self.plan.sites):
@@ -183,7 +185,9 @@ class Deployment(Job):
 
     @property
     def _takes_off_for_a_move(self) -> bool:
-        """True if the deployment only removes sites: the second half of a move, or a whole move of disabled sites."""
+        """True if the deployment only removes sites as part of a move: its second half, or the whole move of disabled
+        sites.
+        """
         sites = self.plan.sites
         return self.kind == DeploymentKind.MOVE and bool(sites) and all(line.number is None for line in sites)
 
@@ -254,7 +258,7 @@ STEP_WORDS = {
 
 
 class Step(models.Model):
-    """One step of the agent, with its argv, exit code and verbatim output."""
+    """One step of a deployment on its host, with its argv, exit code and verbatim output."""
 
     deployment = models.ForeignKey(Deployment, on_delete=models.CASCADE, related_name="steps")
     position = models.PositiveIntegerField()

@@ -103,8 +103,8 @@ def of_own_sites(user: User, rows: QuerySet[Deployment], **names: Any) -> QueryS
 def newest_named(user: User, rows: QuerySet[Deployment], words: str, most: int) -> list[int]:
     """Return the primary keys of the newest `most` deployments with `words` in the name of a visible site or host.
 
-    Two queries, for sites and for hosts, each read only the newest rows; a single query would read and sort all. They
-    sort by primary key, which grows with time, because reading thousands of times is slow.
+    Two queries, for sites and for hosts, each read only the newest rows; a single query would read and sort all rows.
+    The rows are sorted by primary key, which grows with time, because reading the times of thousands of rows is slow.
     """
     hosts = list(hosts_visible(user).filter(name__icontains=words).values_list("pk", flat=True))
     found: set[int] = set()
@@ -127,7 +127,7 @@ def shared_with_others(user: User, deployments: Collection[int]) -> set[int]:
 
 
 def deployments_planned(planned: Iterable[Deployment]) -> QuerySet[Deployment]:
-    """Return the stored rows of deployments with the related rows that the API shows."""
+    """Load the deployments of a plan again, with the related rows that the API shows."""
     rows = Deployment.objects.filter(pk__in=[row.pk for row in planned]).order_by("pk")
     return with_items(rows).select_related("host", "requested_by", "superseded_by")
 

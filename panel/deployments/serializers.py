@@ -139,7 +139,9 @@ class SiteCheckSerializer(serializers.Serializer[Any]):
 
 
 class DeploymentDetailSerializer(DeploymentSerializer):
-    """Deployment with its plan (files, differences, warnings) and the server's output if it failed."""
+    """Deployment with its plan (files, differences, warnings), the checks of its sites, and the error if the deployment
+    failed.
+    """
 
     plan = serializers.SerializerMethodField()
     comparison = serializers.DictField(

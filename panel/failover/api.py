@@ -61,7 +61,7 @@ class VirtualAddresses(Resource):
 
     @extend_schema(request=VirtualAddressInput, responses={201: VirtualAddressSerializer})
     def create(self, request: Request) -> Response:
-        """Add a virtual address. No host has the address before it is applied."""
+        """Add a virtual address. No host has the virtual address before its configuration is applied."""
         values = self.body(VirtualAddressInput)
         hosts = self._hosts(values.pop("hosts"))
         row = services.virtual_address_create(actor=self.actor, hosts=hosts, values=values)
@@ -69,7 +69,9 @@ class VirtualAddresses(Resource):
 
     @extend_schema(request=VirtualAddressChange)
     def partial_update(self, request: Request, name: str = "") -> Response:
-        """Change a virtual address. Its hosts keep using the configuration that was applied last."""
+        """Change a virtual address. Its hosts keep the configuration that was applied last, until the new configuration
+        is applied.
+        """
         row = self.get_object()
         expected, values = self.expected_version(row), self.body(VirtualAddressChange, partial=True)
         hosts = self._hosts(values.pop("hosts")) if "hosts" in values else None
@@ -91,10 +93,10 @@ class VirtualAddresses(Resource):
     @extend_schema(request=ApplyInput, responses={202: HostJobSerializer})
     @action(detail=True, methods=["post"])
     def apply(self, request: Request, name: str = "") -> Response:
-        """Apply the current configuration of the address to its hosts.
+        """Apply the current configuration of the virtual address to its hosts.
 
-        Every host tests its file first. If a host refuses the file, or no host has the address afterwards, all hosts
-        get their former files back.
+        Every host tests its file first. If a host refuses the file, or no host has the virtual address afterwards, all
+        hosts get their former files back.
         """
         row, values = self.get_object(), self.body(ApplyInput)
         return queued(services.virtual_address_apply(actor=self.actor, row=row, **values))
@@ -102,5 +104,5 @@ class VirtualAddresses(Resource):
     @extend_schema(request=EmptySerializer, responses={202: HostJobSerializer})
     @action(detail=True, methods=["post"])
     def withdraw(self, request: Request, name: str = "") -> Response:
-        """Remove the address from its hosts. Afterwards no host has the address."""
+        """Remove the virtual address from its hosts. Afterwards no host has the address."""
         return queued(services.virtual_address_withdraw(actor=self.actor, row=self.get_object()))

@@ -53,7 +53,9 @@ class Change:
 
     @property
     def spec(self) -> AddressSpec:
-        """Configuration to work with: the new one; for a withdrawal, the applied one or, without it, the saved one."""
+        """Configuration that this change is about: the new configuration. For a withdrawal, the applied configuration,
+        or the saved one if none was applied.
+        """
         return self.draft or self.former or draft_of(self.row)
 
     @property
@@ -138,7 +140,8 @@ def _look(change: Change) -> None:
 def _former(change: Change, others: list[AddressSpec], host: Host, seen: Observation) -> str | None:
     """Render the host's keepalived file from before this change; None if the host lost an address that the file needs.
 
-    The former configuration gives the text, not the file on the host, which a killed attempt may have changed.
+    The file is rendered from the configuration before the change. The file on the host is not used, because a killed
+    attempt may have changed it.
     """
     specs = [*others, change.former] if change.former else others
     if any(one not in seen.addresses for one in _own_addresses(specs, host)):
@@ -208,7 +211,9 @@ def _require_passing_check(change: Change, found: Mapping[Host, Observation], pr
 
 
 def _each(change: Change, work: Callable[[Change, Host], None]) -> None:
-    """Call `work` for each host, standby hosts first, so that the address stays on its host as long as possible.
+    """Call `work` for each host of a virtual address, standby hosts first, so that the address stays on its host as
+    long as possible.
+
     If no host has the address yet, the order is reversed: the host that should take the address comes first.
     """
     for host in change.hosts if change.is_new else reversed(change.hosts):
@@ -251,8 +256,9 @@ def _sent(host: Host, action: str, text: str, expected: list[str] | None) -> Non
 
 
 def _verified(change: Change, locks: HeldLocks) -> str:
-    """Wait until exactly one host has the address, and return its name; when withdrawing, until no host has it: "".
-    Raises ApplicationError after SETTLE_S seconds.
+    """Wait until exactly one host has the address; return the name of this host.
+
+    For a withdrawal, wait until no host has the address, and return "". Raises ApplicationError after SETTLE_S seconds.
     """
     deadline = time.monotonic() + SETTLE_S
     while True:

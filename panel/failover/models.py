@@ -96,8 +96,8 @@ class VirtualAddressHost(CheckedModel):
 class KeepalivedHost(models.Model):
     """keepalived on one host: the file that Paddock wrote there, and the host's last report.
 
-    `seen` is the last response of the agent's operation `keepalived` (agents/host/keepalived.py), `problem` the reason
-    if the last attempt failed.
+    `seen` is the last response of the agent's operation `keepalived` (agents/host/keepalived.py), `problem` the error
+    of the last attempt to read it, "" after a success.
     """
 
     host = models.OneToOneField(Host, on_delete=models.CASCADE, related_name="keepalived")

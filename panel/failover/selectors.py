@@ -35,7 +35,7 @@ def virtual_addresses_visible(user: User) -> QuerySet[VirtualAddress]:
 
 
 def draft_of(row: VirtualAddress) -> AddressSpec:
-    """Return the saved configuration of the address, which would be applied now."""
+    """Return the saved configuration of a virtual address, which would be applied now."""
     peers = tuple(Peer(member.host.name, member.address) for member in row.members.all())
     return AddressSpec(row.name, row.address, row.router_id, row.check_url, row.returns, peers)
 
@@ -52,7 +52,7 @@ def applied_on(hosts: Iterable[Host]) -> list[AddressSpec]:
 
 
 def is_changed(row: VirtualAddress) -> bool:
-    """Return whether the saved configuration differs from the applied one."""
+    """Return whether the saved configuration of a virtual address differs from the applied configuration."""
     return row.applied != draft_of(row).as_json()
 
 
@@ -63,7 +63,7 @@ def observed(host: Host) -> Observation | None:
 
 
 def states_of(rows: Sequence[VirtualAddress]) -> list[Verdict]:
-    """Return the states of these addresses, in order, from the current reports of their hosts."""
+    """Return the states of the given virtual addresses, in the same order, from the current reports of their hosts."""
     specs = [applied_of(row) for row in rows]
     names = {peer.host for spec in specs if spec for peer in spec.peers}
     now = timezone.now()
@@ -118,7 +118,7 @@ class HostState:
 
 
 def hosts_of(row: VirtualAddress) -> list[HostState]:
-    """Return the states of the hosts in the saved configuration, in the order in which they take the address."""
+    """Return the states of the hosts of a virtual address, in the order in which the hosts take the address."""
     now = timezone.now()
     found = []
     for member in row.members.all():
@@ -138,7 +138,7 @@ def hosts_of(row: VirtualAddress) -> list[HostState]:
 
 
 def keepalived_edited(user: User) -> list[EditedFile]:
-    """Return keepalived's files that were edited or deleted on their hosts, for the page of drift."""
+    """Return the hosts' keepalived files that were edited or deleted outside of Paddock, for the page of drift."""
     now = timezone.now()
     found: dict[int, EditedFile] = {}
     for row in virtual_addresses_visible(user):
@@ -161,7 +161,9 @@ def keepalived_of(hosts: Iterable[Host]) -> dict[int, KeepalivedHost]:
 
 
 def job_params(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Validate the parameters of a job: {"name", "action": apply | withdraw, "replace"}. Raises ValidationError."""
+    """Validate and return the parameters of a job for a virtual address: {"name", "action": apply | withdraw,
+    "replace"}. Raises ValidationError.
+    """
     if not {"name", "action"} <= set(params) <= {"name", "action", "replace"} or params["action"] not in ACTIONS:
         raise ValidationError({"params": _("Set the name of the virtual address and the action: apply or withdraw.")})
     if not VirtualAddress.objects.filter(name=params["name"], members__host=host).exists():

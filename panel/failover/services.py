@@ -71,8 +71,8 @@ def virtual_address_change(
 def virtual_address_delete(
     *, actor: User, row: VirtualAddress, forget: bool = False, expected_version: int | None = None
 ) -> None:
-    """Delete a virtual address that no host uses; with `forget`, also one that its hosts keep using.
-    Raises Conflict if it is in use or being changed.
+    """Delete a virtual address that no host uses; with `forget`, also an address that its hosts keep using. Raises
+    Conflict if hosts use the address and `forget` is not set, or while the address is being changed.
     """
     require(actor, Action.ADMINISTER)
     if row.applied and not forget:
@@ -84,14 +84,15 @@ def virtual_address_delete(
 
 
 def virtual_address_apply(*, actor: User, row: VirtualAddress, replace: bool = False) -> HostJob:
-    """Request the job that applies the saved configuration to the hosts.
-    With `replace`, files of keepalived that were edited on a host are replaced too.
+    """Request the job that applies the saved configuration of a virtual address to its hosts.
+
+    With `replace`, keepalived files that were edited on a host are replaced too.
     """
     return _requested(actor, row, "apply", replace)
 
 
 def virtual_address_withdraw(*, actor: User, row: VirtualAddress, replace: bool = False) -> HostJob:
-    """Request the job that removes the address from its hosts. Raises Conflict if no host uses it."""
+    """Request the job that removes a virtual address from its hosts. Raises Conflict if no host uses the address."""
     if not row.applied and state_of(row).status == "planned":
         raise Conflict(_("%s is not in use on any host.") % row.name)
     return _requested(actor, row, "withdraw", replace)
@@ -122,7 +123,7 @@ def _free_router_id() -> int:
 
 
 def _members(row: VirtualAddress, hosts: Members) -> list[VirtualAddressHost]:
-    """Check the chosen hosts; return unsaved rows that connect them with the address.
+    """Validate the chosen hosts of a virtual address; return unsaved rows that connect them with the address.
 
     Raises ValidationError at the field `hosts`.
     """

@@ -66,7 +66,7 @@ def add(request: Request) -> HttpResponse:
 
 @form_page
 def detail(request: Request, name: str) -> HttpResponse:
-    """Show the state of the address on its hosts, and a form to change its settings."""
+    """Show the state of a virtual address on its hosts, and a form to change its settings."""
     row = get_object_or_404(virtual_addresses_visible(request.user), name=name)
     form = VirtualAddressForm(request.POST or None, instance=row, hosts=hosts_visible(request.user))
     if request.method == "POST":
@@ -104,7 +104,7 @@ def _changed(request: Request, pk: int, form: VirtualAddressForm) -> bool:
 
 @require_POST
 def apply(request: Request, name: str) -> HttpResponse:
-    """Start the job that applies the saved configuration to the hosts."""
+    """Start the job that applies the saved configuration of a virtual address to its hosts."""
     replace = request.POST.get("replace") == "yes"
     return _job(
         request,
@@ -115,7 +115,7 @@ def apply(request: Request, name: str) -> HttpResponse:
 
 @require_POST
 def withdraw(request: Request, name: str) -> HttpResponse:
-    """Start the job that removes the address from its hosts."""
+    """Start the job that removes a virtual address from its hosts."""
     return _job(request, name, lambda row: services.virtual_address_withdraw(actor=request.user, row=row))
 
 

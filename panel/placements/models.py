@@ -39,7 +39,9 @@ class Placement(BaseModel):
 
 class PlacedSite(CheckedModel):
     """A copy of a placement's site on one web server.
-    `site_version` and `placement_version` are the versions of the original from which the copy was made last.
+
+    `site_version` and `placement_version` are the versions of the original site and of the placement at the last update
+    of the copy.
     """
 
     placement = models.ForeignKey(Placement, on_delete=models.CASCADE, related_name="copies")

@@ -19,8 +19,9 @@ from panel.websites.models import Site
 class Member:
     """One host of a placement. `state` is due, current, leaving, or problem.
 
-    Due: the copy is missing, or older than the site. Current: the draft of the copy is up to date; `site` has its live
-    state. Leaving: the host has a copy, but no longer the tags.
+    Due: the copy is missing, or older than the site. Current: the draft of the copy is up to date; `site` is the copy,
+    with its live state loaded. Leaving: the host has a copy, but no longer the tags. Problem: Paddock cannot choose a
+    web server for the copy; `problem` is the reason.
     """
 
     host: Host
@@ -39,7 +40,9 @@ def placements_visible(user: User) -> QuerySet[Placement]:
 
 
 def members(user: User, placement: Placement) -> list[Member]:
-    """Return the hosts of a placement by name: hosts that have its tags, and hosts with a copy that lost the tags."""
+    """Return the hosts of a placement by name: hosts that have its tags, and hosts that lost the tags but still have a
+    copy.
+    """
     copies = list(PlacedSite.objects.filter(placement=placement))
     sites = {site.pk: site for site in sites_listed(user).filter(pk__in=[copy.site_id for copy in copies])}
     by_server = {sites[copy.site_id].web_server_id: copy for copy in copies if copy.site_id in sites}

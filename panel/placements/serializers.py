@@ -28,7 +28,9 @@ class PlacementSerializer(serializers.ModelSerializer[Placement]):
 
 
 class PlacementInput(StrictSerializer):
-    """Input of a placement: the site by name, the tags of its hosts, and values of single hosts."""
+    """Input of a placement: the site by name, the tags of its hosts, and the fields of the site that have another value
+    on single hosts.
+    """
 
     site = serializers.CharField(max_length=63)
     tags = TagsListField()
@@ -50,7 +52,9 @@ class PlacementsPlanInput(StrictSerializer):
 
 
 class PlacementsPlannedSerializer(serializers.Serializer[object]):
-    """Planned deployments by UUID, in two batches to confirm. `leave` removes copies from hosts that lost the tags."""
+    """Planned deployments by UUID, in two batches to confirm. `deploy` deploys copies; `leave` removes copies from
+    hosts that lost the tags.
+    """
 
     deploy = serializers.ListField(child=serializers.UUIDField())
     leave = serializers.ListField(child=serializers.UUIDField())

@@ -53,7 +53,8 @@ class Update:
 class Planned:
     """Plans for the hosts of placements, in two batches.
 
-    `deploy` deploys copies; `leave` removes copies from hosts that lost the tags, and then deletes these copies.
+    `deploy` deploys copies. `leave` removes copies from hosts that no longer have the placement's tags, and then
+    deletes these copies.
     """
 
     deploy: list[Deployment]
@@ -65,9 +66,10 @@ class Planned:
 def placement_set(
     *, actor: User, site: Site, tags: Sequence[str], values: Any = None, expected_version: int | None = None
 ) -> Placement:
-    """Place a site on every host that has all of these tags, or change its placement. Nothing is deployed.
+    """Place a site on every host that has all of the given tags, or change its placement. Nothing is deployed.
 
-    `values` as in Placement. Raises PermissionDenied, ValidationError, Conflict.
+    `values` are the fields that differ on single hosts, as in Placement. Raises PermissionDenied, ValidationError,
+    Conflict.
     """
     require(actor, Action.CHANGE, site.team)
     placement = Placement.objects.filter(site=site).first()
@@ -94,7 +96,7 @@ def placement_delete(*, actor: User, placement: Placement) -> None:
 def placements_plan(*, actor: User, placements: Iterable[Placement]) -> Planned:
     """Update the copies of these placements, and plan their deployments: one per host for all placements.
 
-    Raises PermissionDenied, ValidationError of an invalid copy, and ApplicationError if there is nothing to plan.
+    Raises PermissionDenied, ValidationError if a copy is invalid, and ApplicationError if there is nothing to plan.
     """
     chosen = list(placements)
     for placement in chosen:

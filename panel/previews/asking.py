@@ -117,7 +117,8 @@ def _name(block: ServerBlock) -> str:
 
 def questions(specs: Sequence[SiteSpec], requests: Sequence[tuple[str, str]]) -> list[Question]:
     """Return the requests of a preview, at most MOST_REQUESTS: each path with every Visitor of the sites.
-    `requests`, from the access log, come first; then one request to each location.
+
+    First come the requests from the access log (`requests`), then one request to each location.
     """
     asked = list(dict.fromkeys([*requests, *(("GET", path) for path in made(specs))]))
     return list(_limited(asked, visitors(specs)))

@@ -1,4 +1,5 @@
-"""Private copies of a site: its live version and its draft, on two private web servers of the same host. Pure.
+"""Private copies of a site: its live version and its draft, on two private web servers of the same host. No I/O.
+
 The copies serve the site's own folders and send requests to its own upstreams and PHP pools. Ports, certificates, logs,
 caches and rate limits are private, because a second web server could not share them, or would use up limits that
 visitors need.

@@ -132,8 +132,10 @@ def _of_site(actor: User, item: DeploymentItem, ident: str, check: Check) -> Sit
 
 
 def _versions(item: DeploymentItem) -> tuple[Version, Version]:
-    """Return the live version of a site, and the version that the plan deploys. ApplicationError if one is missing or
-    cannot be copied.
+    """Return (live version, version that the plan deploys) of a site.
+
+    Raises ApplicationError if the site has no live version, if the plan removes it, or if one of the versions cannot be
+    copied.
     """
     if item.revision is None:
         raise ApplicationError(_("The plan removes the site from its host, so there is nothing to compare."))
@@ -155,7 +157,7 @@ def _version(site: Site, revision: Revision) -> Version:
 
 
 def _log_lines(actor: User, site: Site) -> tuple[list[str], list[str]]:
-    """Return the lines of the site's own access logs, and notes about logs that could not be read."""
+    """Return (lines of the site's own access logs, notes about logs that could not be read)."""
     lines: list[str] = []
     notes = []
     logs = [log for log in site_logs(actor, site) if log.key.startswith("access_log")][:MOST_LOGS]
@@ -181,8 +183,11 @@ class _Copies:
         self._tls = (bundle.certificate_pem, bundle.private_key_pem)
 
     def asked(self, ident: str, asked: Sequence[Question], check: Check) -> tuple[list[Heard], list[Heard]]:
-        """Send each request to the live version and to the draft; return (responses of live, responses of draft).
-        Raises RemoteError, and the exceptions of `check`.
+        """Send each request twice to the live version and once to the draft; return (responses of live, responses of
+        draft).
+
+        `check` is called between the steps and raises an exception to stop the preview. Raises RemoteError, and the
+        exceptions of `check`.
         """
         held, copies = self._started(ident, check)
         try:

@@ -93,7 +93,8 @@ class Heard:
 
 def difference(question: Question, before: Heard, after: Heard) -> Difference | None:
     """Compare the response of the live version (`before`) with that of the draft (`after`).
-    Return the differences that a visitor would notice; None if there are no such differences.
+
+    Return a Difference with all changes that a visitor would notice; None if there are no such changes.
     """
     one, two = _seen(before.response, before.ports), _seen(after.response, after.ports)
     again = _seen(before.again, before.ports) if before.again is not None else one

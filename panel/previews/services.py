@@ -43,8 +43,10 @@ def preview_request(*, actor: User, deployment: Deployment) -> Preview:
 
 @transaction.atomic
 def preview_cancel(*, actor: User, preview: Preview) -> Preview:
-    """Cancel a preview. A queued preview ends immediately; a running preview ends after its private web servers have
-    stopped. Conflict if the preview has ended.
+    """Cancel a preview.
+
+    A queued preview ends immediately; a running preview ends after its private web servers have stopped. Raises
+    Conflict if the preview has ended.
     """
     require_each(actor, Action.DEPLOY, teams_of(preview.deployment))
     rows = Preview.objects.filter(pk=preview.pk)

@@ -61,7 +61,7 @@ class Stopped(Exception):
 class Target:
     """Outcome of a publication on one host.
 
-    `replaced` is the name under which the agent keeps the former files on the host. `is_asked` is recorded before the
+    `replaced` is the name under which the agent keeps the former files on the host. `is_asked` is stored before the
     host is asked to exchange its folders. `serves` tells which content the host had at the end: a release, other files,
     or unknown. `release` is the number of this release, None if the panel no longer has the release.
     """
@@ -140,7 +140,7 @@ class _Work:
         self._tidy(ON_HOST)
 
     def _continue(self) -> None:
-        """Mark the hosts that an earlier worker, which died, had already asked to exchange their folders."""
+        """Mark the hosts that an earlier worker, which died, had already asked to put the new files live."""
         asked = {(target["host"], target["folder"]) for target in self.publication.targets if target.get("is_asked")}
         for host in self.hosts:
             host.target.is_asked = (host.target.host, host.target.folder) in asked
@@ -174,7 +174,7 @@ class _Work:
         self._refuse_failed()
 
     def _undo(self) -> None:
-        """Restore the former files of every host that was asked to exchange its folders.
+        """Restore the former files of every host that was asked to put the new files live.
 
         Raises ApplicationError, which names the hosts whose files could not be restored.
         """
@@ -219,7 +219,7 @@ class _Work:
             raise ApplicationError(_("Nothing was published. %s") % words)
 
     def check(self, progress: str) -> None:
-        """Record the progress; raise Stopped if the publication was cancelled."""
+        """Record `progress`, a text for the page; raise Stopped if the publication was cancelled."""
         self.rows.update(progress=progress[:200])
         if self.rows.values_list("cancel_requested", flat=True).first() is not False:
             raise Stopped
@@ -337,7 +337,8 @@ class _HostWork:
 
     def back(self) -> None:
         """Restore the former files on the host.
-        This also works if the response to the request to exchange the folders was lost.
+
+        This also works if the response to the request that put the new files live was lost.
         """
         try:
             self._call("return")
@@ -351,8 +352,9 @@ class _HostWork:
     def tidy(self, names: list[str]) -> None:
         """Delete releases of this site on the host, and record which release is live there.
 
-        The agent keeps the live release and those in `names`. It also deletes prepared releases, so that a late request
-        to exchange the folders has no effect. Releases that could not be deleted are deleted the next time.
+        The agent keeps the live release and the releases whose names are in `names`. The agent also deletes prepared
+        releases, so that a late request to put one of them live has no effect. Releases that could not be deleted are
+        deleted the next time.
         """
         try:
             self.current = str(self._call("tidy", keep_releases=names)["current"])

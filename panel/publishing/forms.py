@@ -14,7 +14,9 @@ from panel.publishing.archives import MAX_UPLOAD_BYTES, MIB
 
 
 class PublishForm(Form):
-    """Choices of a publication from any source. `root` is the live document root of the site."""
+    """Fields that the forms of all sources share: the folder to replace, and its files to keep. `root` is the live
+    document root of the site.
+    """
 
     above = forms.TypedChoiceField(label=_("Folder on the hosts"), coerce=int, choices=[])
     keep = LinesField(

@@ -29,7 +29,7 @@ _MOST_SAID = 600
 
 
 def check_repository(text: str) -> WebhookUrl:
-    """Return the parts of a repository's https URL.
+    """Validate the https URL of a repository, and return its parts.
 
     Raises ApplicationError at the field `git_url` if the URL is not valid.
     """
@@ -46,8 +46,8 @@ def check_repository(text: str) -> WebhookUrl:
 
 
 def check_ref(text: str) -> str:
-    """Return the name of a branch or tag, or a commit, if it is valid; "" stands for the default branch.
-    Raises ApplicationError at the field `git_ref` otherwise.
+    """Validate and return the name of a branch or tag, or a commit; "" stands for the default branch. Raises
+    ApplicationError at the field `git_ref` if the name is not valid.
     """
     if text and (not _REF.fullmatch(text) or ".." in text or text.endswith((".lock", "/", "."))):
         raise ApplicationError(_("Enter the name of a branch or tag, or a commit."), field="git_ref")
@@ -113,7 +113,9 @@ class _Git:
         return said
 
     def _output(self, process: subprocess.Popen[bytes]) -> str:
-        """Return the output of the process; call `check` while it runs."""
+        """Wait for the end of the process, and return its output. Call `check` at regular times meanwhile; its
+        exceptions stop the wait.
+        """
         while True:
             try:
                 return process.communicate(timeout=_LOOK_EVERY_S)[0].decode("utf-8", "replace")
@@ -122,7 +124,7 @@ class _Git:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill git and the helpers that it started, which are in its process group."""
+    """Kill git and the processes that git started, which are in its process group."""
     if process.poll() is None:
         os.killpg(process.pid, 9)
         process.wait()

@@ -44,8 +44,9 @@ class Place:
 @dataclass(frozen=True)
 class Move:
     """A published site that a plan moves from the host `old_host` to the host of `web_server`.
+
     `live` is the live publication, whose kept files stay on the old host. `there` is the last publication on the new
-    host.
+    host, None if the site has never been published there.
     """
 
     site: Site
@@ -71,8 +72,10 @@ def published(site: Site) -> Publication | None:
 
 
 def release_numbers(site: Site, names: Iterable[str]) -> dict[str, int]:
-    """Return {name: release number} for names of content that agents keep on hosts.
-    A name is "r" and the primary key of a publication. Releases that the panel no longer has are left out.
+    """Return {name: release number} for names under which agents keep content on hosts.
+
+    A name is "r" followed by the primary key of a publication, for example "r12". Releases that the panel no longer has
+    are left out.
     """
     keys = [int(name[1:]) for name in names if name[:1] == "r" and name[1:].isdecimal()]
     rows = Publication.objects.filter(site=site, pk__in=keys, release__isnull=False)
@@ -80,7 +83,9 @@ def release_numbers(site: Site, names: Iterable[str]) -> dict[str, int]:
 
 
 def hosts_that_differ(site: Site, live: Publication | None) -> list[dict[str, Any]]:
-    """Return the targets (hosts) without the live release at the end of the last publication; [] if it succeeded."""
+    """Return the targets (outcomes on hosts) of the last publication whose hosts did not have the live release at its
+    end. [] if the last publication succeeded.
+    """
     ended = Publication.objects.filter(site=site, web_server=None).exclude(status__in=UNFINISHED)
     last = ended.exclude(targets=[]).first()
     if last is None or last.status == JobStatus.SUCCEEDED:
@@ -117,8 +122,8 @@ def _root(spec: SiteSpec) -> str:
 def places_of(site: Site, above: int, web_server: WebServer | None = None) -> list[Place]:
     """Return the folders to publish to, each on its host: one for the site, and one for each copy of a placement.
 
-    `above` is as in Publication. With `web_server`, return only the same folder on the host of that web server. Raises
-    ApplicationError if a folder cannot be published to.
+    `above` selects the document root (0) or its parent folder (1). With `web_server`, return only the same folder on
+    the host of that web server. Raises ApplicationError if a folder cannot be published to.
     """
     if web_server is not None:
         return [_place_elsewhere(site, above, web_server)]

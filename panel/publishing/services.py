@@ -35,7 +35,7 @@ MOST_KEPT_PATHS = 50
 
 @dataclass(frozen=True)
 class Choices:
-    """Options of a publication, named as the fields of `Publication`."""
+    """Options of a publication. Each field has the same name and meaning as in the model `Publication`."""
 
     above: int = 0
     keep: Sequence[str] = ()
@@ -48,8 +48,8 @@ DEFAULT = Choices()
 
 @dataclass(frozen=True)
 class GitSource:
-    """A revision of a git repository to publish: `ref` is a branch, tag or commit, `token` a secret for private ones.
-    If `folder` is set, only the files in this folder are published.
+    """A revision of a git repository to publish: `ref` is a branch, tag or commit, `token` a secret for a private
+    repository. If `folder` is set, only the files in this folder are published.
     """
 
     url: str
@@ -64,8 +64,8 @@ def archive_publish(
 ) -> Publication:
     """Store the files of an uploaded zip or tar archive as a release, and queue its publication.
 
-    Raises ApplicationError at the field `archive` or `folder` if the archive is rejected, and the errors of
-    `publication_request`.
+    Raises ApplicationError at the field `archive` or `folder` if the archive is rejected. Raises the errors of
+    `publication_request` too.
     """
     require(actor, Action.DEPLOY, site.team)
     places_of(site, choices.above)
@@ -191,9 +191,10 @@ def keep_checked(keep: Sequence[str]) -> list[str]:
 
 @transaction.atomic
 def publication_cancel(*, actor: User, publication: Publication) -> Publication:
-    """Cancel a publication. A queued publication ends immediately; a running publication stops before its next step.
-    Once hosts exchange their folders, a running publication no longer stops. Raises Conflict if the publication has
-    ended.
+    """Cancel a publication.
+
+    A queued publication ends immediately. A running publication stops before its next step, but no longer once hosts
+    have started to put the new files live. Raises Conflict if the publication has ended.
     """
     require(actor, Action.DEPLOY, publication.site.team)
     rows = Publication.objects.filter(pk=publication.pk)

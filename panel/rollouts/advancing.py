@@ -114,8 +114,9 @@ def _step(rollout: Rollout) -> Next:
 @transaction.atomic
 def _wish(rollout: Rollout) -> Wish:
     """Return the action that a user requested for the rollout, and clear the request, so that one worker follows it.
-    A request to undo is also stored as the start of the undo, so that it is not lost if the worker dies. Other requests
-    can be made again.
+
+    If the worker dies afterwards, a request to undo is not lost, because it is also stored as the start of the undo.
+    The user can repeat other requests.
     """
     wish = Wish(rollout.wish)
     if wish != Wish.NONE:
@@ -127,7 +128,9 @@ def _wish(rollout: Rollout) -> Wish:
 
 
 def deployments_of(wave: Wave) -> QuerySet[Deployment]:
-    """Return a wave's deployments with their hosts, jump hosts and authorities, but without plans, which are large."""
+    """Return a wave's deployments with their hosts, bastions and SSH certificate authorities, but without plans, which
+    are large.
+    """
     rows = Deployment.objects.filter(rollout_part__wave=wave).order_by("pk")
     return rows.select_related("host__authority", "host__bastion__authority").defer("plan", "comparison", "checks")
 
@@ -172,7 +175,7 @@ def _begin(rollout: Rollout, wave: Wave) -> Next:
 
 
 def _until(closed: Sequence[Closed]) -> float:
-    """Return the seconds until the maintenance windows of all these hosts allow changes.
+    """Return the seconds until the change windows of all hosts in `closed` allow changes.
 
     The result is at most WINDOW_LOOK_S, because users may edit the windows meanwhile.
     """

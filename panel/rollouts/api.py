@@ -48,8 +48,8 @@ class Rollouts(Resource):
         The waves are `first` hosts, `percent` of all hosts, then the rest. After each wave Paddock observes its sites
         for `soak_s` seconds: their responses to health checks, 5xx responses in their access logs (at most
         `most_errors` percentage points more than before and than on unchanged hosts), the 99th percentile of the
-        response times (at most `most_slower` percent more). Then Paddock requires a 2xx response of the hook and a
-        person's approval, if configured. If one of these checks fails, Paddock rolls back all waves.
+        response times (at most `most_slower` percent more). Then Paddock requires a 2xx response of the URL `hook_url`,
+        and a person's approval, if these are configured. If one of these checks fails, Paddock rolls back all waves.
         """
         values = self.body(RolloutInput)
         plan = one(deployments_visible(self.actor), "uuid", values.pop("deployment"), "/deployment")

@@ -75,7 +75,9 @@ def answers(wave: Wave, deployments: Sequence[Deployment]) -> Finding:
 
 
 def responses(rollout: Rollout, deployments: Sequence[Deployment], others: Sequence[Deployment]) -> Finding:
-    """Gate: compare the 5xx responses and response times of the wave with those before, and with unchanged hosts.
+    """Gate: compare the 5xx responses and response times of the wave's sites after their deployment with those before
+    the deployment, and with those of unchanged hosts.
+
     `others` are deployments that have not started; their hosts are unchanged.
     """
     counted = counts_of(deployments, live=True)
@@ -88,7 +90,8 @@ def counts_of(deployments: Sequence[Deployment], *, live: bool, ago_s: float = 0
     """Count the responses in each access log of the deployments' sites, before and after the end of the deployment.
 
     With `ago_s`, for hosts without a deployment, count the responses before and after the time `ago_s` seconds ago.
-    `live` is as in `_logs`. Hosts that do not respond are left out.
+    `live` selects the logs of the deployed revision, otherwise those of the previous revision are read. Hosts that do
+    not respond are left out.
     """
     places = _logs(deployments, live=live)
 
@@ -117,7 +120,9 @@ def _ago_s(deployment: Deployment) -> float:
 
 
 def _logs(deployments: Sequence[Deployment], *, live: bool) -> dict[int, list[tuple[str, str, list[str]]]]:
-    """Return {primary key of a deployment: access logs of its sites}, each log as (site name, path, log folders).
+    """Return {primary key of a deployment: [(site name, log path, log folders)]} for the access logs of the
+    deployments' sites.
+
     With `live`, these are the logs of the revision that the deployment deploys, otherwise those of the previous
     revision.
     """
@@ -135,10 +140,10 @@ def _logs(deployments: Sequence[Deployment], *, live: bool) -> dict[int, list[tu
 
 
 def judged(counted: Sequence[Counted], beside: Sequence[Responses], most_errors: float, most_slower: int) -> Finding:
-    """Judge the responses of each site after the deployment, compared with those before and those of unchanged hosts.
+    """Judge the responses of each site after the deployment, by comparison with its responses before the deployment.
 
-    `beside` are the responses of unchanged hosts. `most_errors` is in percentage points, `most_slower` in percent.
-    Pure: no I/O.
+    They are also compared with the responses of unchanged hosts (`beside`). `most_errors` is in percentage points,
+    `most_slower` in percent. Pure: no I/O.
     """
     others = _share(sum(row.errors for row in beside), sum(row.requests for row in beside))
     for row in counted:
@@ -194,7 +199,7 @@ def _slower(row: Counted, most_slower: int) -> str:
 
 
 def hook(rollout: Rollout, wave: Wave, deployments: Sequence[Deployment]) -> Finding:
-    """Ask the hook by POST whether the wave may pass; a 2xx response lets it pass."""
+    """Send a POST request to the rollout's hook; a response with a 2xx status lets the wave pass."""
     body = {
         "event": "rollout.wave",
         "rollout": str(rollout.uuid),

@@ -20,8 +20,8 @@ class GateFindingSerializer(serializers.Serializer[dict[str, object]]):
 
 
 class PartSerializer(serializers.ModelSerializer[Part]):
-    """One host of a wave: its deployment and its rollback.
-    `kept` is the reason why the host was not rolled back, if any.
+    """One host of a wave: its deployment and its rollback. `kept` is the reason why the host was not rolled back, "" if
+    there is none.
     """
 
     host = serializers.CharField(source="deployment.host.name", read_only=True)

@@ -47,8 +47,8 @@ def rollout_start(
 ) -> Rollout:
     """Confirm the plan and deploy its first wave, at once or at `start_at`; the other hosts wait.
 
-    Raises the errors of `deployment_confirm`, Conflict if a site is in another rollout, and ApplicationError for a plan
-    of another kind, a plan for one host without `start_at`, or an invalid time.
+    Raises the errors of `deployment_confirm`. Raises Conflict if a site is in another rollout. Raises ApplicationError
+    if the plan does not only deploy sites, is for one host and has no `start_at`, or if a rule or the time is invalid.
     """
     rows = Deployment.objects.filter(batch=deployment.batch).defer("plan")
     batch = list(rows.select_related("host").order_by("host__name", "pk"))
@@ -161,7 +161,7 @@ def _wish(actor: User, rollout: Rollout, wish: Wish, when: Sequence[str], *, act
 
 @transaction.atomic
 def rollout_resume(*, actor: User, rollout: Rollout) -> Rollout:
-    """Resume a paused rollout. Raises Conflict if it is not paused."""
+    """Resume a paused rollout. Raises Conflict if the rollout is not paused."""
     _require(actor, rollout)
     paused = Rollout.objects.filter(pk=rollout.pk, status=RolloutStatus.PAUSED)
     if not paused.update(status=RolloutStatus.QUEUED, wish=Wish.NONE, error="", next_at=None):
@@ -173,7 +173,8 @@ def rollout_resume(*, actor: User, rollout: Rollout) -> Rollout:
 @transaction.atomic
 def wave_approve(*, actor: User, rollout: Rollout) -> Rollout:
     """Approve the wave that waits for approval, so that the next wave starts.
-    Raises Conflict if none waits, ApplicationError if another person has to approve.
+
+    Raises Conflict if no wave waits for approval, ApplicationError if another person has to approve.
     """
     _require(actor, rollout)
     if rollout.needs_other_person and rollout.requested_by_id == actor.pk:

@@ -92,9 +92,10 @@ def _confirm(parts: Sequence[Part]) -> None:
 
 
 def _alone_or_kept(parts: Sequence[Part], work: Callable[[Sequence[Part]], None], error: ApplicationError) -> None:
-    """Run `work` for each host alone, after it failed for all hosts together: one host must not block the others.
+    """Run `work` again for each host alone, after `work` failed with `error` for all of `parts` together: one host must
+    not block the others.
 
-    A single host gets no rollback; `kept` of its Part stores the message of `error`.
+    If `parts` is only one host, the host gets no rollback; `kept` of its Part stores the message of `error`.
     """
     if len(parts) > 1:
         for part in parts:
@@ -120,7 +121,9 @@ def _progress(parts: Sequence[Part], waits: Sequence[Part]) -> str:
 
 
 def left(part: Part) -> str:
-    """Return the reason why the host of the part still has the new configuration; "" if it does not."""
+    """Return the reason why the host of `part` may still have the new configuration; "" if the host has its former
+    configuration.
+    """
     host = part.deployment.host.name
     if part.undo is not None and part.undo.status in _BAD:
         return f"{host}: {part.undo.error or part.undo.status_words}"

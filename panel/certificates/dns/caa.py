@@ -26,9 +26,10 @@ class CaaRecord:
 
 
 def forbidden(names: Iterable[str], identities: Sequence[str]) -> list[str]:
-    """Check CAA records of names for an authority with the given identities; return a sentence for each forbidden name.
+    """Return a sentence for each of the names that CAA records forbid the authority with these identities to certify.
 
-    Return [] if the authority publishes no identity, or if DNS does not respond: the authority checks CAA records too.
+    Return [] if the authority publishes no identity, or if DNS does not respond. The authority then rejects a forbidden
+    name itself.
     """
     found: dict[str, None] = {}
     for name in names if identities else ():
@@ -43,8 +44,8 @@ def forbidden(names: Iterable[str], identities: Sequence[str]) -> list[str]:
 
 
 def refusal(name: str, place: str, rows: Sequence[CaaRecord], identities: Sequence[str]) -> str:
-    """Return a sentence if the CAA records `rows` of the domain `place` forbid the authority to certify `name`, or "".
-    Pure: no I/O.
+    """Return a sentence if the CAA records `rows` of the domain `place` forbid the authority to certify `name`; "" if
+    they allow it.
     """
     tags = ("issuewild", "issue") if name.startswith("*.") else ("issue",)
     relevant: list[CaaRecord] = next((part for tag in tags if (part := [row for row in rows if row.tag == tag])), [])
@@ -59,8 +60,10 @@ def refusal(name: str, place: str, rows: Sequence[CaaRecord], identities: Sequen
 
 
 def _relevant(name: str) -> tuple[str, list[CaaRecord]]:
-    """Return the CAA records that apply to `name`, and their domain: `name` or its closest parent domain with records.
-    The records are [] if no domain has any, or if DNS does not respond.
+    """Return (domain, CAA records): the records that apply to `name`, and the domain that has these records.
+
+    The domain is `name` or its closest parent domain with CAA records. The records are [] if no domain has any, or if
+    DNS does not respond.
     """
     asking = resolver()
     labels = name.split(".")

@@ -46,8 +46,8 @@ def challenge_name(name: str) -> str:
 
 
 def record_name(name: str) -> str:
-    """Return the name of the TXT record that proves a domain name, at the end of its CNAME records (RFC 8555, 8.4).
-    Raises ApplicationError if DNS does not respond or has too many aliases.
+    """Return the name of the TXT record that proves a domain name, after following CNAME records (RFC 8555 section
+    8.4). Raises ApplicationError if DNS does not respond, or if there are too many CNAME records.
     """
     asking, found = resolver(), challenge_name(name)
     for _ in range(MOST_ALIASES):
@@ -65,9 +65,9 @@ def record_name(name: str) -> str:
 
 
 def zone_of(name: str) -> Zone:
-    """Return the zone that contains a name, with every address of its authoritative servers.
+    """Return the DNS zone that contains a name, with every address of its authoritative servers.
 
-    Raises ApplicationError.
+    Raises ApplicationError if DNS does not respond, or has no such zone or no address of its servers.
     """
     asking = resolver()
     try:
@@ -98,7 +98,9 @@ def _addresses(asking: dns.resolver.Resolver, name: str) -> list[str]:
 
 
 def lacking(zone: Zone, name: str, values: Sequence[str]) -> list[str]:
-    """Return the authoritative servers that do not respond with all of these TXT values, each with the reason."""
+    """Return the authoritative servers of the zone that do not respond with all of the given TXT values, each as text
+    with the reason.
+    """
     found = []
     for server in zone.servers:
         problem = _problem(server, name, values)
@@ -121,7 +123,7 @@ def _problem(server: Server, name: str, values: Sequence[str]) -> str:
 def texts_at(address: str, name: str) -> list[str]:
     """Return the TXT values of a name from one authoritative server, without recursion.
 
-    Raises DNSException, OSError.
+    Raises DNSException or OSError if the server sends no valid response.
     """
     question = dns.message.make_query(name, dns.rdatatype.TXT, flags=0)
     answer, _is_tcp = dns.query.udp_with_fallback(

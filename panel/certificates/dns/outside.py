@@ -1,8 +1,10 @@
 """Script that writes or removes one TXT record with dns-lexicon, in a process of its own.
 
 Its standard input is JSON: {"provider", "options": {option: value}, "action": "add" or "remove", "zone", "name",
-"value"}. If the provider refuses, it exits with 1, and the last line of standard error is the reason. It uses the
-provider's class directly, because the library's client would look up the zone, which the panel knows.
+"value"}. If the DNS provider refuses the change, the script exits with 1, and the last line of standard error is the
+reason.
+The script uses dns-lexicon's class of the provider directly, because dns-lexicon's client would look up the zone, which
+the panel knows.
 """
 
 import importlib

@@ -1,6 +1,7 @@
-"""DNS servers and providers to which Paddock can write records, with the settings of each. Pure data.
+"""DNS servers and providers to which Paddock can write records, with the settings of each.
 
-Providers with a `library` name are used by dns-lexicon; `options` maps the settings to its options.
+A provider with a `library` name is reached through dns-lexicon; `options` maps Paddock's settings to the options of
+dns-lexicon.
 """
 
 from __future__ import annotations

@@ -24,8 +24,9 @@ AT_ONCE = 50
 
 def put(order: Order | None, dns: DnsAccount, values: Mapping[str, Sequence[str]]) -> list[ChallengeRecord]:
     """Write TXT records ({domain name: values}) at the DNS account; return the database rows of the records.
+
     Each row is stored before its record is written, so that the record is removed even if this worker dies. Raises
-    ApplicationError.
+    ApplicationError if DNS does not respond, or if a record cannot be written.
     """
     rows = []
     for domain, texts in values.items():

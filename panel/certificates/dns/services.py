@@ -100,7 +100,9 @@ def _problem(setting: Setting, value: object) -> str:
 
 @transaction.atomic
 def dns_account_delete(*, actor: User, account: DnsAccount, expected_version: int | None = None) -> None:
-    """Delete a DNS account. Raises ApplicationError if a site uses it, or if a record that it wrote is still in DNS."""
+    """Delete a DNS account. Raises ApplicationError if a site uses the account, or if a record that Paddock wrote with
+    the account is still in DNS.
+    """
     try:
         remove(
             actor=actor,

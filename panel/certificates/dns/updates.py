@@ -47,12 +47,16 @@ class Record:
 
 
 def record_add(kind: str, values: Mapping[str, str], record: Record) -> None:
-    """Add a TXT record; other records of the same name stay. Raises ApplicationError."""
+    """Add a TXT record; other records of the same name stay. Raises ApplicationError if the DNS server or provider does
+    not carry out the change.
+    """
     _change("add", kind, values, record)
 
 
 def record_remove(kind: str, values: Mapping[str, str], record: Record) -> None:
-    """Remove a TXT record; a missing record is not an error. Raises ApplicationError."""
+    """Remove a TXT record; a missing record is not an error. Raises ApplicationError if the DNS server or provider does
+    not carry out the change.
+    """
     _change("remove", kind, values, record)
 
 

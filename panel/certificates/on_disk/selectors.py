@@ -116,7 +116,7 @@ def lines(rows: Iterable[HostCertificate]) -> list[Line]:
 
 
 def _deployed(rows: Sequence[HostCertificate], hosts: set[int]) -> dict[int, tuple[str, str]]:
-    """Return {primary key of a row: (site name, certificate name)} for the files that Paddock deployed."""
+    """Return {primary key of a HostCertificate: (site name, certificate name)} for the files that Paddock deployed."""
     folders: dict[int, set[str]] = defaultdict(set)
     for host, paths in WebServer.objects.filter(host__in=hosts).values_list("host", "paths"):
         folders[host].add(posixpath.join(paths.get("config_root", "").rstrip("/"), FOLDER))

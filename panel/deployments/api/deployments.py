@@ -150,8 +150,9 @@ class Deployments(Resource):
     @extend_schema(request=EmptySerializer, responses={201: DeploymentDetailSerializer(many=True), 204: None})
     @action(detail=True, methods=["post"])
     def again(self, request: Request, uuid: object = None) -> Response:
-        """Make a new plan for a deployment that failed, was discarded, or was replaced by a newer plan. A plan that
-        still waits for confirmation is replaced by the new plan. 204: the change took effect without a plan.
+        """Make a new plan for a deployment that failed, was discarded, or was replaced by a newer plan. If the
+        deployment is a plan that still waits for confirmation, the new plan replaces it. 204: the change took effect
+        without a plan.
         """
         planned = retry.deployment_replan(actor=self.actor, deployment=self.whole())
         return plans_answer(self, planned) if planned else Response(status=204)
@@ -214,7 +215,7 @@ class Drifts(Resource):
     @extend_schema(request=EmptySerializer, responses=PinSerializer)
     @action(detail=True, methods=["post"])
     def adopt(self, request: Request, pk: str = "") -> Response:
-        """Adopt the file: all later deployments keep the text found on the host. Administrators only."""
+        """Adopt the edited file: all later deployments keep the text found on the host. Administrators only."""
         drift = self.get_object()
         if request.auth is None:
             require_sudo(request, "adopt raw directives")

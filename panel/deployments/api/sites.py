@@ -115,14 +115,14 @@ class DeployableSites(Sites):
     @extend_schema(responses=RevisionSerializer(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def revisions(self, request: Request, name: str = "") -> Response:
-        """List the site's latest 100 revisions; /revisions/ pages through all."""
+        """List the site's latest 100 revisions. The endpoint /revisions/ lists all revisions in pages."""
         rows = self.get_object().revisions.select_related("site", "web_server__host", "created_by").defer("spec")
         return Response(RevisionSerializer(rows[:100], many=True).data)
 
     @extend_schema(request=RollbackInput, responses=_PLANS)
     @action(detail=True, methods=["post"], writes=Action.DEPLOY)
     def rollback(self, request: Request, name: str = "") -> Response:
-        """Plan to restore an earlier revision exactly."""
+        """Plan to deploy an earlier revision of the site again, exactly as it was. The draft stays unchanged."""
         site = self.get_object()
         return self._planned(services.site_rollback(actor=self.actor, site=site, revision=self._revision(site)))
 
@@ -216,7 +216,9 @@ class DeployableSites(Sites):
     @extend_schema(responses=ExplanationSerializer, parameters=[OpenApiParameter("url", str, required=True)])
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def explain(self, request: Request, name: str = "") -> Response:
-        """Explain step by step which server block and location of the web server's drafts handle `url`."""
+        """Explain step by step which server block and location handle `url`, by the drafts of all sites on the web
+        server.
+        """
         site = self.get_object()
         web_server = self._web_server_wanted(site)
         form = ExplainForm({"url": request.query_params.get("url", "")})

@@ -29,8 +29,8 @@ class DeployableWebServers(WebServers):
     @extend_schema(request=MainFileInput, responses={201: DeploymentDetailSerializer(many=True)})
     @action(detail=True, methods=["post"], url_path="main-file")
     def main_file(self, request: Request, pk: str = "") -> Response:
-        """Plan to manage the main file of a distribution's nginx, or to restore the original. `main_files` of the web
-        server lists the managed files.
+        """Plan to manage the main file (nginx.conf) of an nginx from the distribution's packages, or to restore the
+        original file. `main_files` of the web server lists the managed files.
         """
         managed = self.body(MainFileInput)["managed"]
         return plans_answer(self, [main_plan(actor=self.actor, web_server=self.get_object(), managed=managed)])

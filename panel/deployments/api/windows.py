@@ -27,7 +27,9 @@ class ClockField(serializers.TimeField):
 
 
 class ChangeWindowSerializer(serializers.ModelSerializer[ChangeWindow]):
-    """A weekly window in which hosts with all of `tags` may be changed, or a freeze."""
+    """A weekly window in which hosts with all of `tags` may be changed, or a freeze, during which they must not be
+    changed.
+    """
 
     tags = TagsListField(read_only=True)
     weekdays = serializers.ListField(child=serializers.IntegerField(), read_only=True)
@@ -73,13 +75,13 @@ class ChangeWindows(Resource):
 
     @extend_schema(request=ChangeWindowInput, responses={201: ChangeWindowSerializer})
     def create(self, request: Request) -> Response:
-        """Create a window or a freeze."""
+        """Create a weekly change window, or a freeze: a time during which hosts must not be changed."""
         row = services.change_window_set(actor=self.actor, **self.body(ChangeWindowInput))
         return self.answer(row, status=201, location=f"/api/v1/change-windows/{row.pk}/")
 
     @extend_schema(request=ChangeWindowInput)
     def partial_update(self, request: Request, pk: str = "") -> Response:
-        """Change a window or a freeze."""
+        """Change the fields of a change window or freeze; omitted fields keep their values."""
         row = self.get_object()
         expected = self.expected_version(row)
         values = self.body(ChangeWindowInput, partial=True)
@@ -88,6 +90,6 @@ class ChangeWindows(Resource):
 
     @extend_schema(responses={204: None})
     def destroy(self, request: Request, pk: str = "") -> Response:
-        """Delete a window or a freeze."""
+        """Delete a change window or freeze, which then no longer limits changes of hosts."""
         services.change_window_delete(actor=self.actor, window=self.get_object())
         return Response(status=204)

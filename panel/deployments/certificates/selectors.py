@@ -25,5 +25,7 @@ def was_rolled_back(deployment: Deployment | None) -> bool:
 
 
 def was_rolled_back_together(deployment: Deployment | None) -> bool:
-    """Return whether a deployment of several sites was rolled back, so that any of the sites can be the cause."""
+    """Return whether the deployment was rolled back and had several sites, so that any of these sites can be the cause.
+    False for None.
+    """
     return deployment is not None and was_rolled_back(deployment) and deployment.items.count() > 1

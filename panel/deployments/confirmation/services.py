@@ -82,7 +82,9 @@ def deployment_confirm(
 
 
 def _batch_of(deployment: Deployment) -> tuple[list[Deployment], list[DeploymentItem]]:
-    """Return all deployments of the deployment's batch with their hosts, and their items with sites and revisions."""
+    """Return (deployments, items): the deployments of the batch of `deployment`, with hosts, and their items, with
+    sites and revisions.
+    """
     batch = list(Deployment.objects.filter(batch=deployment.batch).select_related("host").order_by("pk"))
     rows = DeploymentItem.objects.filter(deployment__batch=deployment.batch).order_by("deployment", "pk")
     rows = rows.select_related("site__team", "revision__web_server__host")
@@ -129,7 +131,9 @@ def refuse_busy(sites: Iterable[int]) -> None:
 
 
 def _refuse_stale(items: Sequence[DeploymentItem]) -> None:
-    """Raise Conflict for plans that no longer match the database. The number of queries is constant."""
+    """Raise Conflict if one of the plans is outdated: the live revision, the disabled files, the draft, or the web
+    server of a site changed after the plan was made. The number of queries is constant.
+    """
     refuse_other_live(items)
     _refuse_changed([item for item in items if item.deployment.kind in _RENDERED_NOW])
 
@@ -153,7 +157,9 @@ def refuse_other_live(items: Sequence[DeploymentItem]) -> None:
 
 
 def _refuse_changed(items: Sequence[DeploymentItem]) -> None:
-    """Raise Conflict for plans based on an older version of a draft or web server. The caller has locked the sites."""
+    """Raise Conflict for plans that were made from an older version of a draft or web server. The caller has locked the
+    sites.
+    """
     placed = [(item, item.revision) for item in items if item.revision]
     drafts = Site.objects.filter(pk__in=[item.site_id for item, _ in placed])
     versions = dict(drafts.values_list("pk", "version"))

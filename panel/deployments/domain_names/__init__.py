@@ -1,1 +1,1 @@
-"""Domain names of sites in DNS: lookups for plans, and a watch for names that leave their host."""
+"""Domain names of sites in DNS: lookups for plans, and an hourly check for names that stop pointing to their host."""

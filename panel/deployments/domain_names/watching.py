@@ -24,7 +24,9 @@ PART = 100  # sites between two looks at the clock
 
 
 def look() -> int:
-    """Look up the names of live sites, longest unchecked first, for up to SWEEP_S; return the number of sites."""
+    """Look up the domain names of live sites, longest unchecked first, for up to SWEEP_S seconds. Return the number of
+    sites whose names were looked up.
+    """
     until, count = time.monotonic() + SWEEP_S, 0
     rows = SiteState.objects.filter(status__in=DEPLOYED, revision__isnull=False)
     rows = rows.order_by(F("site__name_watch__looked_at").asc(nulls_first=True), "pk")

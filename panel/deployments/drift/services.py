@@ -160,7 +160,9 @@ def _close(row: Drift, resolution: DriftResolution) -> None:
 
 
 def statuses_refresh(sites: Collection[int]) -> None:
-    """Set the status of sites, given by id, to live or drifted, depending on open drift. Other rows are not written."""
+    """Set the status of live sites with open drift to drifted, and of drifted sites without open drift to live. `sites`
+    are the ids of the sites to check; other statuses stay.
+    """
     states = SiteState.objects.filter(site__in=sites)
     is_open = Exists(Drift.objects.filter(site=OuterRef("site"), resolution=DriftResolution.OPEN))
     states.filter(is_open, status=SiteStatus.LIVE).update(status=SiteStatus.DRIFTED)
@@ -169,7 +171,9 @@ def statuses_refresh(sites: Collection[int]) -> None:
 
 @dataclass(frozen=True)
 class Adoptable:
-    """An edited text file of a site: the revision that holds it, and its path while the site is enabled."""
+    """An edited text file of a site that can be adopted: the site, the revision that has the file, and the file's path
+    while the site is enabled.
+    """
 
     site: Site
     revision: Revision

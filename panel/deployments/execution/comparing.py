@@ -53,7 +53,9 @@ def _samples(location: Location) -> list[str]:
 
 
 def requests_of(specs: Iterable[SiteSpec]) -> list[Probe]:
-    """Return the requests whose responses are compared, taken from the server blocks in turn; at most MAX_REQUESTS."""
+    """Return the requests whose responses before and after a deployment are compared. They are taken from the server
+    blocks in turn; at most MAX_REQUESTS.
+    """
     rows = [_of_block(block) for spec in specs for block in spec.blocks]
     found: list[Probe] = []
     for number in range(max((len(row) for row in rows), default=0)):
@@ -74,7 +76,7 @@ def _of_block(block: ServerBlock) -> list[Probe]:
 
 
 def question(probe: Probe) -> dict[str, object]:
-    """Convert a probe to a request in the format of the agent's operation `answers`."""
+    """Convert a probe (a test request to a site) to the format of the agent's operation `answers`."""
     usual = 443 if probe.tls else 80
     port = "" if probe.port == usual else f":{probe.port}"
     return {
@@ -94,7 +96,10 @@ def url_of(probe: Probe) -> str:
 
 
 def begun(probes: Sequence[Probe], first: Sequence[Message], again: Sequence[Message]) -> list[Message]:
-    """Return the rows of a new comparison from the responses to two equal rounds of requests before the change."""
+    """Return the rows of a new comparison, one per request.
+
+    `first` and `again` are the responses to the same requests, sent twice before the change.
+    """
     rows = []
     for probe, answer, second in zip(probes, first, again, strict=True):
         changing = sorted(_differences(answer, second))
@@ -104,7 +109,9 @@ def begun(probes: Sequence[Probe], first: Sequence[Message], again: Sequence[Mes
 
 
 def finished(rows: Sequence[Message], after: Sequence[Message]) -> Message:
-    """Return the complete comparison with the responses after the change; omit requests that failed before it."""
+    """Return the complete comparison; `after` are the responses after the change, one for each of the comparison's
+    `rows`. Requests that failed before the change are left out.
+    """
     done = []
     for row, answer in zip(rows, after, strict=True):
         if "error" in row["before"]:

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """An old host, the sites that move away from it (`asked`), and the folders of its logs."""
+    """The old host of sites that move (`asked`), with the folders that may contain its access logs."""
 
     host: Host
     asked: tuple[Asked, ...]
@@ -26,10 +26,10 @@ class Elsewhere:
 
 
 def observed(request: ApplyRequest, places: Sequence[Elsewhere]) -> ApplyRequest:
-    """Return `request` with the responses of the old hosts added to its probes. Makes no database query.
+    """Return `request` with the responses of the sites' old hosts added to its probes (test requests).
 
-    If an old host is unreachable, the earlier responses of its sites are unknown, and these sites must respond without
-    errors on the new host.
+    Makes no database query. If an old host is unreachable, the earlier responses of its sites are unknown, and these
+    sites must respond without errors on the new host.
     """
     probes = list(request.probes)
     for place in places:
@@ -58,7 +58,9 @@ def _observed(probes: Sequence[Probe], place: Elsewhere) -> list[Probe]:
 
 
 def _busiest(place: Elsewhere) -> list[Probe]:
-    """Return probes of the most requested paths in the access logs of the old host."""
+    """Return probes (test requests) for the most requested paths in the access logs of the moving sites on their old
+    host.
+    """
     logs = [(item, host, path) for item in place.asked if item.old for host, path in logs_of(item.old)]
     if not logs:
         return []
@@ -71,7 +73,9 @@ def _busiest(place: Elsewhere) -> list[Probe]:
 
 
 def _there(probe: Probe) -> Probe:
-    """Return the probe with the address and port at which the old host serves the site."""
+    """Return a copy of a probe (test request) that goes to the address and port at which the old host serves the
+    site.
+    """
     if not probe.was:
         return probe
     address, port = probe.was

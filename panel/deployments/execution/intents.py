@@ -13,7 +13,9 @@ NO_CERTIFICATE = 400  # of a server block that requires a client's certificate; 
 
 
 def intended(spec: SiteSpec, number: int, listen: Listen, host: str, path: str) -> tuple[int, ...]:
-    """Return the statuses that server block `number` is configured to return for a request, e.g. 403 for a denial."""
+    """Return the statuses that server block `number` is configured to return for a request, for example (403,) for a
+    denied path. () if no status is configured, or if the configuration cannot be explained.
+    """
     block = spec.blocks[number]
     if listen.tls and requires_certificate(block):
         return (NO_CERTIFICATE,)

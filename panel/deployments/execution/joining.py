@@ -1,7 +1,7 @@
-"""Join queued deployments of one host into one transaction, with one test, and one reload per web server.
+"""Combine queued deployments of one host into one transaction, with one test, and one reload per web server.
 
-Twenty changes of one host at the same time would reload its web server twenty times. If the joined transaction does not
-succeed, nothing of it stays on the host, and each deployment is carried out alone.
+Twenty deployments of one host at the same time would otherwise reload its web server twenty times. If a transaction of
+several deployments does not succeed, nothing of it stays on the host, and each deployment is carried out alone.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ Group = tuple[Deployment, ...]
 
 
 def first_groups(rows: Sequence[Deployment]) -> dict[Host, Group]:
-    """Return the deployments to carry out now, by host: the first of `rows` on the host, and the following ones that
-    can join the same transaction.
+    """Return the deployments to carry out now, as one group for each host: its first deployment in `rows`, and the
+    following deployments that can share a transaction with it.
 
-    Sets `joined_as` on the rows of a group; the caller must save `joined_as` before it sends a transaction.
+    Sets `joined_as`, the id of the shared transaction, on the deployments of a group; the caller must save `joined_as`
+    before it sends a transaction.
     """
     found: dict[Host, list[Deployment]] = defaultdict(list)
     closed: set[Host] = set()
@@ -45,7 +46,9 @@ def first_groups(rows: Sequence[Deployment]) -> dict[Host, Group]:
 
 
 def _joins(group: Sequence[Deployment], row: Deployment, joinable: Mapping[int, int]) -> bool:
-    """Return whether a deployment can join `group`, a transaction on the same host."""
+    """Return whether the deployment `row` can share one transaction with the deployments in `group`, which are for the
+    same host.
+    """
     first = group[0]
     if first.started_at is not None or row.started_at is not None:  # the host may know the transaction already
         return first.joined_as is not None and first.joined_as == row.joined_as
@@ -55,14 +58,17 @@ def _joins(group: Sequence[Deployment], row: Deployment, joinable: Mapping[int, 
 
 
 def _places(row: Deployment) -> set[object]:
-    """Return site ids and paths that a deployment changes, without the web servers' shared files."""
+    """Return one set with the ids of all sites and the paths of all site files that a deployment changes. Files that
+    all sites of a web server share are left out.
+    """
     return {site.id for site in row.plan.sites} | {file.path for file in row.plan.files if file.site}
 
 
 def _joinable(rows: Sequence[Deployment]) -> dict[int, int]:
-    """Return {deployment id: team id} for the deployments that may share a transaction with others of the same team.
+    """Return {deployment id: team id} for the deployments that can share a transaction with other deployments of the
+    same team.
 
-    Deployments of different teams are not joined, because the steps of a transaction name all of its sites.
+    Deployments of different teams never share a transaction, because its steps name all of its sites.
     """
     hosts = [row.host_id for row in rows]
     plain = [row for row in rows if hosts.count(row.host_id) > 1 and _is_plain(row)]
@@ -83,8 +89,8 @@ def _joinable(rows: Sequence[Deployment]) -> dict[int, int]:
 
 
 def _is_plain(row: Deployment) -> bool:
-    """Return whether a deployment may be joined with others: it only puts files of sites on the host, has not started,
-    waits for no other deployment, triggers no later change, and need not run alone.
+    """Return whether a deployment can share a transaction with others: it only writes files of sites to the host, has
+    not started, waits for no other deployment, triggers no later change, and need not run alone.
     """
     return (
         row.kind == DeploymentKind.DEPLOY

@@ -55,7 +55,8 @@ STATUS_OF = {
 class End:
     """Result of one deployment.
 
-    `steps` is empty if the agent sent none; `web_server_files`: shared files of each web server (by id) after success.
+    `steps` is empty if the agent sent no steps. `web_server_files` are the shared files of each web server, by its id,
+    after a successful deployment.
     """
 
     deployment: Deployment
@@ -73,16 +74,16 @@ def end_of(
     web_server_files: Mapping[int, list[FileRecord]],
     comparison: dict[str, object] | None = None,
 ) -> End:
-    """Return the End of a deployment, from the result that the agent sent."""
+    """Build the End (the result) of a deployment from the agent's result of the transaction."""
     status = STATUS_OF[result.outcome]
     return End(deployment, status, result.error, result.steps, web_server_files, comparison, result.checks)
 
 
 def ends_of(group: Sequence[Deployment], end: End) -> list[End]:
-    """Return an End for each deployment of a joined transaction. `end` is the result of the whole transaction.
-    Each End has only the checks of its own sites and of sites that no deployment of the transaction changes.
+    """Return an End (a result) for each deployment in `group`, whose transaction has the result `end`.
 
-    Only the End of the first deployment has the files of the web servers and the comparison.
+    Each End has only the checks of its own sites and of sites that no deployment of the transaction changes. Only the
+    End of the first deployment has the files of the web servers and the comparison.
     """
     names = {row.pk: {site.name for site in row.plan.sites} for row in group}
     everyone = set().union(*names.values())
@@ -225,7 +226,7 @@ def _site_forget(deployment: Deployment, site: Site) -> None:
 def _states_set(
     items: Sequence[DeploymentItem], deployments: Mapping[int, Deployment], seen: Mapping[tuple[int, int], Observed]
 ) -> None:
-    """Write the states of sites after successful deployments. `seen`: observations, by ids of deployment and site."""
+    """Write the states of sites after successful deployments. `seen` is {(deployment id, site id): observed health}."""
     now = timezone.now()
     states = []
     known = SiteState.objects.filter(site__in=[item.site_id for item in items])

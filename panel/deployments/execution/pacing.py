@@ -1,4 +1,4 @@
-"""Limit the transactions of this process that are on their way to hosts at the same time.
+"""Limit how many transactions with hosts this process has open at the same time.
 
 If hundreds of hosts respond at the same moment, the process handles their responses for seconds, and every other
 deployment waits that long: with 600 hosts, another team's change of one site took 7 s instead of 0.15 s.
@@ -16,7 +16,9 @@ COUNTED_S = 1.0
 
 
 class Pace:
-    """Transactions that were sent in the last `counted_s` seconds and have not ended, by deployment id. Thread-safe."""
+    """Register of the transactions that were sent in the last `counted_s` seconds and have not ended, by deployment id.
+    `most` limits their number. Thread-safe.
+    """
 
     def __init__(self, most: int = MOST, counted_s: float = COUNTED_S) -> None:
         self._most, self._counted_s = most, counted_s
@@ -24,7 +26,7 @@ class Pace:
         self._lock = threading.Lock()
 
     def has_room(self) -> bool:
-        """Return whether another transaction may be sent now."""
+        """Return whether another transaction can be sent now without exceeding the limit."""
         with self._lock:
             self._forget_old()
             return len(self._sent) < self._most

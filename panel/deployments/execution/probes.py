@@ -1,7 +1,7 @@
-"""Requests to sites before and after a deployment, to find out whether they respond worse. Pure.
+"""Requests to sites before and after a deployment (probes), to find out whether the sites respond worse. No I/O.
 
-Each site gets requests for its health page on every listen of every server block, for one address of each location,
-and for the busiest addresses of its access log (from the plan). Requests are also sent before the change if the live
+Each site gets requests for its health page on every listen of every server block, for one path of each location, and
+for the most requested paths in its access log (from the plan). Requests are also sent before the change if the live
 revision handles them.
 """
 
@@ -41,8 +41,10 @@ class Health:
 
 @dataclass(frozen=True)
 class Asked:
-    """One site of a deployment, with all that its probes depend on. `old`: the live revision, None if nothing is live;
-    `is_moved`: `old` is on another host. `busiest`: paths by host name. `certificates`: SHA-256 by certificate name.
+    """One site of a deployment, with all data that its probes (test requests) depend on.
+
+    `old` is the live revision, None if nothing is live; `is_moved`: `old` is on another host. `busiest` is {host name:
+    most requested paths}. `certificates` is {certificate name: SHA-256}.
     """
 
     new: SiteSpec
@@ -55,7 +57,9 @@ class Asked:
 
 
 def host_for(block: ServerBlock) -> str | None:
-    """Return a host name that a server block handles; None if it has only regular expressions."""
+    """Return a host name that a server block handles: "localhost" for a block without names, None for a block whose
+    names are all regular expressions.
+    """
     for name in block.names:
         if name.startswith("~"):
             continue
@@ -64,7 +68,7 @@ def host_for(block: ServerBlock) -> str | None:
 
 
 def _plain(name: str) -> str:
-    """Return a host name that matches a server name, which may have a wildcard."""
+    """Return a host name that matches `name`, a server name that may contain a wildcard."""
     if name.startswith("*."):
         return "probe" + name[1:]
     if name.startswith("."):
@@ -79,8 +83,8 @@ def connect_to(listen: Listen) -> str:
 
 
 def probes_of(asked: Asked) -> list[Probe]:
-    """Return all probes of a site: its health page on every listen, then paths of its locations, and the busiest paths
-    of its access log.
+    """Return all probes (test requests) of a site: for its health page on every listen, then for paths of its locations
+    and for the most requested paths in its access log.
     """
     health = [probe for _listen, probe in health_probes(asked)]
     return list(dict.fromkeys([*health, *extras_of(asked)]))
@@ -184,7 +188,9 @@ def _was(old: SiteSpec | None, listen: Listen, host: str) -> tuple[str, int] | N
 
 
 def extras_of(asked: Asked) -> list[Probe]:
-    """Return probes of one path of each location, and of the busiest paths in the log, on one listen of each block."""
+    """Return probes (test requests) for one path of each location and for the most requested paths in the access log,
+    on one listen of each server block.
+    """
     found = []
     for number, block in enumerate(asked.new.blocks):
         host = host_for(block)
@@ -223,13 +229,17 @@ def _known(old: SiteSpec | None, host: str) -> set[tuple[str, str]] | None:
 
 
 def logs_of(spec: SiteSpec) -> list[tuple[str, str]]:
-    """Return the site's own access logs as pairs: a host name of the server block, and the log's path."""
+    """Return [(host name, log path)] for the site's own access logs: a host name that the log's server block handles,
+    and the path of the log.
+    """
     pairs = [(host_for(block), block.access_log) for block in spec.blocks]
     return [(host, path) for host, path in pairs if host and path.startswith("/")]
 
 
 def guards_of(sites: Iterable[tuple[SiteSpec, Health]]) -> list[Probe]:
-    """Return one health page probe for each site that a deployment must not affect; at most MAX_GUARDS probes."""
+    """Return one health page probe (a test request) for each site that a deployment must not affect; at most MAX_GUARDS
+    probes.
+    """
     guards: list[Probe] = []
     for spec, health in sites:
         if len(guards) == MAX_GUARDS:

@@ -34,10 +34,10 @@ _WITH_CERTIFICATES = (DeploymentKind.DEPLOY, DeploymentKind.MOVE)
 
 
 def jobs_make(groups: Sequence[Group]) -> list[Dispatch]:
-    """Build one transaction for each group of deployments from the current state of the database, because other
-    deployments may have ended since the plans were made. The caller has locked the hosts.
+    """Build one transaction for each group of deployments from the current state of the database.
 
-    Each web server's shared files depend on the live sites.
+    Other deployments may have ended since the plans were made, and each web server's shared files depend on all live
+    sites. The caller has locked the hosts.
     """
     deployments = [row for group in groups for row in group]
     wanted = {pk for deployment in deployments for pk in deployment.plan.web_servers}
@@ -70,8 +70,10 @@ def _items(deployments: Sequence[Deployment], web_servers: Mapping[int, WebServe
 
 @dataclass(frozen=True)
 class _Facts:
-    """Data from the database that transactions need in addition to their deployments. `moves` is the result of
-    `_moves`.
+    """Data from the database that transactions need in addition to their deployments.
+
+    `live` has the states of unchanged live sites by web server id. `taking` are the ids of adopted sites that are
+    deployed for the first time. `moves` is the result of `_moves`, `certificates` that of `_certificates`.
     """
 
     live: dict[int, list[SiteState]]
@@ -81,7 +83,9 @@ class _Facts:
 
 
 class _Draft:
-    """A transaction under construction, for one deployment or for several that are joined."""
+    """A transaction under construction (not a site's draft), for one deployment or for several that share the
+    transaction.
+    """
 
     def __init__(
         self, group: Group, web_servers: Mapping[int, WebServer], items: Mapping[int, list[DeploymentItem]]
@@ -110,7 +114,9 @@ class _Draft:
             self.files += [entry.as_file(shown.get(entry.path)) for entry in wanted]
 
     def _compared(self, taking: Collection[int]) -> list[Probe]:
-        """Return probes of sites that replace parts of the host's own files; their responses are compared."""
+        """Return probes (test requests) for the adopted sites whose ids are in `taking`. Their responses before and
+        after the first deployment are compared.
+        """
         return comparing.requests_of(
             spec_of(item.revision) for item in self.items if item.revision and item.site_id in taking
         )

@@ -34,7 +34,7 @@ RESOLVE_TIMEOUT_S = 30.0  # longer than the agent's own limit
 
 @dataclass(frozen=True)
 class Dispatch:
-    """A transaction to send, for one deployment or for several that are joined.
+    """A transaction to send, for one deployment or for several that share the transaction.
 
     `attempted`: an earlier attempt may have reached the host. `web_server_files`: each web server's shared files after
     success. `compared`: requests to adopted sites, sent before and after the change. `names`: names of upstream
@@ -61,10 +61,11 @@ class Dispatch:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Outcome of an attempt to carry out a transaction: its result (`end`), why it waits in the queue (`waits`), why
-    its deployments must be carried out one by one (`alone`), or an exception in the panel (`broke`).
+    """Outcome of an attempt to carry out a transaction; exactly one field is set besides `drift`.
 
-    `end` is the result of the first deployment; the others of the transaction ended in the same way.
+    `end` is the result of the first deployment; the others of the transaction ended in the same way. `waits` is the
+    reason why the deployments wait in the queue, `alone` the reason why they must be carried out one by one, `broke` an
+    exception in the panel.
     """
 
     end: End | None = None
@@ -76,8 +77,9 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Before:
-    """Responses of adopted sites before the change, the first half of a comparison (comparing.py). Record them at once:
-    they cannot be requested again later.
+    """Responses of adopted sites before the change, the first half of a comparison (comparing.py).
+
+    The receiver must record them at once, because they cannot be requested again after the change.
     """
 
     comparison: Message
@@ -127,7 +129,9 @@ def _concluded(job: Dispatch, message: dict[str, object] | None) -> Verdict | Lo
 
 
 def ask_again(job: Dispatch, lost: Lost) -> Verdict:
-    """Request the result of a transaction whose response was lost; return it, or the reason to ask again later."""
+    """Request the result of a transaction whose response was lost. The returned Verdict has the result, or the reason
+    to ask again later.
+    """
     return _ask_again(job, lost.cause, None)
 
 
@@ -155,7 +159,7 @@ def deliver(job: Dispatch, tell: Tell) -> Verdict:
 def _refused_names(job: Dispatch) -> str:
     """Return why names of upstream servers are refused, as one text; "" if no name is refused.
 
-    A name is refused if it resolves, on the host, to a cloud's metadata service. It may have resolved to another
+    A name is refused if it resolves, on the host, to a cloud's metadata service. The name may have resolved to another
     address when the plan was made. Names that do not resolve in time are refused as well, because their DNS server
     could delay on purpose.
     """
@@ -173,8 +177,10 @@ def _refused_names(job: Dispatch) -> str:
 
 
 def _ask_before(job: Dispatch) -> Before | None:
-    """Send the requests of the comparison twice before the change, to detect content that changes by itself.
-    Return None if nothing is compared, or if the host does not respond: the deployment continues.
+    """Send the requests to adopted sites twice before the change, to detect content that changes by itself.
+
+    Return None if there are no such requests, or if the host does not respond: the deployment continues without a
+    comparison.
     """
     if not job.compared:
         return None
@@ -188,8 +194,9 @@ def _ask_before(job: Dispatch) -> Before | None:
 
 
 def _ask_after(job: Dispatch, before: Before | None) -> Message | None:
-    """Send the requests of the comparison again after the change, and return the complete comparison.
-    Return None if no comparison was begun, or if the host does not respond.
+    """Send the requests to adopted sites again after the change, and return the complete comparison.
+
+    Return None if the requests were not sent before the change, or if the host does not respond.
     """
     begun = before.comparison if before is not None else job.deployment.comparison
     if not begun or begun["complete"]:
@@ -220,7 +227,9 @@ def _refused(job: Dispatch, error: OperationRefused) -> Verdict:
 
 
 def _ask_again(job: Dispatch, cause: ApplicationError, before: Before | None) -> Verdict:
-    """Request the result every ASK_EVERY_S, at most five times. `cause`: the error that lost the first response."""
+    """Request the result of a transaction every ASK_EVERY_S, at most five times. `cause` is the error that lost the
+    first response.
+    """
     error = cause
     deadline = time.monotonic() + ASK_EVERY_S * 5
     while time.monotonic() < deadline:

@@ -95,7 +95,9 @@ def deployments_execute(uuids: Sequence[UUID]) -> dict[UUID, Attempt]:
 
 
 def _lock(claim: Claim, locks: HeldLocks, rows: Sequence[Deployment]) -> list[Group]:
-    """Lock the hosts of claimed deployments; return the groups to carry out now, and release the other deployments."""
+    """Lock the hosts of claimed deployments, and release deployments that have to wait. Return the groups to carry out
+    now; the deployments of a group share one transaction.
+    """
     first = first_groups(rows)
     refused = locks.take({host: f"deployment {group[0].uuid}" for host, group in first.items()})
     holders = {host: busy.holder for host, busy in refused.items()}
@@ -130,7 +132,9 @@ class _Batch:
         self._asked: dict[int, tuple[Dispatch, Asked]] = {}  # requests sent without a waiting thread, by deployment
 
     def run(self, groups: Sequence[Group]) -> None:
-        """Carry out the deployments of the groups, and return when each has ended or is released."""
+        """Carry out groups of deployments, one transaction for each group. Return when each deployment has ended or is
+        released.
+        """
         host_agent.connect_soon(group[0].host for group in groups)  # connect while the requests are built
         jobs = self._prepared(groups)
         jobs = self._begun(jobs)
@@ -144,7 +148,9 @@ class _Batch:
     # --- before anything is sent ---
 
     def _prepared(self, groups: Sequence[Group]) -> list[Dispatch]:
-        """Build the transactions of the groups. A group that cannot be prepared ends and does not delay the others."""
+        """Build one transaction for each group of deployments. If this fails for a group, its deployments end, and the
+        other groups are not delayed.
+        """
         return _each_or_all(groups, jobs_make, self._unprepared)
 
     def _unprepared(self, group: Group, error: Exception) -> None:
@@ -155,8 +161,8 @@ class _Batch:
             self._separate(group, "the panel could not prepare the joint deployment")
 
     def _begun(self, jobs: Sequence[Dispatch]) -> list[Dispatch]:
-        """Set `started_at`, because from now on a transaction may reach its host. Return the jobs that the worker still
-        owns.
+        """Set `started_at` of the deployments, because from now on their transactions may reach the hosts. Return the
+        transactions whose deployments the worker still owns.
         """
         now = timezone.now()
         rows = [row for job in jobs for row in job.group]
@@ -186,7 +192,9 @@ class _Batch:
     # --- in flight ---
 
     def _send_next(self, threads: ThreadPoolExecutor, unpaced: int = 0) -> None:
-        """Send transactions while the pace of the process allows it, and at least `unpaced` of them."""
+        """Send transactions while the limit of this process (pacing.py) allows more, and at least `unpaced`
+        transactions.
+        """
         if not self._unsent or not (unpaced or pace.has_room()):
             return
         with authorities_once():
@@ -227,8 +235,8 @@ class _Batch:
         self._news.put((job, verdict))
 
     def _write_until_ended(self, jobs: Sequence[Dispatch], threads: ThreadPoolExecutor) -> None:
-        """Write the agents' reports to the database until all jobs have ended: every WRITE_EVERY_S, and at once when
-        the last job has ended.
+        """Write the agents' reports to the database every WRITE_EVERY_S, and at once when the last transaction has
+        ended. Return when all transactions have ended.
         """
         open_jobs = {job.deployment.pk for job in jobs}
         while open_jobs:
@@ -286,7 +294,7 @@ class _Batch:
         return list(ends)
 
     def _separate(self, group: Group, why: str) -> None:
-        """Requeue the deployments of a joined transaction that changed nothing on the host: each is then carried out
+        """Requeue deployments that shared a transaction which changed nothing on the host: each is then carried out
         alone.
         """
         self._recorder.forget(group)
@@ -301,8 +309,10 @@ class _Batch:
         )
 
     def _broke(self, group: Group, error: Exception) -> None:
-        """Handle an exception in the panel. If the transaction may have reached the host, requeue the deployments of
-        the group: their result is requested later. Otherwise record them as failed.
+        """Handle an exception in the panel.
+
+        If the transaction may have reached the host, requeue its deployments, whose result is requested later.
+        Otherwise record them as failed.
         """
         logger.error("deployment %s broke", group[0].uuid, exc_info=error)
         if group[0].started_at is None:
@@ -323,8 +333,8 @@ R = TypeVar("R")
 def _each_or_all(
     items: Sequence[T], work: Callable[[Sequence[T]], list[R]], broke: Callable[[T, Exception], None]
 ) -> list[R]:
-    """Run `work` for all items at once. If this fails, run it for each item alone, so one broken item does
-    not affect others.
+    """Run `work` for all items at once. If this fails, run `work` for each item alone, so that one broken item does not
+    affect others.
     """
     if not items:
         return []

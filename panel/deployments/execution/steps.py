@@ -44,7 +44,9 @@ def _store(rows: Iterable[Step]) -> None:
 
 @dataclass
 class _Heard:
-    """Steps of one deployment that were reported since the last write, and the position of the next step."""
+    """Steps of one deployment that were reported since the last write, and the number of steps reported so far
+    (`position`).
+    """
 
     position: int = 0
     running: str = ""

@@ -1,4 +1,4 @@
-"""Manage the main file (nginx.conf) of a distribution's nginx, if an administrator chooses so, or restore it.
+"""Manage the main file (nginx.conf) of a distribution's nginx, if an administrator chooses so, or restore the original.
 
 The original is kept next to the panel's file and is restored byte for byte when management ends. Both changes are
 ordinary plans: tested before the switch, journaled, and rolled back if a site stops responding.
@@ -91,7 +91,9 @@ def _paths(web_server: WebServer) -> tuple[str, str]:
 
 
 def _original(web_server: WebServer, deployed: dict[str, FileRecord]) -> tuple[str, FileRecord]:
-    """Return the text and record of the distribution's main file, also if the panel's file has replaced it."""
+    """Return the text and record of the distribution's original main file, even after the panel's file has replaced
+    it.
+    """
     path, kept = _paths(web_server)
     if deployed:
         record = deployed[kept]

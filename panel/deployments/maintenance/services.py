@@ -1,7 +1,7 @@
-"""Put sites into maintenance and end it: deploy the live revision with a maintenance page, and later without it.
+"""Put sites into maintenance and end it: deploy the live revision with a maintenance page, and later without the page.
 
 Drafts are not deployed. Each change is one deployment per host that is confirmed at once. The deployment is rolled back
-if a web server refuses it, or if a site responds neither with the maintenance page nor as before.
+if a web server refuses the new files, or if a site responds neither with the maintenance page nor as before.
 """
 
 from __future__ import annotations

@@ -10,11 +10,11 @@ from panel.websites.models import Site
 
 @dataclass(frozen=True)
 class Change:
-    """Change of one site on a host from its live revision (`old`) to a new one (`new`); None: not deployed.
+    """Change of one site on a host from its live revision (`old`) to a new one (`new`).
 
-    `version` is the version of the draft that `new` was rendered from, None without a draft.
-    `disabled_before` and `disabled_after`: the revision whose files stay on the host while the site is disabled, before
-    and after (disabled_files.py).
+    `old` is None if the site is not deployed, `new` if the deployment removes it. `version` is the version of the draft
+    that `new` was rendered from, None without a draft. `disabled_before` and `disabled_after`: the revision whose files
+    stay on the host while the site is disabled, before and after (disabled_files.py).
     """
 
     site: Site

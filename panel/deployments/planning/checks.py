@@ -26,8 +26,8 @@ def sites_check(
     """Load the sites with all related rows, validate them, and return them.
 
     With `web_server`, each site is validated as if all sites, and those in `beside`, had moved to that web server;
-    otherwise on the site's present web server. Raises ValidationError keyed by place, prefixed with the site's name
-    if there are several sites.
+    otherwise on the site's present web server. Raises ValidationError, {path of the field: messages}; each path begins
+    with the site's name if there are several sites.
     """
     sites = list(freeze.with_parts(Site.objects.filter(pk__in=[site.pk for site in sites])))
     faults: dict[str, list[str]] = {}

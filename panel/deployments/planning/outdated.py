@@ -12,10 +12,11 @@ WORDS = "This plan is outdated because another plan has deployed {site}. Plan ag
 
 
 def outdated_plans_cancel(done: Sequence[DeploymentItem]) -> None:
-    """Cancel unconfirmed plans of sites just deployed that start from a revision which is no longer live. The other
-    plans of their batches are canceled too.
+    """Cancel unconfirmed plans for sites that were just deployed, if the plans start from a revision that is no longer
+    live.
 
-    Plans that start from the revision that is live now stay, for example plans made before drift was overwritten.
+    The other plans of their batches are canceled too. Plans that start from the revision that is live now stay, for
+    example plans made before drift was overwritten.
     """
     stands = {item.site_id: item.revision_id for item in done}
     waiting = DeploymentItem.objects.filter(

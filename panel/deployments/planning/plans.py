@@ -43,8 +43,10 @@ LOOKS_AT_ONCE = 64  # hosts; nearly all of the time is waiting
 
 
 def plans_make(hosts: Mapping[Host, Sequence[Change]], *, only_changes: bool = False) -> list[Plan]:
-    """Return one plan per host, in order, with a constant number of database queries. All reachable hosts are asked at
-    the same time. With `only_changes`, files that stay the same are omitted, and so are their edits on the host.
+    """Return one plan per host, in the order of `hosts`, with a constant number of database queries.
+
+    All reachable hosts are asked at the same time. With `only_changes`, the plans leave out files that the deployment
+    does not change, even if these files were edited on the host.
     """
     specs_load(change.old for changes in hosts.values() for change in changes if change.old)
     drafts = [_Draft(host, changes) for host, changes in hosts.items()]
@@ -160,7 +162,9 @@ def log_roots(web_servers: Iterable[WebServer]) -> set[str]:
 
 
 def _web_servers(changes: Sequence[Change]) -> list[WebServer]:
-    """Return the web servers of the changes. Servers that lose sites come first and free ports for the others."""
+    """Return the web servers of the changes. Web servers that lose sites come first, because this frees ports for the
+    others.
+    """
     found: dict[int, WebServer] = {}
     for change in changes:
         before = change.old or change.disabled_before
@@ -206,8 +210,8 @@ def _records(serving: Revision | None, disabled: Revision | None) -> dict[str, F
 
 
 def _renames(files: list[PlanFile]) -> list[PlanFile]:
-    """Mark the two paths of a file that a plan renames: it removes one and creates the other, with the same text.
-    Renamed files have no diff.
+    """Mark the two paths of a file that a plan renames: the plan removes one path and creates the other, with the same
+    text. Renamed files have no diff.
     """
     plain = [file for file in files if file.found_sha256 is None]
     leaving = {(file.site, file.old_sha256): file for file in plain if file.action == FileAction.REMOVE}
@@ -266,7 +270,8 @@ def _ask_all(drafts: Sequence[_Draft], threads: ThreadPoolExecutor) -> list[Call
     """Send requests to the hosts of all plans under construction. Return one function per plan: it waits for the
     response, stores the host's facts in the plan, and returns "" or an error message.
 
-    Requests on open connections are sent before this function returns; a host without one is asked in a thread.
+    Requests on open connections are sent before this function returns; hosts without an open connection are asked in
+    threads.
     """
     answers: list[Callable[[], str]] = []
     for draft in drafts:
@@ -284,8 +289,8 @@ def _is_ready(host: Host) -> bool:
 def _ask(draft: _Draft) -> Callable[[], str]:
     """Request the state of a plan's files from its host. Return a function that waits for the response, see `_ask_all`.
 
-    Makes no database query, because each thread would open a connection: `authorities_once` has read the SSH
-    authorities.
+    Makes no database query: in a thread, a query would open another connection. The caller reads the SSH authorities
+    beforehand, in `authorities_once`.
     """
     host, entries = draft.host, draft.entries
     if host.status != HostStatus.READY:

@@ -46,7 +46,7 @@ def without(text: str, parts: Iterable[Mapping[str, Any]]) -> str:
 
 
 def says_nothing(text: str, engine: str) -> bool:
-    """Return whether a configuration text contains no directives; False if it cannot be parsed."""
+    """Return whether a configuration text contains no directives; False if the text cannot be parsed."""
     try:
         return not READERS[engine](text)
     except Unreadable:

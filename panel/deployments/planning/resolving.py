@@ -21,8 +21,8 @@ _Named = dict[Host, dict[Site, list[Claim]]]
 
 
 def resolved_problems(sites: Sequence[Site], web_server: WebServer | None = None) -> dict[int, list[Problem]]:
-    """Return the problems of proxy targets that are names, by site id. The host of `web_server`, or of each site's own
-    web server, resolves the names.
+    """Return {site id: problems} for upstream servers and PHP pools that are given by name. The host of `web_server`,
+    or of each site's own web server, resolves the names.
     """
     found: dict[int, list[Problem]] = {}
     for host, named in _named(sites, web_server).items():
@@ -38,8 +38,9 @@ def resolved_problems(sites: Sequence[Site], web_server: WebServer | None = None
 
 
 def _named(sites: Sequence[Site], web_server: WebServer | None) -> _Named:
-    """Return {host: {site: claims}} for proxy targets that are names and not deployed; deployed names were checked
-    earlier.
+    """Return {host: {site: claims}}: the sites' claims on services that are given by name.
+
+    Claims of deployed revisions are left out, because they were checked earlier.
     """
     found: _Named = {}
     for site in sites:

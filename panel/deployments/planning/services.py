@@ -76,8 +76,7 @@ NOTHING_ELSE = Then()
 
 def _allowed(actor: User, sites: Iterable[Site], *actions: Action) -> list[Site]:
     """Return the sites without duplicates. Raises PermissionDenied if the actor lacks a permission (default: deploy)
-    for one of them, ApplicationError if there are none.
-    """
+    for one of the sites, ApplicationError if `sites` is empty."""
     found = list({site.pk: site for site in sites}.values())
     if not found:
         raise ApplicationError("No sites selected. Choose at least one site.", field="sites")
@@ -140,7 +139,7 @@ def deployment_plan(
     """Freeze and render the sites and plan the changes: one deployment for each host, in one batch.
 
     `kind`: DEPLOY, DISABLE (remove from service) or OVERWRITE (restore the last deployed files). Raises ValidationError
-    (keyed by place), PermissionDenied, ApplicationError.
+    with messages by field path, PermissionDenied, ApplicationError.
     """
     chosen = _allowed(actor, sites)
     make = {
@@ -158,9 +157,8 @@ def deployment_plan(
 
 
 def hosts_plan(*, actor: User, hosts: Iterable[Host]) -> list[Deployment]:
-    """Plan the deployment of the sites on the hosts that changed since their last deployment and that the actor may
-    see. Raises ApplicationError if no site changed.
-    """
+    """Plan the deployment of all sites on `hosts` that changed since their last deployment, except sites that the actor
+    must not see. Raises ApplicationError if no site changed."""
     chosen = list(hosts)
     sites = list(sites_changed(actor, chosen))
     if not sites:
@@ -280,7 +278,7 @@ def sites_disable(*, actor: User, sites: Iterable[Site]) -> list[Deployment]:
 
 
 def site_disable(*, actor: User, site: Site) -> Deployment | None:
-    """Plan to disable one site; return None if it was not deployed and is disabled at once."""
+    """Plan to disable one site; return None if the site was not deployed, because it is then disabled at once."""
     return next(iter(sites_disable(actor=actor, sites=[site])), None)
 
 
@@ -300,7 +298,8 @@ def sites_delete(*, actor: User, sites: Iterable[Site]) -> list[Deployment]:
 
 
 def site_delete(*, actor: User, site: Site) -> Deployment | None:
-    """Plan to remove and delete one site; return None if it was not deployed and is deleted at once."""
+    """Plan to remove and delete one site; return None if the site was not deployed, because it is then deleted at
+    once."""
     return next(iter(sites_delete(actor=actor, sites=[site])), None)
 
 

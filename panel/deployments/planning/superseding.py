@@ -22,7 +22,8 @@ def _waiting(kind: str) -> QuerySet[Deployment]:
 def supersede(actor: User | None, rows: Sequence[Deployment], sites: set[int]) -> None:
     """Cancel older waiting plans that the new deployments `rows` replace. `sites` are the ids of the sites in `rows`.
 
-    A batch of older plans is canceled only if `sites` contains all of its sites. Runs while the new plan is stored.
+    A batch of older plans is canceled only if `sites` contains all of its sites. The caller stores the new plan in the
+    same database transaction.
     """
     new = rows[0]
     items = DeploymentItem.objects.filter(deployment__in=_waiting(new.kind).exclude(batch=new.batch))

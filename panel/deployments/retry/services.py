@@ -41,7 +41,8 @@ def may_replan(user: User, deployment: Deployment) -> bool:
 def deployment_replan(*, actor: User, deployment: Deployment) -> list[Deployment]:
     """Make a new plan of the same kind for the sites of `deployment`, from their current state.
 
-    Returns [] if the change took effect without a plan. Raises the same errors as the planning of each kind.
+    Returns [] if the change took effect without a plan. Raises the errors of the service that plans this kind of
+    deployment.
     """
     if not can_replan(deployment):
         raise Conflict(f"{deployment} cannot be planned again. Plan a deployment of the sites instead.")

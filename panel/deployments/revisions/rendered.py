@@ -42,8 +42,8 @@ def records_of(files: Iterable[dict[str, Any]]) -> dict[str, FileRecord]:
 
 
 def blobs_keep(groups: Mapping[int, Iterable[RenderedFile]]) -> dict[int, list[FileRecord]]:
-    """Store the contents of new files. Return {key: file records, sorted by path} for the groups of files ({key:
-    files}).
+    """Store the contents of files that are not stored yet. `groups` is {key: files}; return {key: records of these
+    files, sorted by path}.
     """
     records: dict[int, dict[str, FileRecord]] = {}
     wanted: dict[str, RenderedFile] = {}
@@ -109,8 +109,8 @@ def _pins_of(sites: Iterable[Site]) -> Pins:
 
 
 def site_files(site: Site, web_server: WebServer, spec: SiteSpec, pins: Pins | None = None) -> list[RenderedFile]:
-    """Render the exact files of a site on its host, with certificates and adopted texts. Raises ValidationError keyed
-    by the place in the site.
+    """Render the exact files of a site on its host, with certificates and adopted texts. Raises ValidationError with
+    messages by field path.
     """
     try:
         files = rendering.render(spec, web_server_specs.web_server_spec_for(site, web_server, spec))
@@ -139,7 +139,9 @@ class Frozen:
 
 
 def frozen_now(sites: Sequence[tuple[Site, WebServer]]) -> list[Frozen]:
-    """Freeze each site for the given web server; one query for all. Load the sites with `freeze.with_parts` first."""
+    """Freeze each site for the given web server, with one query for the adopted texts of all sites. Load the sites with
+    `freeze.with_parts` first.
+    """
     pins = _pins_of(site for site, _ in sites)
     return [Frozen(site, web_server, freeze.spec_of_fetched(site, web_server), pins) for site, web_server in sites]
 

@@ -94,8 +94,10 @@ def _kept(actor: User, site: Site) -> Revision | None:
 
 
 def draft_differences(site: Site, revision: Revision) -> list[dict[str, str]]:
-    """Return the files in which the draft differs from a revision: [{"path", "diff", "state"}]. Raises ValidationError
-    if the draft cannot be rendered.
+    """Return the files in which the draft differs from a revision: [{"path", "diff", "state"}].
+
+    `state` is "new" for a file that only the revision has, "removed" for a file that only the draft has, otherwise
+    "changed". Raises ValidationError if the draft cannot be rendered.
     """
     fetched = freeze.fetched(site)
     now = {

@@ -25,8 +25,10 @@ class Undo:
 
 
 def undo_plan(deployments: Sequence[Deployment]) -> Undo:
-    """Plan to restore the revisions that successful deployments replaced. A site that was deployed for the first time
-    is removed from its host. Raises ApplicationError.
+    """Plan to restore the revisions that successful deployments replaced; a site that was deployed for the first time
+    is removed from its host.
+
+    Raises ApplicationError if the plans cannot be made.
     """
     rows = DeploymentItem.objects.filter(deployment__in=deployments).select_related(
         "site__team", "revision__web_server__host", "previous__web_server__host", "disabled_before"

@@ -90,9 +90,10 @@ def refused(request: Request, error: Exception, back: str) -> HttpResponse:
 def planned(
     request: Request, work: Callable[[], list[Deployment]], back: str, nothing: str = "", then: str = ""
 ) -> HttpResponse:
-    """Make a plan with `work` and redirect to its page.
+    """Call `work`, which returns plans, and redirect to the page of the first plan.
 
-    On an error, show it on the page `back`. If no plan was needed, show the message `nothing` on the page `then`.
+    If `work` raises an error, show the error on the page `back`. If `work` returns no plan, show the message `nothing`
+    on the page `then`.
     """
     try:
         found = work()
@@ -183,7 +184,9 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
 
 
 def _open_urls(deployment: Deployment) -> list[tuple[str, str]]:
-    """Return name and URL of sites that a successful deployment has put on the host; at most MOST_OPEN_URLS."""
+    """Return [(site name, URL)] for sites that a successful deployment put on the host; at most MOST_OPEN_URLS. [] if
+    the deployment did not succeed.
+    """
     if deployment.status != DeploymentStatus.SUCCEEDED:
         return []
     placed = [(item.site.name, item.revision) for item in deployment.items.all() if item.revision][:MOST_OPEN_URLS]

@@ -57,8 +57,10 @@ def revision(request: Request, name: str, number: int) -> HttpResponse:
 @login_required
 @require_POST
 def set_back(request: Request, name: str, number: int) -> HttpResponse:
-    """Restore the draft of a site to a revision. `version`: the draft's version when the difference was shown. If raw
-    directives change, the user has to enter the password first.
+    """Restore the draft of a site to the content of a revision.
+
+    The posted `version` is the draft's version at the time when the difference was shown. If raw directives change, the
+    user has to enter the password first.
     """
     site = site_or_404(request, name)
     row = get_object_or_404(selectors.revisions_of(site), number=number)

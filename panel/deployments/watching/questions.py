@@ -30,8 +30,8 @@ class Questions:
 
 
 def questions_of(spec: SiteSpec, health: Health, host_address: str) -> Questions:
-    """Return the requests that check a live site on a host which the panel reaches at `host_address` ("": the panel's
-    own machine).
+    """Return the requests that check a live site on a host which the panel reaches at `host_address` ("" for the
+    panel's own host).
     """
     found = list(health_probes(Asked(new=spec, health=health)))[:MOST_PER_SITE]
     inside = tuple(dict.fromkeys(probe for _listen, probe in found))
@@ -43,7 +43,9 @@ def questions_of(spec: SiteSpec, health: Health, host_address: str) -> Questions
 
 
 def judged(probes: Sequence[Probe], rows: Sequence[Message]) -> Observed | None:
-    """Return the worst of the responses to the probes; None if there are no responses."""
+    """Judge the responses `rows` to the probes (test requests) of a site; return the worst result, None if there are no
+    responses.
+    """
     worst: Observed | None = None
     for probe, seen in zip(probes, rows, strict=False):
         check = request.check_probe(plain(probe))
@@ -57,7 +59,8 @@ def judged(probes: Sequence[Probe], rows: Sequence[Message]) -> Observed | None:
 
 
 def expired(seen: Message) -> str:
-    """Describe an expired certificate in a response to a probe; "" if the certificate is valid or unknown.
+    """Describe an expired certificate in a response to a probe (a test request); "" if the certificate is valid or
+    unknown.
 
     Deployments do not check for expired certificates: an expired certificate must not block its own renewal.
     """
@@ -72,5 +75,7 @@ def expired(seen: Message) -> str:
 
 
 def asked(probe: Probe) -> Message:
-    """Send a probe from this process; return the response in the format of the agent's `observe`."""
+    """Send a probe (a test request) from this process; return the response in the format of the agent's operation
+    `observe`.
+    """
     return asking.observe(request.check_probe(plain(probe)))

@@ -15,8 +15,8 @@ MOST_SITES = 2000  # of one host in one sweep; each has up to four requests
 
 
 def live_states(hosts: Collection[Host], sites: Collection[int] | None = None) -> dict[int, list[SiteState]]:
-    """Return the states of sites live on each host, by host id (only those with ids in `sites`, if given), without
-    loading the specs and files of their revisions.
+    """Return {host id: states of the sites that are live on the host}, without loading the specs and files of their
+    revisions. If `sites` is given, only states of sites with these ids are returned.
     """
     rows = SiteState.objects.filter(status__in=DEPLOYED, revision__web_server__host__in=hosts)
     rows = rows.annotate(host_id=F("revision__web_server__host")).select_related("site", "revision")
@@ -51,6 +51,6 @@ def sites_changing(hosts: Collection[Host]) -> set[tuple[int, int]]:
 
 
 def sites_with_long_history(sites: Collection[int], most: int) -> list[int]:
-    """Return those of the sites (ids) that have more than `most` changes of their health stored."""
+    """Return the ids in `sites` of the sites that have more than `most` changes of their health stored."""
     rows = HealthChange.objects.filter(site__in=sites).order_by().values("site").annotate(count=Count("pk"))
     return list(rows.filter(count__gt=most).values_list("site", flat=True))

@@ -70,7 +70,9 @@ def round_run(pause: Callable[[float], None] = time.sleep) -> int:
 
 
 def host_watch(pk: int, *, pause: Callable[[float], None] = time.sleep) -> bool:
-    """Check one host and its live sites, and record the observations; return False if the host is not watched."""
+    """Check one host and its live sites, and record the observations. Return False if the host is not watched: deleted,
+    paused, or no longer trusted.
+    """
     host = watching.host_look(pk, pause=pause)
     if host is None:
         return False
@@ -86,7 +88,7 @@ def sites_watch(
 ) -> None:
     """Check the live sites with ids in `sites` on several hosts at once, and record the observations.
 
-    The threads make no query, so the number of queries is constant, apart from changes.
+    The threads make no query, so the number of queries is constant, apart from the queries that store changes.
     """
 
     def ask(look: Look) -> Look:
@@ -103,8 +105,10 @@ def sites_watch(
 
 @dataclass(frozen=True)
 class Look:
-    """A check of the live sites of one host: their states and specs (by revision id), and the observations by state
-    id.
+    """A check of the live sites of one host.
+
+    `states` are the states of the sites, `specs` their specs by revision id. `inside` and `outside` are the
+    observations from the host and from the panel, by state id.
     """
 
     host: Host
@@ -259,8 +263,10 @@ def _reach(state: SiteState, seen: Observed) -> Observed:
 
 
 def _noted(state: SiteState, name: str, seen: Observed, now: dt.datetime) -> list[HealthChange]:
-    """Store an observation in the columns of a site's state. `name` is `health` for observations from the host, `reach`
-    for those from the panel. Return [change], or [] if the health is the same.
+    """Store an observation in the columns of a site's state.
+
+    `name` is `health` for observations from the host, `reach` for those from the panel. Return [HealthChange to save],
+    or [] if the health is the same.
     """
     before = getattr(state, name)
     setattr(state, f"{name}_words", seen.words)

@@ -47,7 +47,7 @@ def change_windows() -> QuerySet[ChangeWindow]:
 
 
 def windows_of(host: Host, rows: Iterable[ChangeWindow]) -> list[ChangeWindow]:
-    """Return the change windows and freezes among `rows` whose tags the host has."""
+    """Return the change windows and freezes among `rows` that apply to the host: it has all of their tags."""
     own = set(host.tags)
     return [row for row in rows if own.issuperset(row.tags)]
 

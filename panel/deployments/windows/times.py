@@ -1,4 +1,6 @@
-"""Times of weekly windows and freezes: whether changes are allowed at a moment, and the next such moment. Pure."""
+"""Times of weekly windows and freezes: whether changes are allowed at a moment, and the next moment at which they are
+allowed. No I/O.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ class Weekly:
                 yield begins
 
     def _around(self, at: dt.datetime, days: int) -> Iterator[tuple[dt.datetime, dt.datetime]]:
-        """Yield beginning and end (UTC) of each window that begins between a day before `at` and `days` days after.
+        """Yield (beginning, end), in UTC, of each window that begins between a day before `at` and `days` days after
+        it.
+
         Local times follow the zone's daylight saving time.
         """
         zone = zone_named(self.zone) or dt.UTC
@@ -65,8 +69,8 @@ class Weekly:
 
 
 def is_open(times: Sequence[Weekly | Freeze], at: dt.datetime) -> bool:
-    """Return whether changes are allowed at a moment. No freeze may cover it; with weekly windows, one of them must
-    cover it.
+    """Return whether changes are allowed at a moment: outside of all freezes and, if there are weekly windows, in one
+    of them.
     """
     if any(item.covers(at) for item in times if isinstance(item, Freeze)):
         return False
@@ -75,8 +79,8 @@ def is_open(times: Sequence[Weekly | Freeze], at: dt.datetime) -> bool:
 
 
 def next_open(times: Sequence[Weekly | Freeze], at: dt.datetime) -> dt.datetime | None:
-    """Return the first moment, `at` or later, at which changes are allowed; None if no such moment is found within
-    AHEAD.
+    """Return the first moment, `at` or later, at which changes are allowed; None if there is no such moment within 400
+    days (AHEAD).
     """
     moments = {at, *(item.ends for item in times if isinstance(item, Freeze))}
     for item in times:
