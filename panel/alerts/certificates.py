@@ -34,7 +34,7 @@ def _faulty() -> QuerySet[Certificate]:
 
 
 def _live(**due: dt.datetime) -> QuerySet[SiteState]:
-    """Select the states of deployed sites that match the field lookups in `due`."""
+    """Select the SiteState rows of deployed sites that match `due`: Django field lookups with a time."""
     return SiteState.objects.filter(status__in=DEPLOYED, **due)
 
 
@@ -59,7 +59,8 @@ def order_alerts(user: User, most: int) -> list[Alert]:
 
 @found_in(lambda hour: Certificate.objects.filter(_due(hour.ends)))
 def certificate_alerts(user: User, most: int) -> list[Alert]:
-    """Return alerts for certificates of sites: a certificate expires soon or is revoked, and is not renewed in time.
+    """Return alerts for certificates of sites: revoked certificates, and those that expire soon and are not renewed in
+    time.
     An alert is repeated at each of EXPIRY_STEPS (days before expiry).
     """
     now = timezone.now()
@@ -71,8 +72,8 @@ def certificate_alerts(user: User, most: int) -> list[Alert]:
 
 
 def _due(now: dt.datetime) -> Q:
-    """Return a query condition for certificates that are revoked, expired, or have reached one of EXPIRY_STEPS.
-    The condition agrees with the function `expiry_step` of websites.certificates.
+    """Return a query condition for certificates that are revoked, expired, or have reached one of EXPIRY_STEPS (days
+    before expiry). The condition agrees with the function `expiry_step` of websites.certificates.
     """
     found = Q(revoked_at__isnull=False) | Q(not_after__lte=now)
     for days in EXPIRY_STEPS:
@@ -110,7 +111,7 @@ def expiry_label(days: int) -> str:
 
 @found_in(lambda hour: _faulty())
 def fault_alerts(user: User, most: int) -> list[Alert]:
-    """Return alerts for certificates of sites that have not expired, but that browsers refuse for another reason."""
+    """Return alerts for certificates of sites: certificates that browsers refuse although they have not expired."""
     rows = visible(_faulty().filter(_IS_USED), user).only("name", "faults")
     return [
         Alert(

@@ -47,12 +47,14 @@ class Alert:
 
     @property
     def key(self) -> str:
-        """Key that identifies the alert in mails. The key changes when the alert becomes more urgent (`step`)."""
+        """Key that identifies the alert in the record of mailed alerts. A more urgent alert (another `step`) has
+        another key.
+        """
         return f"{self.status} {self.url} {self.step}".rstrip()
 
     @property
     def begins(self) -> str:
-        """Beginning of `key`, without `step`: this part stays the same when the alert becomes more urgent."""
+        """The key of the alert without its `step`. It stays the same when the alert becomes more urgent."""
         return f"{self.status} {self.url}"
 
 

@@ -1,4 +1,4 @@
-"""Mails about new and resolved alerts, with links to the panel."""
+"""Mails about new and resolved alerts, with URLs of the panel's pages about these alerts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def send(user: User, new: Sequence[Alert], over: Sequence[SentAlert]) -> None:
 
 
 def words_of(alert: Alert) -> str:
-    """Return one line for an alert: `Host web-1: Unreachable`."""
+    """Return one line of text for an alert, for example `Host web-1: Unreachable`."""
     return " ".join(f"{alert.kind} {alert.title}: {alert.label}".split())
 
 

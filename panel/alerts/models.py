@@ -24,7 +24,9 @@ class AlertMail(models.Model):
 
 
 class SentAlert(models.Model):
-    """An alert that was mailed to a user. The row is deleted once the mail about its resolution was sent too."""
+    """An alert that was mailed to a user. After the alert was resolved and a mail has reported this, the row is
+    deleted.
+    """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     key = models.CharField(max_length=300)  # Alert.key

@@ -1,8 +1,8 @@
 """Find by one query which sources of alerts (functions that return alerts) can have any alerts.
 
-Most installations have few alerts. `found_in` registers, for a source, a query of all rows of every team that can cause
-alerts of the source. If no such row exists, the source is not called, because its own query costs several times as
-much.
+Most installations have few alerts, and the query of one source costs several times as much as its part of this query.
+So a source is called only if this query finds rows that can cause its alerts. `found_in` registers the query of these
+rows, of every team, for a source.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HOUR = dt.timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Hour:
-    """The hour for which `existing` builds and caches its query.
+    """An hour for which `existing` builds and caches its query.
     The query must find all rows that can cause an alert at any time in this hour.
     """
 
@@ -40,8 +40,8 @@ _ROWS: dict[Source, Rows] = {}
 
 
 def found_in(rows: Rows) -> Callable[[Source], Source]:
-    """Register a source of alerts (a function that returns alerts) with a query of all rows that can cause its alerts.
-    The query includes the rows of every team.
+    """Return a decorator that registers a source of alerts (a function that returns alerts).
+    `rows` returns the query of all rows, of every team, that can cause alerts of the source in an Hour.
     """
 
     def remember(source: Source) -> Source:
@@ -52,8 +52,9 @@ def found_in(rows: Rows) -> Callable[[Source], Source]:
 
 
 def existing(sources: Sequence[Source]) -> list[Source]:
-    """Return the sources (functions that return alerts) that can have alerts for any user now.
-    The order is that of `sources`.
+    """Return those of `sources` (functions that return alerts) that can have alerts for any user now, in the order
+    given.
+    Sources that are not registered by `found_in` are always included.
     """
     now = timezone.now()
     hour = now.replace(minute=0, second=0, microsecond=0)
@@ -67,8 +68,8 @@ def existing(sources: Sequence[Source]) -> list[Source]:
 
 @lru_cache(maxsize=8)
 def _query(_vendor: str, sources: tuple[Source, ...], begins: dt.datetime) -> tuple[str, tuple[Any, ...]]:
-    """Build one query with an EXISTS column for each source, and its parameters.
-    The result is cached for the hour `begins`, because building the query takes as long as ten other queries.
+    """Return the SQL of one query with an EXISTS column for each of `sources`, and the parameters of the SQL.
+    Both are cached for the hour that starts at `begins`, because building the query takes as long as ten other queries.
     """
     parts = [_ROWS[source](Hour(begins)).query.exists().sql_with_params() for source in sources]
     return (

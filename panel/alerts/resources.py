@@ -1,4 +1,4 @@
-"""Alerts about the resources of hosts, for example full disks. All users can see hosts."""
+"""Alerts about the resources of hosts, for example full disks. All users get them, because all users can see hosts."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ _HOST_ADVICE: dict[str, Text] = {
 
 
 def alerts(user: User, most: int = PER_KIND, *, changed: int | None = None) -> list[Alert]:
-    """Return the alerts that `user` may see, most severe first; at most `most` of each kind.
+    """Return the alerts that `user` is allowed to see, most severe first; at most `most` of each kind.
 
     The order is: hosts, stopped web servers, failing sites, failed deployments, drift, certificates, invalid runs,
     reports, then items that wait for a decision. `changed` is the number of the user's sites with draft changes, if
@@ -153,7 +153,7 @@ def _unobserved(user: User, most: int) -> list[Alert]:
 
 @found_in(lambda hour: Allowance.objects.filter(needs_review=True))
 def _services(user: User, most: int) -> list[Alert]:
-    """Return alerts about hosts on which several teams share an entry for a local service; administrators see them."""
+    """Return alerts, only for administrators, about hosts on which several teams share one allowance for a service."""
     if not may(user, Action.ADMINISTER):
         return []
     rows = Allowance.objects.filter(needs_review=True).order_by("host__name").values_list("host__name", flat=True)
@@ -253,7 +253,7 @@ def _first_line(error: str) -> str:
 
 @found_in(lambda hour: NameWatch.objects.filter(gone_since__isnull=False))
 def _names(user: User, most: int) -> list[Alert]:
-    """Return alerts for live sites with domain names that no longer point to their host.
+    """Return alerts for live sites with domain names that no longer point to the host of the site.
     Visitors and certificate renewals do not reach the site by these names.
     """
     rows = visible(NameWatch.objects.filter(gone_since__isnull=False), user, team_path="site__team")
@@ -315,7 +315,7 @@ _ROLLOUT_LABELS: dict[str, Text] = {
 
 @found_in(lambda hour: Rollout.objects.filter(status__in=_ROLLOUT_LABELS))
 def _rollouts(user: User, most: int) -> list[Alert]:
-    """Return alerts for rollouts that wait for a person, or that were undone within RECENT because a wave failed."""
+    """Return alerts for rollouts that wait for a user, or that were undone within RECENT because a wave failed."""
     since = timezone.now() - RECENT
     rows = rollouts_visible(user).filter(
         Q(status__in=(RolloutStatus.WAITING, RolloutStatus.PAUSED))

@@ -1,7 +1,7 @@
 """Services for alert mails: each subscribed user gets a mail when an alert is new or resolved.
 
-Sent alerts are recorded after the mail server accepted the mail. If a worker dies before it records them, the alerts
-are mailed again; none is lost.
+Sent alerts are recorded after the mail server accepted the mail. If a worker dies between the two steps, the alerts are
+mailed again; none is lost.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class News:
 
 
 def alerts_send(now: dt.datetime | None = None) -> None:
-    """Mail new and resolved alerts to all subscribed users. Several workers may call this at the same time."""
+    """Mail new and resolved alerts to all subscribed users. Safe if several workers call this function at once."""
     for user in User.objects.filter(is_active=True, mail_alerts=True).exclude(email="").order_by("pk"):
         with timezone.override(user.timezone):
             _send(user, now or timezone.now())

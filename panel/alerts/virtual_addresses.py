@@ -30,5 +30,7 @@ def virtual_address_alerts(user: User, most: int) -> list[Alert]:
 
 
 def _is_paused(row: VirtualAddress) -> bool:
-    """Return whether a host of the address is paused for maintenance. The panel does not observe paused hosts."""
+    """Return whether any host of the virtual address is paused for maintenance. The panel does not observe paused
+    hosts.
+    """
     return any(member.host.is_paused for member in row.members.all())

@@ -34,7 +34,7 @@ class AuditFilterForm(Form):
         field.choices = [("", _("Any")), *named]
 
     def found(self) -> QuerySet[AuditEntry]:
-        """Return the entries that match the filters; none if a filter is invalid."""
+        """Return the audit entries that match the form's filters; none if a filter is invalid."""
         if not self.is_valid():
             return self.entries.none()
         data, entries = self.cleaned_data, self.entries

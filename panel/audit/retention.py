@@ -1,4 +1,4 @@
-"""Deletion of old entries of the audit log. `PADDOCK_KEEP_AUDIT_DAYS` sets how long they are kept; 0: forever."""
+"""Deletion of old entries of the audit log. `PADDOCK_KEEP_AUDIT_DAYS` is the age limit in days; 0 keeps all entries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ AT_ONCE = 5000
 
 
 def old_forget(now: dt.datetime | None = None) -> int:
-    """Delete at most AT_ONCE entries that are older than KEEP_AUDIT_DAYS; return the number of deleted entries."""
+    """Delete at most AT_ONCE entries of the audit log that are older than KEEP_AUDIT_DAYS; return the number of deleted
+    entries.
+    """
     if not settings.KEEP_AUDIT_DAYS:
         return 0
     before = (now or timezone.now()) - dt.timedelta(days=settings.KEEP_AUDIT_DAYS)

@@ -17,10 +17,9 @@ from panel.audit.models import AuditEntry
 
 
 def audit_visible(user: User) -> QuerySet[AuditEntry]:
-    """Select the entries that `user` may read.
-
-    Administrators read all. Other users read their own actions, and actions on objects that belonged to one of
-    their teams. Only administrators read actions of others on objects of several teams.
+    """Select the entries that `user` is allowed to read. Administrators read all.
+    Other users read their own actions, and actions on objects that belonged to one of their teams. Only administrators
+    read actions of others on objects of several teams.
     """
     entries = AuditEntry.objects.all()
     if not user.is_active or not in_scope(user, Action.VIEW):

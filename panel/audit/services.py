@@ -32,7 +32,7 @@ caller: ContextVar[Caller] = ContextVar("caller", default=Caller())  # noqa: B03
 
 
 def snapshot(instance: Model) -> dict[str, object]:
-    """Return an object's fields as JSON values; secrets become "(secret)", or "" if empty."""
+    """Return an object's fields as {name: JSON value}. A secret becomes "(secret)", or "" if it is empty."""
     values: dict[str, object] = {}
     for name, value in model_to_dict(instance).items():
         field = instance._meta.get_field(name)
@@ -66,7 +66,9 @@ def audit_record(
 
 
 def audit_record_all(*, actor: User | None, action: str, targets: Iterable[Change]) -> None:
-    """Write audit entries with the same action for many objects, with one INSERT."""
+    """Write one audit entry for each of `targets` (object, values before, values after), all with the same action, with
+    one INSERT.
+    """
     changes = list(targets)
     teams = teams_of(target for target, _before, _after in changes)
     AuditEntry.objects.bulk_create(

@@ -1,4 +1,4 @@
-"""Teams of audited objects. Each entry stores its object's team, so that readers need no joins to find it."""
+"""Teams of audited objects. Each entry stores its object's team, so that the queries of the audit log need no joins."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _TEAMS = {
 
 
 def teams_of(targets: Iterable[Model]) -> list[int | None]:
-    """Return the primary keys of the teams of the objects, in order.
-    None for an object without a team or with several.
+    """Return, for each of the audited objects `targets` in order, the primary key of its team.
+    None for an object without a team, or with several teams.
     """
     rows = list(targets)
     shared = {label: _of_shared(label, rows) for label in {row._meta.label_lower for row in rows} & set(_TEAMS)}
@@ -52,8 +52,8 @@ def _team(target: Model, shared: dict[str, dict[int, int | None]]) -> int | None
 
 
 def _of_shared(label: str, rows: list[Model]) -> dict[int, int | None]:
-    """Return {primary key of an object: primary key of its team} for the objects of kind `label`, by one query.
-    The value is None for an object with several teams.
+    """Return {primary key of an object: primary key of its team} for those of `rows` that belong to the model `label`.
+    The value is None for an object without a team, or with several teams. One query.
     """
     mine = [row for row in rows if row._meta.label_lower == label]
     found: dict[int, set[int]] = {}

@@ -276,7 +276,7 @@ def kind_words(object_type: str) -> str:
 @dataclass(frozen=True)
 class Told:
     """An audit entry with its texts for display.
-    `url` is the page of the changed object; "" if the object no longer exists, or has no page that the user may see.
+    `url` is the page of the changed object; "" if the object no longer exists, or has no page that the user can see.
     """
 
     entry: AuditEntry
@@ -286,7 +286,7 @@ class Told:
 
 
 def told(entries: Iterable[AuditEntry], *, is_admin: bool) -> list[Told]:
-    """Return the entries with their texts and URLs, with one query for each kind of object."""
+    """Return audit entries with their texts and page URLs for display, with one query for each kind of object."""
     rows = list(entries)
     urls = _urls(rows, is_admin)
     return [

@@ -122,8 +122,8 @@ class ScenarioForm(Form):
 
 class SitesForm(Form):
     """Form to choose the sites of a measurement, and the baseline among them.
-    `search` and `tag` filter the offered sites; already chosen sites remain. The form accepts any site that can be
-    measured.
+    `search` and `tag` filter the offered sites; sites that the user has chosen are offered in any case. The form
+    accepts any site that can be measured.
     """
 
     sites = forms.ModelMultipleChoiceField(
@@ -262,8 +262,8 @@ _SAME_HOST = _("same host as the web servers")
 
 def suite_fields(suite: Suite, kept: Sequence[str] = ()) -> dict[str, forms.Field]:
     """Return the form fields to choose a part of the suite. An empty selection means everything.
-    `kept`: names of cases that were chosen before. The form offers these cases in addition to the published cases,
-    because the API also accepts single rows of a published table.
+    `kept`: cases that are already chosen. The form offers them in addition to the published cases, because a choice
+    made by the API can contain single rows of a published table.
     """
     cases = choosing.groups(suite.full) | {name: choosing.title(suite, name) for name in kept}
     fields: dict[str, forms.Field] = {}
@@ -290,7 +290,7 @@ def suite_fields(suite: Suite, kept: Sequence[str] = ()) -> dict[str, forms.Fiel
 
 def _link_fields() -> dict[str, forms.Field]:
     """Return the form fields of a custom network link, of the link emulation, and of the load generator's host.
-    If all fields of the link are empty, the cases use the links of the suite.
+    If the user leaves all fields of the link empty, the cases use the links of the suite.
     """
     fields: dict[str, forms.Field] = {}
     for name, (label, _low, _high) in links.LIMITS.items():

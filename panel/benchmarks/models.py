@@ -53,8 +53,8 @@ class Scenario(BaseModel):
         return self.name
 
     def clean(self) -> None:
-        """Check that the tool's command line can be built from the arguments and paths. Forms and the API call this
-        method.
+        """Check that the load tool's command line can be built from the arguments and paths. Forms and the API call
+        this method.
         """
         found: dict[str, list[ValidationError]] = {}
         try:

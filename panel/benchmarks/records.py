@@ -116,7 +116,7 @@ class ServerProcess(TypedDict):
 
 
 class TestbedFacts(TypedDict, total=False):
-    """Facts about the part of a test bed on one host, from the agent. They help to find leftovers after a failure."""
+    """Facts from the agent about the part of a test bed on one host. They help to find what the part left there."""
 
     namespaces: list[str]
     tick: int
@@ -193,8 +193,8 @@ class Summary(TypedDict, total=False):
 
 
 class BenchOutcome(TypedDict):
-    """The agent's result of one round (BenchResult in agents/protocol.py). `before`: the reasons why the round was
-    repeated.
+    """The agent's result of one round (BenchResult in agents/protocol.py). `before`: the reason for each repetition of
+    the round.
     """
 
     exit_code: int

@@ -29,7 +29,7 @@ def scenarios_visible(user: User) -> QuerySet[Scenario]:
 
 def runs_visible(user: User) -> QuerySet[Run]:
     """Return the runs whose sites the user can all see, and runs of suites that the user can see. Runs with only
-    deleted sites are visible to administrators.
+    deleted sites are visible only to administrators.
     """
     rows = Run.objects.select_related("scenario", "requested_by")
     if user.is_admin or not user.is_active:
@@ -77,12 +77,12 @@ def rounds_of(run: Run) -> QuerySet[Round]:
 
 
 def rounds_brief(run: Run) -> QuerySet[Round]:
-    """Return the rounds of a run without loading output and samples, which may be large."""
+    """Return the rounds of a run without loading their output and samples, which can be large."""
     return rounds_of(run).defer("output", "samples")
 
 
 def measured_of(row: Round) -> Measured:
-    """Convert a stored round to plain data."""
+    """Convert a stored round to a Measured, which is plain data."""
     target = row.target
     return measured_from(
         row.metrics, row.samples, target=target.position, label=target.label, number=row.number, error=row.error
@@ -90,12 +90,12 @@ def measured_of(row: Round) -> Measured:
 
 
 def measured_rounds(run: Run) -> list[Measured]:
-    """Return the rounds of a run as plain data, without warm-ups."""
+    """Return the rounds of a run, without warm-ups, as Measured, which is plain data."""
     return [measured_of(row) for row in rounds_of(run).filter(number__gt=0).defer("output")]
 
 
 def progress_of(run: Run) -> tuple[int, int]:
-    """Return the number of finished rounds and the number of all rounds, including warm-ups."""
+    """Return the number of finished rounds of a run and the number of all its rounds; both include warm-ups."""
     targets = run.targets.aggregate(
         done=Count("rounds", filter=Q(rounds__finished_at__isnull=False)), all=Count("pk", distinct=True)
     )

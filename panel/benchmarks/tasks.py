@@ -16,8 +16,8 @@ ASK_RETRY_S = 20
 
 @shared_task
 def run(uuid: str) -> None:
-    """Execute one run, or do nothing if another worker owns it. The task is tried again later if a host of the run is
-    locked.
+    """Execute one run, or do nothing if another worker owns the run. The task is tried again later if a host of the run
+    is locked.
     """
     attempt = execution.run_execute(UUID(uuid))
     if attempt == Attempt.BUSY:

@@ -110,8 +110,8 @@ class Comparisons(Resource):
     )
     @action(detail=True, methods=["post"], writes=Action.DEPLOY)
     def switch(self, request: Request, uuid: UUID | None = None) -> Response:
-        """Plan to move the site to one of the compared web servers; position 0 is the web server that the site had
-        before.
+        """Plan to move the site to one of the compared web servers; position 0 is the web server that the site had when
+        the comparison started.
 
         With `confirm`, the plan is deployed immediately (202, Location of the job) and rolled back if verification
         fails.

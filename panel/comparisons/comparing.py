@@ -1,4 +1,4 @@
-"""Comparison of the responses of a site's copies before the measurement."""
+"""Check that a site's copies give the same responses, before they are measured."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def compare(copies: Sequence[Site], load: Parameters, *, base_url: str, may_leav
     """Compare the responses of the copies with those of the first copy, which is on the site's current web server.
     `base_url` is the URL of the original site, used in all requests.
 
-    A path without a successful response is an error, or left out if `may_leave_out`. Raises NotComparable if no path is
-    left, and RemoteError.
+    If a path has no successful response, raise NotComparable, or leave the path out if `may_leave_out`. Also raise
+    NotComparable if no path is left, and RemoteError if the host does not respond.
     """
     paths = list(dict.fromkeys(load["paths"]))
     first = _answers(copies[0], paths, load["arguments"], base_url)
@@ -69,8 +69,8 @@ def _failing(paths: list[str], answers: list[Response]) -> dict[str, str]:
 
 
 def _changing(first: dict[str, Response], again: list[Response]) -> set[str]:
-    """Return the paths whose body changes between two requests to the same web server, so that bodies cannot be
-    compared.
+    """Return the paths whose body differs between two requests to the same web server. Their bodies cannot be compared.
+    `first` maps each path to its first response; `again` has the second responses in the same order.
     """
     pairs = zip(first.items(), again, strict=True)
     return {path for (path, one), two in pairs if one["sha256"] != two.get("sha256")}

@@ -20,9 +20,11 @@ def definition_of_copy(
     original: Mapping[str, Any], *, name: str, web_server: int, ports: Iterator[int]
 ) -> dict[str, object]:
     """Return the definition of a site's copy on `web_server`, for `websites.services.site_define`.
+
     Every listen gets a loopback port of its own, so the copy is not reachable from other hosts. Names, content and
     handlers stay the same. Logs are off, so that all copies have equal conditions and the site's own log does not
-    record the load. Stream servers are left out: their ports belong to the site, and they are not measured.
+    record the load. Stream servers are left out, because their ports belong to the original site, and a comparison does
+    not measure them.
     """
     copy = deepcopy(dict(original)) | {"name": name, "web_server": web_server, "enabled": True, "notes": NOTES}
     copy["stream_servers"] = []

@@ -68,8 +68,8 @@ def _end_former(actor: User, copy: Site, check: Callable[[], None]) -> None:
 
 def _ask_about_lost(copy: Site) -> None:
     """Correct deployments of the copy that failed in the panel because their worker died, but that the host applied.
-    The agent tells whether the host applied a deployment; then it is recorded as succeeded. Raises RemoteError while
-    the agent is unreachable.
+    Asks the agent whether the host applied each deployment; if so, records the deployment as succeeded. Raises
+    RemoteError while the agent is unreachable.
     """
     if live_revision(copy) is not None:
         return

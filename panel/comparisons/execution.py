@@ -59,7 +59,7 @@ class Lost(Exception):
 
 def comparison_execute(uuid: UUID) -> Attempt:
     """Claim and execute one queued comparison; return the outcome of this attempt.
-    BUSY: the time for the next attempt to remove the copies has not come.
+    The outcome is BUSY if the next attempt to remove the comparison's copies is not due yet.
     """
     if Comparison.objects.filter(uuid=uuid, retry_at__gt=timezone.now()).exists():
         return Attempt.BUSY
@@ -210,8 +210,8 @@ class _Course:
                 self._mark(contender, ContenderStatus.REFUSED, done.error)
 
     def _note_whether_stopped(self, contender: Contender) -> None:
-        """Record whether the web server is stopped now, before the deployment starts it. With this record, the cleanup
-        can stop the web server again, also in another worker.
+        """Record whether the web server is stopped now, before the deployment of the copy starts it. With this record,
+        the cleanup can stop the web server again, even if another worker does the cleanup.
         """
         assert contender.web_server is not None
         contender.was_stopped = servers.is_stopped(contender.web_server)
@@ -255,8 +255,8 @@ class _Course:
 
     def _run_of(self, same: list[Contender]) -> Run:
         """Create the benchmark run that measures the copies in `same`, whose responses are equal.
-        Targets have the names of their web servers, and requests the original's URL, because names and ports of copies
-        mean nothing to users.
+        Each target has the name of its web server, and requests contain the URL of the original site, because the names
+        and ports of copies mean nothing to users.
         """
         scenario = Scenario(team=self.comparison.original.team, **self.comparison.load)
         scenario.keeps_methods = self.comparison.is_replay
@@ -303,8 +303,8 @@ class _Course:
         Contender.objects.filter(pk=contender.pk).update(was_stopped=False)
 
     def _run_leave(self) -> None:
-        """Wait for the end of the run, cancelling it if necessary; then let its results refer to the original site.
-        The run must not refer to the copies, which are removed next.
+        """End the comparison's run: cancel the run if it has not ended, and wait for its end. Then let its results
+        refer to the original site instead of the copies, which are removed next.
         """
         run = Run.objects.filter(comparisons=self.comparison).first()
         if run is None:
@@ -319,8 +319,9 @@ class _Course:
         run.targets.update(site=site, revision=None)
 
     def _again_later(self, remains: str) -> None:
-        """Release the claim and schedule another attempt to remove the copies: the host may be unreachable for a while.
-        The comparison's row lists the copies until they are removed.
+        """Release the claim and schedule another attempt to remove the copies, because the host can be unreachable for
+        a while.
+        `remains` describes the problem. The comparison's row lists the copies until they are removed.
         """
         wait = min(RETRY_FIRST * 2 ** min(self.comparison.cleanings, 10), RETRY_MOST)
         self._save(remains=remains, retry_at=timezone.now() + wait, cleanings=self.comparison.cleanings + 1)

@@ -56,7 +56,7 @@ class Comparison(Job):
 
     @property
     def original(self) -> Site:
-        """The compared site. Raises ApplicationError if it was deleted."""
+        """The compared site. Raises ApplicationError if the site was deleted."""
         if self.site is None:
             raise ApplicationError("The site was deleted.")
         return self.site
@@ -68,7 +68,7 @@ class Comparison(Job):
     @property
     def is_live(self) -> bool:
         """Return whether the page of the comparison can still change.
-        This is so while the comparison, or the deployment that moves the site afterwards, is not finished.
+        True until the comparison is finished, and also until the deployment that moves the site afterwards is finished.
         """
         return not self.is_finished or (self.switch is not None and not self.switch.is_finished)
 

@@ -46,8 +46,8 @@ def replay_of(lines: Iterable[str], *, queries: bool = False, other_methods: boo
     """Return the load that repeats the successful GET and HEAD requests of an access log (`lines`).
 
     `other_methods` adds the requests with OTHER_METHODS, without a body, because logs contain no bodies. Each request
-    keeps its method. Query strings may contain secrets, so they are removed unless `queries`; requests that become
-    equal are merged. Requests of Paddock's own checks are neither sent nor counted.
+    keeps its method. Query strings can contain secrets, so they are removed unless `queries`; requests that are then
+    equal count as one. Requests of Paddock's own checks are neither sent nor counted.
     """
     counts: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
@@ -64,7 +64,7 @@ def replay_of(lines: Iterable[str], *, queries: bool = False, other_methods: boo
 
 
 def _request(line: str, queries: bool) -> tuple[str, str]:
-    """Return method and path of a log line; path "" if the request failed or cannot be repeated."""
+    """Return (method, path) of the request in a log line; ("", "") if the request failed or cannot be repeated."""
     found = _LINE.search(line)
     if not found or found["status"] not in _ANSWERED:
         return "", ""

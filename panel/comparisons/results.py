@@ -28,8 +28,8 @@ MEASURED = (RunStatus.FINISHED, RunStatus.INVALID)
 @dataclass(frozen=True)
 class Cell:
     """One cell of the result table: a figure of one web server.
-    `ratio` compares the figure, in words, with that of the site's own web server; "" for the own web server, and for
-    figures without a comparison.
+    `ratio` compares the figure, in words, with the figure of the site's own web server. "" in the cells of the own web
+    server, and for figures that are not compared.
     """
 
     label: str  # of its column
@@ -40,9 +40,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One web server in the result table.
-    `cells` are the web server's figures in the order of `columns`; empty if it was not measured. `is_now`: whether the
-    site uses this web server now.
+    """One web server in the result table. `is_now`: whether the site uses this web server now.
+    `cells` are the web server's figures in the order of `columns`; empty if the web server was not measured.
     """
 
     contender: Contender
@@ -79,7 +78,8 @@ def rows(comparison: Comparison) -> list[Row]:
 
 def by_contender(comparison: Comparison) -> tuple[dict[int, TargetSummary], dict[int, dict[str, FigureRatio]]]:
     """Return the measured figures and the ratios of a comparison, as two dictionaries by the primary key of Contender.
-    Only web servers with equal responses were measured; the targets of the run have the same order.
+    Both are empty without a result. Only web servers with equal responses were measured, as the targets of the run, in
+    the order of the contenders.
     """
     run = measured(comparison)
     if run is None:
@@ -110,7 +110,9 @@ def _ratio_words(ratio: FigureRatio) -> str:
 
 
 def advice(comparison: Comparison) -> str:
-    """Recommend a web server by throughput in one sentence; "" without a valid measurement."""
+    """Name the web server with the highest throughput in one sentence, or say that none is significantly faster than
+    the site's own web server. "" without a valid measurement.
+    """
     if comparison.run is None or comparison.run.status != RunStatus.FINISHED:
         return ""
     first, *others = list(comparison.contenders.all())
@@ -134,8 +136,8 @@ def advice(comparison: Comparison) -> str:
 
 
 def gain(comparison: Comparison) -> list[str]:
-    """Describe the effect of the site's move to its current web server, as this comparison measured it: one line for
-    each figure. Empty without a valid measurement or a move.
+    """Describe the effect of the site's move to its current web server, as measured by the comparison: one line for
+    each figure. Empty if the site was not moved, or without a valid measurement.
     """
     if comparison.run is None or comparison.run.status != RunStatus.FINISHED:
         return []
@@ -155,7 +157,7 @@ class Step(TypedDict):
 
 
 def steps(comparison: Comparison) -> list[Step]:
-    """Return the phases of a comparison with their status, like the steps of a deployment."""
+    """Return the phases of a comparison with their status, in the format of the steps of a deployment."""
     order = list(ComparisonPhase)
     at = order.index(ComparisonPhase(comparison.phase))
     return [
@@ -175,7 +177,7 @@ def _step_status(comparison: Comparison, index: int, at: int) -> str:
 
 
 def course(comparison: Comparison) -> dict[str, Any]:
-    """Return the template context of the part of the page that is updated during the comparison."""
+    """Return the template context of the part of a comparison's page that is updated while the comparison runs."""
     context: dict[str, Any] = {
         "comparison": comparison,
         "contenders": comparison.contenders.all(),
@@ -187,7 +189,7 @@ def course(comparison: Comparison) -> dict[str, Any]:
 
 
 def result(comparison: Comparison) -> dict[str, object]:
-    """Return the template context of the page after the comparison has ended."""
+    """Return the template context of a comparison's page after the comparison has ended."""
     run = measured(comparison)
     context = runs.result(run) if run else {}
     return context | {

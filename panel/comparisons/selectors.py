@@ -37,7 +37,9 @@ def loads(user: User) -> QuerySet[Scenario]:
 
 
 def last_switch(site: Site) -> Comparison | None:
-    """Return the comparison that moved the site to its current web server; None if another action did."""
+    """Return the last comparison that moved the site to one of its web servers; None if the site has since been moved
+    to a web server outside that comparison, or if no comparison moved the site.
+    """
     rows = site.comparisons.filter(switch__status=DeploymentStatus.SUCCEEDED).order_by("-switch__finished_at")
     comparison = rows.select_related("site", "run", "switch").prefetch_related("contenders__web_server").first()
     if comparison is None or not any(row.web_server_id == site.web_server_id for row in comparison.contenders.all()):

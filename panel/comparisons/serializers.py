@@ -92,8 +92,8 @@ def _server(row: results.Row, targets: dict[int, TargetSummary], ratios: dict[st
 
 
 class ComparisonInput(StrictSerializer):
-    """A server comparison to start. `load` is "replay" (the site's own access log), "scenario:ID" or "quick:SLUG". The
-    fields from `queries` on apply to a replay.
+    """A server comparison to start. `load` is "replay" (the site's own access log), "scenario:ID" or "quick:SLUG". Only
+    a replay uses `queries`, `other_methods`, `concurrency`, `duration_s` and `rounds`.
     """
 
     site = serializers.CharField(max_length=63)
@@ -119,8 +119,8 @@ class ComparisonInput(StrictSerializer):
 
 
 class SwitchInput(StrictSerializer):
-    """A move of the site. `position` is the position of the new web server in the comparison's list `servers`. Without
-    `confirm`, the plan waits for confirmation.
+    """A move of the compared site. `position` is the position of the new web server in the comparison's list `servers`.
+    Without `confirm`, the move is only planned, and the plan waits for confirmation.
     """
 
     position = serializers.IntegerField(min_value=0, max_value=100)

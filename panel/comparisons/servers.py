@@ -1,4 +1,4 @@
-"""Web servers that a comparison started: stop them again, unless they are needed in the meantime."""
+"""Web servers that a comparison started: stop them after the comparison, unless sites or users need them by then."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def stop_again(web_server: WebServer, holder: str, since: datetime) -> None:
 
 def _is_needed(web_server: WebServer, since: datetime) -> bool:
     """Return whether the web server must keep running: a site is deployed on it, a deployment to it is queued or
-    running, or a user has started it.
+    running, or a user has started it since the comparison started (`since`).
     """
     starts = HostJob.objects.filter(
         host=web_server.host, kind=HostJobKind.SERVICE, params__web_server=web_server.pk, params__action="start"

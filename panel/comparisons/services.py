@@ -66,13 +66,15 @@ class Chosen(NamedTuple):
 
 
 def load_of(scenario: Scenario) -> Parameters:
-    """Return a copy of the scenario's load, as a comparison stores it. ValidationError if the scenario is invalid."""
+    """Return a copy of the scenario's load in the format of Comparison.load. ValidationError if the scenario is
+    invalid.
+    """
     scenario.full_clean(validate_unique=False)
     return parameters_of(scenario)
 
 
 def replay_read(*, actor: User, site: Site, queries: bool = False, other_methods: bool = False) -> Replay:
-    """Return the recent requests of visitors in the site's own access log.
+    """Return a replay of the recent requests of visitors in the site's own access log.
 
     ApplicationError if the site has no access log or no request can be replayed; PermissionDenied and RemoteError as
     for reading a log.
@@ -121,8 +123,8 @@ def load_chosen(*, actor: User, site: Site, choice: str, **replay: Any) -> Chose
     """Return the load that `choice` names: "replay" (with the arguments of `load_from_log`), "scenario:ID" or
     "quick:SLUG".
 
-    Raises ApplicationError for any other choice, or for `other_methods` without a replay, and the errors of
-    `load_from_log`.
+    Raises ApplicationError if `choice` names no load, or if `other_methods` is set without "replay". For "replay",
+    raises the errors of `load_from_log`.
     """
     kind, _colon, key = choice.partition(":")
     if choice == REPLAY:
@@ -186,10 +188,11 @@ def comparison_create(
     is_replay: bool = False,
     left_out: Sequence[str] = (),
 ) -> Comparison:
-    """Queue a comparison of a live site on its current web server and `web_servers` of the same host. Other arguments
-    are as in `Chosen`.
+    """Queue a comparison of a live site on its current web server and `web_servers` of the same host. `load`,
+    `is_replay` and `left_out` are as in `Chosen`.
 
-    Raises PermissionDenied, ApplicationError, and Conflict if a comparison of the site is already running.
+    Raises PermissionDenied, ApplicationError if the comparison is not possible, and Conflict if a comparison of the
+    site is already running.
     """
     require_comparison(actor, site)
     Site.objects.select_for_update().get(pk=site.pk)  # serializes concurrent requests
@@ -231,7 +234,7 @@ def comparison_repeat(*, actor: User, comparison: Comparison) -> Comparison:
 
 
 def _told(load: Parameters) -> dict[str, object]:
-    """Return the load as the audit log records it: the number of paths and their methods, but no paths of visitors."""
+    """Return the load for the audit log: with the number of paths and their methods, but without visitors' paths."""
     return {**load, "paths": len(load["paths"]), "methods": sorted(_methods(load["paths"]))}
 
 
@@ -285,8 +288,8 @@ def comparison_cancel(*, actor: User, comparison: Comparison) -> Comparison:
 
 @transaction.atomic
 def comparison_delete(*, actor: User, comparison: Comparison) -> None:
-    """Delete a comparison with its run, the rounds, and the output of the load tool. Conflict while it is running,
-    because its copies still exist.
+    """Delete a comparison with its run, the rounds, and the output of the load tool. Conflict if the comparison is
+    running, because its copies still exist.
     """
     require(actor, Action.BENCHMARK, comparison.original.team)
     if not comparison.is_finished:
@@ -334,9 +337,9 @@ def switch_plan(*, actor: User, contender: Contender) -> Deployment:
 
 
 def comparison_switch(*, actor: User, contender: Contender, accept_drift: bool = False) -> Deployment:
-    """Plan and confirm the move of the site to the web server of `contender`. The deployment is rolled back if
-    verification fails. The first contender is the web server that the site had before. Raises the errors of
-    `switch_plan` and `deployment_confirm`.
+    """Plan and confirm the move of the site to the web server of `contender`. If verification fails, the deployment is
+    rolled back. The first contender moves the site back: it is the web server that the site had when the comparison
+    started. Raises the errors of `switch_plan` and `deployment_confirm`.
     """
     comparison = contender.comparison
     before = {"server": str(comparison.original.web_server)}

@@ -11,7 +11,7 @@ from panel.comparisons import execution
 
 @shared_task
 def run(uuid: str) -> None:
-    """Execute one comparison, or do nothing if another worker owns it."""
+    """Execute one comparison, or do nothing if another worker owns the comparison."""
     execution.comparison_execute(UUID(uuid))
 
 

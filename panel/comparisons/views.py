@@ -118,7 +118,7 @@ def _chosen(form: ComparisonForm) -> set[str]:
 
 @require_safe
 def replay(request: Request, name: str) -> HttpResponse:
-    """Return the requests of a replay of the site's log as HTML, for a part of the form's page."""
+    """Return, as HTML for the comparison form, the requests that a replay of the site's access log would send."""
     site = site_get(request, name)
     context: dict[str, object] = {}
     try:
@@ -206,7 +206,9 @@ def delete(request: Request, uuid: UUID) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def switch(request: Request, uuid: UUID, position: int) -> HttpResponse:
-    """Show a confirmation page; on POST, move the site to the web server and verify the move in one step."""
+    """Show a confirmation page; on POST, move the site to one of the compared web servers and verify the move in one
+    step.
+    """
     comparison = comparison_or_404(request, uuid)
     contender = contender_or_404(comparison, position)
     if request.method == "POST":
@@ -233,7 +235,7 @@ def switch(request: Request, uuid: UUID, position: int) -> HttpResponse:
 
 @require_POST
 def switch_plan(request: Request, uuid: UUID, position: int) -> HttpResponse:
-    """Plan the move of the site, and redirect to the plan for review."""
+    """Plan the move of the site to one of the compared web servers, and redirect to the plan for review."""
     contender = contender_or_404(comparison_or_404(request, uuid), position)
     back = reverse("comparisons:detail", args=[uuid])
     return planned(request, lambda: [services.switch_plan(actor=request.user, contender=contender)], back)

@@ -62,6 +62,6 @@ class Enrollment(BaseModel):
 
     def waiting_at(self, address: str) -> QuerySet[Host]:
         """Select the hosts that the enrollment added from `address` but that the panel never signed in to.
-        Their command was interrupted, or their check has not run yet.
+        On these hosts, the enrollment command was interrupted, or their first check has not run yet.
         """
         return self.hosts.filter(address=address, last_seen_at=None) if self.is_valid else self.hosts.none()

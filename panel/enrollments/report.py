@@ -1,4 +1,4 @@
-"""Report that a new host sends about itself when it enrolls. Pure: no I/O."""
+"""Report that a new host sends about itself when it enrolls. No I/O."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Report:
 
 
 def report_of(values: Mapping[str, str]) -> Report:
-    """Parse a host's report from form fields; raise ValueError with the reason, which the script prints."""
+    """Parse a host's report from form fields; raise ValueError with the reason, which the enrollment script prints."""
     name, port, host_key = (str(values.get(field, "")) for field in ("name", "port", "host_key"))
     if not name or not host_key:
         raise ValueError(

@@ -1,6 +1,7 @@
-"""Shell script that adds a host to the panel, and the commands that start it. Pure: no I/O.
+"""Shell script that adds a host to the panel, and the commands that start it. No I/O.
 
-The script is POSIX sh. It runs whole or not at all: its work is in a function that is called in the last line.
+The script is POSIX sh. A shell that receives only a part of the script does nothing, because all commands are in
+functions, and only the last line calls `main`.
 """
 
 from __future__ import annotations

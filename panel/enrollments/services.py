@@ -43,7 +43,7 @@ def enrollment_create(
     tags: Iterable[str] = (),
     teams: Collection[Team] = (),
 ) -> tuple[Enrollment, str]:
-    """Create an enrollment; return it with its token, of which only the SHA-256 is stored.
+    """Create an enrollment; return the enrollment and its token. Only the SHA-256 of the token is stored.
     Raises PermissionDenied, and ValidationError by field.
     """
     require(actor, Action.ADMINISTER)
@@ -79,9 +79,9 @@ def enrollment_revoke(*, actor: User, enrollment: Enrollment) -> None:
 def host_add(*, token: str, address: str, report: Report) -> tuple[Host, str]:
     """Add the host that sent `report` from `address`; return the host and the line for its authorized_keys file.
 
-    A host whose command was interrupted gets the same response again. If two hosts use the last place at once, only
-    one of them is added. Raises ApplicationError with the code `gone` if the enrollment is unknown, ended, or used
-    up. Raises ValidationError by field.
+    A host whose command was interrupted gets the same response again. If an enrollment has room for one more host and
+    two hosts use it at once, only one of them is added. Raises ApplicationError with the code `gone` if the enrollment
+    is unknown, ended, or used up. Raises ValidationError by field.
     """
     row = enrollment_of(token)
     if row is None:

@@ -44,10 +44,9 @@ class FpmPools(Resource):
 
     @extend_schema(request=FpmPoolInput, responses=JOB)
     def create(self, request: Request) -> Response:
-        """Create the pool of a site, and start the job that writes it to the host.
-
-        php-fpm tests the configuration first. If php-fpm does not serve the pool afterwards, the job restores the
-        former state.
+        """Create the pool of a site, and start the job that writes the pool to the host. php-fpm tests the
+        configuration first. If php-fpm does not serve the pool afterwards, the job restores the former state of the
+        host.
         """
         values = self.body(FpmPoolInput)
         site = one(sites_visible(self.actor), "name", values.pop("site"), "/site")

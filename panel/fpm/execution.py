@@ -22,7 +22,9 @@ CHANGE_TIMEOUT_S = 120.0
 
 
 def pool_job(job: HostJob) -> dict[str, object]:
-    """Execute the job and return its result. After an ApplicationError, the host has its former pool."""
+    """Execute the job of a PHP-FPM pool; return its result. If it raises ApplicationError, the host has its former
+    pool.
+    """
     pool = FpmPool.objects.select_related("site__web_server", "host").filter(host=job.host, name=job.params["name"])
     found = pool.first()
     if found is None:

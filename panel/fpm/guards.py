@@ -28,7 +28,7 @@ def deletion_guard(sites: Iterable[Site]) -> None:
 
 def move_guard(sites: Iterable[Site], web_server: WebServer | None) -> None:
     """Raise ApplicationError (in_use) if one of the sites has a PHP-FPM pool that would not move with the site.
-    `web_server` is the new web server of the sites. Pools on its host may stay.
+    `web_server` is the new web server of the sites. Pools on its host do not prevent the move.
     """
     rows = FpmPool.objects.filter(site__in=list(sites)).select_related("site", "host")
     pool = (rows.exclude(host=web_server.host_id) if web_server is not None else rows).first()

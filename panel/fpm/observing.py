@@ -49,7 +49,7 @@ def host_observed(host: Host, agent: Session) -> None:
 
 def pools_read(agent: Session, pools: Iterable[FpmPool], pid_file: str = "") -> Mapping[str, Any]:
     """Ask the agent for the state of the pools, record it, and return the agent's response. `pid_file`: path of the web
-    server's pid file, to find its user and group.
+    server's pid file, from which the agent finds the user and group of the web server.
     """
     rows = list(pools)
     asked = [{"version": row.php_version, "name": row.name} for row in rows]

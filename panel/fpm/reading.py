@@ -40,7 +40,7 @@ class Offer:
 
 
 def digest(text: str) -> str:
-    """Return the SHA-256 of a file's text in hex, as the agent reports it; "" for no file."""
+    """Return the SHA-256 of a file's text in hex, as the agent reports it; "" if `text` is empty."""
     return hashlib.sha256(text.encode()).hexdigest() if text else ""
 
 
@@ -58,7 +58,9 @@ def offer_of(response: Mapping[str, Any]) -> Offer:
 
 
 def server_of(response: Mapping[str, Any]) -> tuple[str, str]:
-    """Return user and group of the web server in the agent's response; "" if the web server does not run."""
+    """Return user and group of the web server in the agent's response; ("", "") if it does not run or a name is
+    invalid.
+    """
     server = response.get("server")
     if not isinstance(server, dict) or not all(_fits(fpm.ACCOUNT, server.get(name)) for name in ("user", "group")):
         return "", ""
@@ -66,8 +68,9 @@ def server_of(response: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def cleaned(response: Mapping[str, Any], name: str) -> dict[str, object]:
-    """Return the agent's report on the pool `name`, reduced to values of the expected form.
-    {"digest": SHA-256 of the pool's file in hex, "listens": whether a process listens on the socket}
+    """Return the agent's report on the pool `name` as {"digest", "listens"}, with only values of the expected form.
+    "digest": SHA-256 of the pool's file in hex, "" without a file, "refused" for any other value. "listens": whether a
+    process listens on the pool's socket.
     """
     pools = response.get("pools")
     report = pools.get(name) if isinstance(pools, dict) else None
@@ -92,7 +95,9 @@ def is_edited(text: str, seen: Mapping[str, Any], is_current: bool) -> bool:
 
 
 def verdict(text: str, seen: Mapping[str, Any], is_current: bool, problem: str) -> Verdict:
-    """Return the state of a pool from the host's last report. `text` is the pool's file as Paddock wrote it."""
+    """Return the state of a pool for display, from the host's last report. `text` is the pool's file as last written by
+    Paddock.
+    """
     if not text:
         return Verdict("planned", _("Not on the host"), _("php-fpm does not have this pool yet."))
     if not seen or not is_current:

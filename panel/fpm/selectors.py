@@ -89,7 +89,9 @@ def last_job(pool: FpmPool) -> HostJob | None:
 
 
 def suggested_folder(site: Site) -> str:
-    """Return the folder of the site's files, derived from its document roots, to prefill the form; "" if unknown."""
+    """Return the folder of the site's files, derived from its document roots, as the default of the pool's form; "" if
+    unknown.
+    """
     roots = [root for root in site.blocks.order_by("position").values_list("root", flat=True) if root]
     return folder_of(roots, site.web_server.host.site_roots) if site.web_server else ""
 
@@ -111,14 +113,16 @@ def is_leaving(site: Site) -> bool:
 
 
 def live_users(pool: FpmPool) -> list[str]:
-    """Return the names of sites whose live version refers to the pool's socket."""
+    """Return the names of sites whose live revision refers to the socket of the PHP-FPM pool."""
     rows = SiteState.objects.filter(revision__web_server__host=pool.host, status__in=DEPLOYED)
     # Anywhere in the specification: raw directives can name the socket too.
     return sorted(rows.filter(revision__spec__icontains=pool.socket).values_list("site__name", flat=True))
 
 
 def sockets_of_teams(hosts: Iterable[int]) -> dict[int, dict[str, int]]:
-    """Return {key of a host: {path of a pool's socket: key of a team}}; only sites of this team may use the socket."""
+    """Return {primary key of a host: {path of a pool's socket: primary key of a team}}. Only sites of the team can use
+    the socket.
+    """
     found: dict[int, dict[str, int]] = {}
     rows = FpmPool.objects.filter(host__in=list(hosts)).values_list("host", "name", "site__team")
     for host, name, team in rows.order_by():
@@ -127,8 +131,8 @@ def sockets_of_teams(hosts: Iterable[int]) -> dict[int, dict[str, int]]:
 
 
 def job_params(host: Host, params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Validate and return the parameters of a job: {"name", "action": apply | remove, "replace"}. Raises
-    ValidationError.
+    """Validate and return the parameters of a job that writes or removes a pool: {"name", "action", "replace"}.
+    "action" is apply or remove. Raises ValidationError.
     """
     if not {"name", "action"} <= set(params) <= {"name", "action", "replace"} or params["action"] not in ACTIONS:
         raise ValidationError({"params": _("Set the name of the pool and the action: apply or remove.")})

@@ -10,11 +10,9 @@ from panel.fpm.selectors import is_changed, state_of
 
 
 class FpmPoolSerializer(serializers.ModelSerializer[FpmPool]):
-    """The PHP-FPM pool of a site on its host.
-
-    `status` is planned (not on the host), succeeded (listening), drifted, unsure or failed; `status_text` is the same
-    in words. Both are as the host reported at `seen_at`. `is_changed`: the saved settings differ from those on the
-    host.
+    """The PHP-FPM pool of a site on its host. `status` is planned (not on the host), succeeded (listening), drifted,
+    unsure or failed; `status_text` is the status in words. Both are as the host reported at `seen_at`. `is_changed`:
+    the saved settings differ from those on the host.
     """
 
     site = serializers.CharField(source="site.name", read_only=True)

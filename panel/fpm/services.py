@@ -86,7 +86,7 @@ def fpm_pool_remove(*, actor: User, pool: FpmPool, replace: bool = False) -> Hos
 
 @transaction.atomic
 def fpm_pool_forget(*, actor: User, pool: FpmPool) -> None:
-    """Delete a pool in the panel only; its host keeps it. Use this for a host that no longer exists."""
+    """Delete a pool in the panel only; the pool remains on its host. Use this for a host that no longer exists."""
     require(actor, Action.ADMINISTER)
     _refuse_running(pool)
     audit_record(actor=actor, action="fpm_pool.forget", target=pool, before=_settings(pool))

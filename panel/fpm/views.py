@@ -122,7 +122,7 @@ def remove(request: Request, name: str) -> HttpResponse:
 
 @form_page
 def forget(request: Request, name: str) -> HttpResponse:
-    """Show a confirmation page, or delete the pool in the panel only; its host keeps it."""
+    """Show a confirmation page, or delete the pool in the panel only; the pool remains on its host."""
     site, row = _row(request, name)
     form = ConfirmNameForm(request.POST or None, expected=row.name)
     if request.method == "POST" and form.is_valid():

@@ -175,7 +175,9 @@ def _compared_section(compared: Sequence[run_changes.Change]) -> list[Section]:
 
 
 def _history(run: Run, earlier: Sequence[Run]) -> list[Picture]:
-    """Return a chart of the throughput of this run and earlier runs, with changes marked; none before the third run."""
+    """Return [chart] with the throughput of `run` and of `earlier` runs, with changes marked; [] if there are fewer
+    than two earlier runs.
+    """
     ended = [row for row in [*earlier, run] if row.finished_at and row.status == RunStatus.FINISHED]
     points = [point for row in ended for point in selectors.points_of(row, "throughput_rps")]
     chart = pictures.history(points, "throughput_rps") if len(earlier) >= 2 else None

@@ -15,7 +15,7 @@ PRESET_LABELS = {"short": _("Preview"), "full": _("Full suite")}
 
 
 class Overlap(models.TextChoices):
-    """Action if the previous run is still in progress at the next date."""
+    """Action of a schedule if its previous run is still in progress at the next date."""
 
     SKIP = "skip", _("Skip the run and record it")
     WAIT = "wait", _("Start the run afterwards")

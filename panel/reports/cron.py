@@ -1,7 +1,7 @@
-"""Dates of cron expressions. Pure; syntax and meaning are those of the library cronsim, which follows Debian's cron.
+"""Dates of cron expressions. Syntax and meaning are those of the library cronsim, which follows Debian's cron.
 Five fields: minute, hour, day of the month, month, day of the week; `L` is the last day of a month, `5#2` its second
 Friday. When clocks move forward, dates in the skipped hour come right after the change; when clocks move back, each
-date comes once.
+date comes once. Pure functions.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _FIELDS = {
 
 
 def normal(expression: str) -> str:
-    """Return a cron expression with its shortcut expanded and single spaces. ApplicationError with field `cron` if it
-    is invalid.
+    """Return a cron expression with single spaces; a shortcut such as `@daily` becomes the five fields.
+    ApplicationError with field `cron` if the expression is invalid.
     """
     words = " ".join(expression.split())
     text = SHORTCUTS.get(words.lower(), words)
@@ -68,7 +68,9 @@ def following(expression: str, zone: str, after: dt.datetime, count: int) -> lis
 
 
 def next_date(expression: str, zone: str, after: dt.datetime) -> dt.datetime:
-    """Return the next date of a cron expression; ApplicationError if there is none in the next fifty years."""
+    """Return the next date of a cron expression after `after`, in UTC; ApplicationError if the next fifty years have
+    none.
+    """
     dates = following(expression, zone, after, 1)
     if not dates:
         raise ApplicationError("This schedule has no date in the next 50 years. Choose other dates.", field="cron")
@@ -76,7 +78,9 @@ def next_date(expression: str, zone: str, after: dt.datetime) -> dt.datetime:
 
 
 def passed(expression: str, zone: str, first: dt.datetime, now: dt.datetime) -> list[dt.datetime]:
-    """Return the dates of a cron expression up to `now`: `first`, and the newest later dates, at most MOST_COUNTED."""
+    """Return the date `first` of a cron expression, and its dates after `first` up to `now`, in order.
+    Of the dates after `first`, only the newest MOST_COUNTED are returned.
+    """
     backwards = CronSim(normal(expression), now.astimezone(ZoneInfo(zone)) + dt.timedelta(minutes=1), reverse=True)
     found = []
     for date in islice(backwards, MOST_COUNTED):

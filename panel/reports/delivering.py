@@ -1,4 +1,5 @@
-"""Delivery of reports: claim a delivery, try it, record the result, and schedule a retry.
+"""Delivery of reports: claim a delivery, send the report, record the result, and schedule a retry.
+
 If a worker dies after a successful delivery, the receiver gets the report again. All attempts have the same Message-ID
 or Paddock-Delivery header, so receivers can detect duplicates.
 """
@@ -36,7 +37,7 @@ class Tried:
 
 
 def waiting() -> list[UUID]:
-    """Queue deliveries of dead workers again; return the ids of all deliveries that are due."""
+    """Queue deliveries of dead workers again; return the ids of all queued deliveries that are due."""
     queued = orphans_queue(Delivery, "pk")
     return list(Delivery.objects.filter(uuid__in=queued, due_at__lte=timezone.now()).values_list("uuid", flat=True))
 

@@ -1,4 +1,4 @@
-"""Content of a report as plain data, from which all its formats are made. Pure; stored as JSON with the report.
+"""Content of a report as plain data, from which all its formats are made. Stored as JSON with the report.
 A document refers to no database rows, so it can be shown after its run, site and host are deleted.
 """
 
@@ -25,7 +25,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a report. The first `names` cells of each row identify the row."""
+    """A table of a report. `names` is the number of cells that identify a row, at the start of each row."""
 
     title: str
     head: list[str]

@@ -18,8 +18,8 @@ class Top:
 
 
 def of_changes(found: Sequence[Change], previous_run: str) -> Top:
-    """Return outcome, headline and sentences for a list of changes. `previous_run` names the previous run, "" if there
-    is none.
+    """Return the outcome, the headline and the sentences of a report, for a list of changes. `previous_run` names the
+    previous run, "" if there is none.
     """
     if not previous_run:
         return Top(Outcome.FIRST, "This is the first report, so there is no earlier result to compare with.", [])

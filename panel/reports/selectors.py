@@ -62,20 +62,20 @@ def with_last(rows: QuerySet[Schedule]) -> QuerySet[Schedule]:
 
 
 def looked_at() -> dt.datetime | None:
-    """Return the time of the last check of schedules; None before the first."""
+    """Return the time when schedules were last checked; None before the first check."""
     return Watch.objects.filter(pk=1).values_list("looked_at", flat=True).first()
 
 
 def silent_since() -> dt.datetime | None:
-    """Return the time of the last check of schedules if it is too long ago, which means that the worker or the
-    scheduler is not running; otherwise None.
+    """Return the time of the last check of schedules if the check is too long ago, otherwise None.
+    A long time without checks means that the worker or the scheduler is not running.
     """
     last = looked_at()
     return last if last and timezone.now() - last > SILENT_AFTER else None
 
 
 def removed_of(schedule: Schedule) -> QuerySet[AuditEntry]:
-    """Return the audit entries about reports of the schedule that its retention limits deleted, newest first."""
+    """Return the audit entries about deletions of the schedule's reports by its retention limits, newest first."""
     return AuditEntry.objects.filter(
         action="report.prune", object_type="reports.schedule", object_id=str(schedule.pk)
     ).order_by("-pk")

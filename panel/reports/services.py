@@ -110,7 +110,9 @@ def schedule_update(
     expected_version: int | None = None,
     **values: Any,
 ) -> Schedule:
-    """Change a schedule. `sites` None keeps its sites. From now on, its runs have the permissions of `actor`."""
+    """Change a schedule. If `sites` is None, the schedule keeps its sites. Its future runs have the permissions of
+    `actor`.
+    """
     require_schedule(actor, schedule)
     version_bump(schedule, expected_version)
     stored = Schedule.objects.select_for_update().get(pk=schedule.pk)
@@ -134,7 +136,7 @@ def schedule_update(
 
 def _forget_webhook_secret(schedule: Schedule) -> None:
     """Delete the webhook secret after a change of the URL, because a secret signs deliveries to one URL only.
-    ValidationError if the new URL needs a secret.
+    ValidationError if a secret was stored and the schedule has a new URL: the user must enter a secret for the new URL.
     """
     had_one, schedule.webhook_secret = bool(schedule.webhook_secret), ""
     if had_one and schedule.webhook_url:
@@ -152,8 +154,8 @@ def schedule_delete(*, actor: User, schedule: Schedule) -> None:
 
 @transaction.atomic
 def schedule_pause(*, actor: User, schedule: Schedule) -> Schedule:
-    """Pause a schedule: no further run starts. A run in progress continues. Conflict if the schedule is
-    already paused.
+    """Pause a schedule: no further run starts, but a run in progress continues. Conflict if the schedule is paused
+    already.
     """
     require_schedule(actor, schedule)
     if not Schedule.objects.filter(pk=schedule.pk, is_paused=False).update(is_paused=True, next_due_at=None):
@@ -163,7 +165,9 @@ def schedule_pause(*, actor: User, schedule: Schedule) -> Schedule:
 
 @transaction.atomic
 def schedule_resume(*, actor: User, schedule: Schedule) -> Schedule:
-    """Resume a paused schedule from its next date on; missed dates are not made up for."""
+    """Resume a paused schedule from its next date on. Dates during the pause start no run. Conflict if the schedule is
+    not paused.
+    """
     require_schedule(actor, schedule)
     following = cron.next_date(schedule.cron, schedule.timezone, timezone.now())
     if not Schedule.objects.filter(pk=schedule.pk, is_paused=True).update(is_paused=False, next_due_at=following):
@@ -180,7 +184,7 @@ def _steered(actor: User, schedule: Schedule, action: str) -> Schedule:
 
 @transaction.atomic
 def schedule_run_now(*, actor: User, schedule: Schedule) -> Occurrence:
-    """Start a run of a schedule in addition to its dates, even if it is paused. Conflict if a run is already in
+    """Start a run of a schedule in addition to its dates, even if the schedule is paused. Conflict if a run is in
     progress.
     """
     require_schedule(actor, schedule)

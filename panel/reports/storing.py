@@ -25,7 +25,7 @@ def store(
     document: Document | None = None,
     occurrence: Occurrence | None = None,
 ) -> Report:
-    """Store a report and return it. Without `document`, its content is built from the run or suite run."""
+    """Store a report and return it. Without `document`, the report's content is built from the run or suite run."""
     if document is None:
         document = building.document_of(run, suite_run, [])
     schedule = occurrence.schedule if occurrence else None
@@ -77,8 +77,9 @@ def is_told(report: Report, schedule: Schedule, notes: Sequence[str]) -> bool:
 
 
 def prune(schedule: Schedule, *, making_room: int = 0) -> list[str]:
-    """Delete a schedule's reports beyond its retention limits; return their dates and outcomes, in words.
-    `making_room`: number of reports about to be added. Runs are kept for the history.
+    """Delete a schedule's reports beyond its retention limits; return the date and outcome of each deleted report, in
+    words.
+    `making_room`: number of reports that are added next. Runs are kept for the history.
     """
     rows = schedule.reports.order_by("-created_at", "-pk")
     gone: set[int] = set()

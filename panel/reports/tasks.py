@@ -11,7 +11,7 @@ from panel.reports import delivering, watching
 
 @shared_task
 def deliver(uuid: str) -> None:
-    """Try one delivery, or do nothing if another worker owns it."""
+    """Try one delivery of a report, or do nothing if another worker owns the delivery."""
     delivering.attempt(UUID(uuid))
 
 

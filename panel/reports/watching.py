@@ -1,6 +1,7 @@
-"""Schedules in the periodic sweep: start due runs, follow runs in progress, and create reports of ended runs.
+"""The periodic work on schedules: start due runs, follow runs in progress, and create reports of ended runs.
+
 Database rows are the source of truth (docs/decisions/0002). One transaction records a date, queues its run and advances
-the schedule. If a worker dies before the transaction is committed, the next sweep starts the run.
+the schedule. If a worker dies before the transaction is committed, the next call of `look` starts the run.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ LATE = dt.timedelta(minutes=2)
 
 
 def look(now: dt.datetime | None = None) -> None:
-    """Start due runs, follow runs in progress, create reports of ended runs, and delete old reports. Several workers
-    may call this function at the same time.
+    """Start due runs, follow runs in progress, create reports of ended runs, and delete old reports. Safe if several
+    workers call this function at once.
     """
     now = now or timezone.now()
     gap = _gap(now)
@@ -45,7 +46,7 @@ def look(now: dt.datetime | None = None) -> None:
 
 
 def _gap(now: dt.datetime) -> Gap | None:
-    """Return the period until `now` in which schedules were not checked; None if the last check is recent."""
+    """Return the period in which schedules were not checked as (last check, `now`); None if the check is recent."""
     last = Watch.objects.filter(pk=1).first()
     return (last.looked_at, now) if last and now - last.looked_at > SILENT_AFTER else None
 

@@ -4,7 +4,8 @@
     Paddock-Signature: v1=hex(hmac_sha256(secret, "1764000000." + body))
 
 A receiver computes the signature of the raw body and rejects old timestamps. Paddock uses only the status of the
-receiver's response: a webhook must not reveal the content of internal URLs (docs/threats.md, SSRF).
+receiver's response, because the webhook's URL can be an internal URL, whose content must stay secret (docs/threats.md,
+SSRF).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _AGAIN = {408, 409, 425, 429}
 
 
 def send(row: Delivery) -> str:
-    """Send the webhook of a delivery; return the result in words. Raises Refused or Unreachable."""
+    """Send the webhook of a delivery; return the result as a sentence. Raises Refused or Unreachable."""
     schedule = row.report.schedule
     if schedule is None or not schedule.webhook_secret:
         raise Refused(
@@ -65,7 +66,8 @@ def signature(secret: str, stamp: str, body: bytes) -> str:
 
 
 def body_of(row: Delivery) -> bytes:
-    """Return the webhook's body as JSON: headline and changes of the report; `api` is the path of the complete report.
+    """Return the webhook's body as JSON: headline and changes of the report, and the URL path of the complete report in
+    the API.
     Long lists are shortened to keep the body below MOST_BYTES.
     """
     content = row.report.content

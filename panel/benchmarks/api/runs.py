@@ -63,8 +63,8 @@ class Scenarios(Resource):
     @extend_schema(request=QuickInput, responses={201: ScenarioSerializer})
     @action(detail=False, methods=["post"])
     def quick(self, request: Request) -> Response:
-        """Create a scenario from the predefined scenario with the slug `quick`. If the user can see an existing
-        scenario with the predefined name, return the existing scenario.
+        """Create a scenario from the predefined scenario with the slug `quick`. If the user can see a scenario with the
+        name of the predefined scenario, return this scenario instead.
         """
         scenario = services.quick_create(actor=self.actor, quick=BY_SLUG[self.body(QuickInput)["quick"]])
         return self.answer(scenario, status=201, location=f"/api/v1/scenarios/{scenario.pk}/")
@@ -90,8 +90,9 @@ class Scenarios(Resource):
     )
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def history(self, request: Request, pk: str = "") -> Response:
-        """List a figure of the scenario's valid runs, oldest first. `figure` names the figure (default:
-        throughput_rps). `change` describes a statistically significant change.
+        """List the values of one figure in the scenario's valid runs, oldest first. `figure` names the figure (default:
+        throughput_rps). `change` describes a statistically significant change since the previous values; "" if there is
+        none.
         """
         name = request.query_params.get("figure", "throughput_rps")
         if name not in BY_NAME:

@@ -32,7 +32,9 @@ from panel.hosts.selectors import hosts_visible
 
 
 class SuiteInput(SuiteChoiceSerializer):
-    """Request to start a suite: the suite, the preset, the host, and optionally a part of the suite."""
+    """Request to start a suite: the suite, the preset (full suite or preview), the host, and optionally a part of the
+    suite.
+    """
 
     suite = serializers.ChoiceField(choices=list(SUITES))
     preset = serializers.ChoiceField(choices=list(PRESETS))
@@ -216,5 +218,5 @@ class Suites(Resource):
     @extend_schema(responses={(200, "text/html"): str})
     @action(detail=True, methods=["get"], url_path="report.html", pagination_class=None, filter_backends=[])
     def report(self, request: Request, uuid: UUID | None = None) -> HttpResponse:
-        """Return the result as one self-contained HTML file with styles and charts."""
+        """Return the result of the suite run as one self-contained HTML file with styles and charts."""
         return HttpResponse(suite_exports.suite_html(self.get_object()), content_type="text/html; charset=utf-8")

@@ -41,15 +41,15 @@ def _shortened(label: str) -> str:
 
 
 def _by_label(rows: Rows) -> Spec:
-    """Return the y encoding with one chart row for each label, in the order of `rows`. The axis has no labels, because
-    the layer `_ABOVE` prints them above the bars.
+    """Return the Vega-Lite encoding of the y axis: one chart row for each label, in the order of `rows`.
+    The axis shows no labels, because the layer `_ABOVE` prints each label above its bar.
     """
     labels = list(dict.fromkeys(row["label"] for row in rows))
     return {"field": "label", "type": "nominal", "sort": labels, "axis": None}
 
 
 def _facets(field: str, rows: Rows, each: Spec) -> Spec:
-    """Return a specification that repeats the chart `each` for every value of `field`, one chart below the other."""
+    """Return a specification with one chart `each` for every value of `field` in `rows`, one chart below the other."""
     values = list(dict.fromkeys(row[field] for row in rows))
     row = {"field": field, "type": "nominal", "sort": values, "header": {"labelOrient": "top"}}
     facets: Spec = {"data": {"values": _named(rows)}, "facet": {"row": row}, "resolve": {"scale": {"y": "independent"}}}
@@ -58,7 +58,8 @@ def _facets(field: str, rows: Rows, each: Spec) -> Spec:
 
 def bars(figure: Figure, rows: Rows) -> Spec:
     """Bar chart with one bar and confidence interval for each of `rows` {"label", "value", "low", "high", "text"}.
-    Rows with more than one "group" give one chart for each group; "published" rows have a different color.
+    If the rows have different values of "group", each group has its own chart. Bars of rows with "published" have
+    another color.
     """
     top = max(row["high"] or row["value"] for row in rows)
     title = f"{figure.label} ({figure.unit})".replace(" ()", "")
@@ -89,8 +90,8 @@ def bars(figure: Figure, rows: Rows) -> Spec:
 
 
 def _latency_scale(points: Rows) -> Spec:
-    """Return the latency axis: logarithmic if the largest value is more than twenty times the smallest, otherwise
-    linear.
+    """Return the Vega-Lite scale of the latency axis: logarithmic if the largest value is more than twenty times the
+    smallest, otherwise linear.
     """
     least = min((point["ms"] for point in points if point["ms"] > 0), default=1.0)
     most = max(point["ms"] for point in points)
@@ -101,7 +102,8 @@ def _latency_scale(points: Rows) -> Spec:
 
 def curve(names: list[str], points: Rows, marks: Rows) -> Spec:
     """Line chart of latency by percentile, with a line for each series in `names`.
-    The line goes through the `points` {"series", "at", "ms"} of the series; `marks` are points that get a symbol.
+    The lines connect `points` {"series", "at", "ms"}; `marks` are points that get a symbol. "at" is defined in
+    pictures.Point.
     """
     scale = _latency_scale(points)
     is_log = scale["type"] == "log"
@@ -165,7 +167,7 @@ def _ratio_layers(baseline: str, rows: Rows) -> list[Spec]:
 
 
 def _times(reach: float) -> list[float]:
-    """Return round tick values for a ratio axis from 1 / reach to reach, symmetric around 1."""
+    """Return at most seven round tick values for an axis of ratios from 1 / `reach` to `reach`, symmetric around 1."""
     below = (0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.001)
     above = (1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000)
     within = [place for place in range(len(above)) if above[place] <= reach][-3:]
@@ -213,8 +215,8 @@ def history(figure: Figure, names: list[str], values: Rows, changes: Rows = ()) 
 
 
 def _lines(y: Spec, names: list[str]) -> list[Spec]:
-    """Return the layers of a line chart: a line for each of `names`, a symbol for each value, and its interval.
-    `y` is the encoding of the values. Intervals are vertical rules.
+    """Return the layers of a line chart: a line for each of `names`, a symbol for each value, and a vertical rule for
+    the interval of each value. `y` is the encoding of the values.
     """
     series = nominal(names)
     whisker = {"y": _quantity("low"), "y2": {"field": "high"}, "color": series["color"]}

@@ -102,7 +102,7 @@ def interval_words(figure: Figure, found: Spread) -> str:
 
 
 def sure(found: FigureEstimate) -> str:
-    """Format the confidence of a figure's interval in percent: "75 %"; "–" if the figure has no interval."""
+    """Format the confidence of a figure's interval in percent, such as "75 %"; "–" if the figure has no interval."""
     return "–" if found["confidence"] is None else f"{100 * found['confidence']:.0f} %"
 
 
@@ -111,8 +111,9 @@ MARKED = (50, 90, 99, 99.9, 99.99)
 
 
 def _on_curve(targets: Sequence[TargetSummary], percents: Sequence[float] = ()) -> list[Point]:
-    """Return the points of the targets' latency curves, only for `percents` if given.
-    The point at 100 % is left out.
+    """Return the points of the latency curves of the targets. If `percents` is given, only these percentiles are
+    included.
+    The point at 100 % is left out, because it would be at infinity on the logarithmic axis.
     """
     return [
         {"series": target["label"], "at": -math.log10(1 - percent / 100.0), "ms": ms}
@@ -123,7 +124,9 @@ def _on_curve(targets: Sequence[TargetSummary], percents: Sequence[float] = ()) 
 
 
 def curve(targets: Sequence[TargetSummary]) -> Chart | None:
-    """Line chart of latency by percentile. The axis is stretched towards 100 % to show the slowest requests."""
+    """Line chart of latency by percentile. The axis of percentiles is stretched towards 100 % to show the slowest
+    requests.
+    """
     drawn = [target for target in targets if target["curve"]]
     if not drawn:
         return None
@@ -139,7 +142,9 @@ def curve(targets: Sequence[TargetSummary]) -> Chart | None:
 
 
 def ratios(summary: Summary) -> Chart | None:
-    """Chart of the ratios of each target to the first target. An interval that contains 1 shows no difference."""
+    """Chart of the ratios of each target to the first target. If an interval contains 1, the difference is not
+    significant.
+    """
     rows: list[RatioRow] = [
         {
             **found,
@@ -194,8 +199,8 @@ def _samples_of(rounds: Iterable[Measured], column: int) -> list[Sample]:
 
 
 def thinned(samples: Sequence[Sequence[float]], column: int) -> list[tuple[float, float]]:
-    """Reduce samples to about `_MOST_SAMPLES` pairs (second, value). Longer series are divided into intervals of whole
-    seconds, each with its mean CPU (`column` 1) or its maximum memory (`column` 2).
+    """Reduce samples [t_s, cpu_percent, rss_bytes] to about `_MOST_SAMPLES` pairs (second, value). Longer series are
+    divided into intervals of whole seconds, each with its mean CPU (`column` 1) or its maximum memory (`column` 2).
     """
     if len(samples) <= _MOST_SAMPLES:
         return [(sample[0], sample[column]) for sample in samples]

@@ -22,10 +22,10 @@ from panel.websites.models import Site
 class Aim:
     """One target of a run, with its addresses and processes.
 
-    `allowed` are the listeners to which the agent may send load. `trees` maps "server" and "application" to the roots
-    of the process trees to monitor: pid files or process names. `server()` reads the current state of the web server.
-    `testbed` is the id of the target's test bed. `load` is the host of the load generator; None if the web server's
-    host generates the load.
+    `allowed` are the listeners to which the agent is allowed to send load. `trees` maps "server" and "application" to
+    the roots of the process trees to monitor: pid files or process names. `server()` reads the current state of the web
+    server. `testbed` is the id of the target's test bed. `load` is the host of the load generator; None if the web
+    server's host generates the load.
     """
 
     row: RunTarget

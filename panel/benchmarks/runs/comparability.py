@@ -29,8 +29,9 @@ class NotComparable(ApplicationError):
 def check_answers(labels: list[str], paths: list[str], answers: list[list[Response]], *, dynamic: bool) -> None:
     """Check that all targets send the same successful responses; raise NotComparable with the first difference.
 
-    `answers[target][path]` is in the format of agents/host/answers.py. A single target must respond with 2xx, too:
-    errors and redirects are fast but measure nothing. If `dynamic`, the bodies of responses may differ.
+    `answers` has a list for each target, with one response (agents/host/answers.py) for each of `paths`. Each response
+    must have a 2xx status, even if there is only one target: errors and redirects are fast but measure nothing. With
+    `dynamic`, the targets need not send the same bodies.
     """
     for label, own in zip(labels, answers, strict=True):
         for path, answer in zip(paths, own, strict=True):

@@ -1,4 +1,4 @@
-"""Loss of a host during a run: find out whether the host restarted, and what the run left on it."""
+"""Loss of a host during a run: find out whether the host restarted, and what the run left on the host."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def told(error: RemoteError, remote: Target, asked: Mapping[str, Any], check: Ca
 
 def leftovers_report(remote: Target, asked: Mapping[str, Any]) -> str:
     """Describe, in words, which processes and folders a run left on a host after the run's worker died.
-    `asked` is the agent's last report on the test bed, as in `told`. An unreachable host is described too, without a
-    RemoteError.
+    `asked` is the agent's last report on the test bed, as in `told`. An unreachable host is described, too, instead of
+    a RemoteError.
     """
     try:
         with pool.session(remote) as agent:
@@ -73,9 +73,10 @@ def leftovers_text(host: str, left: list[str]) -> str:
 
 
 def _answer(remote: Target, asked: Mapping[str, Any], check: Callable[[], None]) -> Message:
-    """Wait until a new agent starts on the host; return its report on leftovers of the run.
+    """Wait until a new agent starts on the host; return the agent's report on leftovers of the run.
 
-    Connections and logins are tried again for ten minutes, because a booting host refuses them for a while.
+    Connections and logins are tried again for ten minutes, because a booting host refuses both for a while. `check` is
+    called before each new attempt.
     """
     deadline = time.monotonic() + RETURN_S
     while True:

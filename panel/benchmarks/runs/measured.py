@@ -1,4 +1,4 @@
-"""One measured round as plain data: figures and CPU costs. Pure; defines the format of Round.metrics."""
+"""One measured round as plain data: figures and CPU costs. Defines the format of Round.metrics. Pure functions."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Measured:
     remarks: list[str] = field(default_factory=list)  # observations besides the figures, in words
 
     def cpu_per_1000(self, *trees: str) -> float | None:
-        """Return the CPU seconds of these process trees per 1,000 successful requests.
-        None if the trees were not measured, or if no request succeeded. Runs are comparable by this figure even if web
-        server and load tool share CPUs.
+        """Return the CPU seconds of the process trees `trees` per 1,000 successful requests.
+        None if one of the trees was not measured, or if no request succeeded. Runs are comparable by this figure even
+        if web server and load tool share CPUs.
         """
         if self.metrics is None or not self.metrics.good or not all(tree in self.cpu_s for tree in trees):
             return None
@@ -47,7 +47,7 @@ class Measured:
         return max(row[2] for row in rows) if rows else None
 
     def cpu_percent(self, tree: str) -> float | None:
-        """Return the average CPU use of a process tree during the load, in percent of one CPU; None if it was not
+        """Return the average CPU use of a process tree during the load, in percent of one CPU; None if the tree was not
         measured.
         """
         if tree not in self.cpu_s or self.wall_s <= 0:
@@ -56,7 +56,7 @@ class Measured:
 
 
 def measured_json(metrics: Metrics, result: BenchOutcome) -> dict[str, object]:
-    """Return Round.metrics from the parsed figures and the agent's BenchResult."""
+    """Return the JSON of Round.metrics, made from the parsed figures of a round and the agent's BenchResult."""
     load = next(phase for phase in result["phases"] if phase[0] == "load")
     costs = {
         "cpu_s": result["cpu_s"],
@@ -73,7 +73,9 @@ def measured_json(metrics: Metrics, result: BenchOutcome) -> dict[str, object]:
 def measured_from(
     data: dict[str, Any], samples: Samples, *, target: int, label: str, number: int, error: str
 ) -> Measured:
-    """Build a Measured from a stored round: `data` is its Round.metrics. If `data` is empty, `metrics` is None."""
+    """Build a Measured from a stored round; `data` is the Round.metrics of the round. If `data` is empty,
+    Measured.metrics is None.
+    """
     if not data:
         return Measured(target, label, number, None, samples=samples, error=error)
     figures = {key: value for key, value in data.items() if key not in _COSTS}

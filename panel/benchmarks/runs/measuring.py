@@ -119,7 +119,7 @@ class Measuring:
         self.after = self._fingerprint()
 
     def judge(self) -> list[str]:
-        """Store the run's summary; return the reasons, in words, why the run is invalid. Empty for a valid run."""
+        """Store the run's summary; return sentences why the run is invalid, or [] if the run is valid."""
         rounds = selectors.measured_rounds(self.run)
         hosts = [self.run.fingerprint["hosts"][aim.loaded_from.name] for aim in self.aims]
         parameters = self.run.parameters
@@ -136,7 +136,7 @@ class Measuring:
         return reasons
 
     def _network_reasons(self) -> list[str]:
-        """Return sentences about the emulated link: each names a measured property that makes the run invalid."""
+        """Return a sentence for each property of the emulated link that makes the run invalid; [] if none does."""
         if not self.network:
             return []
         network = stored_case(self.run.parameters["testbed"]["case"]).network
@@ -178,8 +178,8 @@ class Measuring:
             raise
 
     def _fingerprint(self) -> Fingerprint:
-        """Return the fingerprint of every host and target. Before the first round, raise NotComparable if a target
-        responds with an error or the targets' responses differ.
+        """Return the fingerprint of the run: facts about every host and target. Before the first round, raise
+        NotComparable if a target responds with an error or the targets' responses differ.
         """
         hosts: dict[str, HostFacts] = {}
         for aim in self.aims:
@@ -288,8 +288,8 @@ class Measuring:
         _keep(row, built.argv[0], result)
 
     def _lost_by(self, tool: str, result: BenchOutcome) -> str:
-        """Return a sentence if the load tool itself made the round fail: it crashed, or siege hung after the load.
-        Returns "" if the tool reported a result, or failed for another reason.
+        """Return a sentence if the load tool itself made the round fail, by a crash, or by hanging after the load
+        (siege). Return "" if the tool reported a result, or failed for another reason.
         """
         if self.tool == Tool.SIEGE and result["stopped"] == "timeout":
             return f"{tool} hung at the end of this round and reported no figures; the round was repeated."
@@ -319,8 +319,8 @@ class Measuring:
         return result
 
     def _limit_s(self, warmup_s: float) -> float:
-        """Return the time limit of a whole round in seconds. For siege, which may hang at its end, the limit is at most
-        SIEGE_END_S after the end of the load.
+        """Return the time limit of a whole round in seconds. For siege, which sometimes hangs at its end, the limit is
+        at most SIEGE_END_S after the end of the load.
         """
         limit = float(self.run.parameters["timeout_s"])
         seconds = warmup_s or float(self.arguments["duration_s"] or 0)

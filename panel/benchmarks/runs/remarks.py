@@ -1,5 +1,5 @@
-"""Remarks on a round in addition to its figures: full PHP worker pools, hanging requests, an overloaded load tool.
-Pure.
+"""Remarks on a round in addition to its figures: full PHP worker pools, hanging requests, an overloaded load tool. Pure
+functions.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ def responses_of(
 ) -> list[Response]:
     """Request each path and return the responses in the order of `paths`, in the format of agents/host/answers.py.
 
-    A path may begin with a method (`method_and_path`). Paths that occur more than once are requested once. `testbed` is
-    the id of the test bed that the server belongs to. Raises RemoteError.
+    A path can begin with a method, for example `POST /` (`method_and_path`). Paths that occur more than once are
+    requested once. `testbed` is the id of the test bed that the server belongs to. Raises RemoteError.
     """
     common = {
         "address": endpoint.address,

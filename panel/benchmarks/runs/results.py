@@ -139,8 +139,8 @@ def verdicts(summary: Summary) -> list[dict[str, str]]:
 
 
 def compared(runs: list[Run]) -> dict[str, object]:
-    """Return the contents of the comparison page: the targets of all runs side by side, each labeled with the time of
-    its run, and the differences between the runs.
+    """Return the template context of the page that compares several runs: the targets of all runs side by side, each
+    labeled with the time of its run, and the differences between the runs.
     """
     targets: list[TargetSummary] = []
     for run, name in zip(runs, _told_apart(runs), strict=True):
@@ -162,8 +162,8 @@ def compared(runs: list[Run]) -> dict[str, object]:
 
 
 def _against(first: list[Measured], run: Run) -> dict[str, object]:
-    """Return the template context that compares a run with the rounds `first` of the first run: the run and a table.
-    The table lists the changes of the targets that both runs have; it is None if they share no target.
+    """Return the template context that compares a run with the rounds `first` of the first run: {"run", "table"}.
+    The table lists the changes of the targets that both runs have. If the runs share no target, "table" is None.
     """
     found = run_changes.changes(selectors.measured_rounds(run), first, {})
     return {"run": run, "table": change_texts.table(found) if found else None}
@@ -204,7 +204,9 @@ def _machines(run: Run) -> dict[str, object]:
 
 
 def argument_words(run: Run) -> list[str]:
-    """Return the set arguments of the load in words. Labels and order are as in the form of a scenario."""
+    """Return those arguments of the run's load that have a value, in words. Labels and order are as in the form of a
+    scenario.
+    """
     labels = {field.name: field.label for field in TOOLS[Tool(run.parameters["tool"])].fields}
     arguments = run.parameters["arguments"]  # PostgreSQL does not keep the key order of JSON
     names = [*labels, *sorted(arguments.keys() - labels.keys())]

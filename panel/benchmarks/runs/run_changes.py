@@ -32,9 +32,11 @@ class Reality(StrEnum):
 
 @dataclass(frozen=True)
 class Change:
-    """Change of one figure of one target from the previous run. `ratio` is the current value divided by the former.
+    """Change of one figure of one target since the previous run. `ratio` is the current value divided by the previous
+    value.
 
-    `usual` is the interval of normal variation, computed from `runs` earlier runs; None if too few earlier runs exist.
+    `usual` is the interval in which the value varies without a change, computed from `runs` earlier runs; None if too
+    few earlier runs exist.
     """
 
     label: str
@@ -59,8 +61,9 @@ def changes(
 ) -> list[Change]:
     """Return the changes of the given figures for every target of both runs, matched by label.
 
-    `earlier` maps (label, figure) to the values in earlier runs, without the run of `now`. A figure that was zero in
-    all rounds of `now` or of `before` has no ratio and is left out, for example CPU time below the kernel's tick.
+    `now` and `before` are the rounds of the two runs. `earlier` maps (label, figure) to the values in runs before
+    `now`. A figure that was zero in all rounds of `now` or of `before` has no ratio and is left out, for example CPU
+    time below the kernel's tick.
     """
     found = []
     for label in dict.fromkeys(measured.label for measured in now):
@@ -103,7 +106,9 @@ def _reality(ratio: Ratio, usual: Interval | None, now: float) -> Reality:
 
 
 def around(now: Fingerprint, before: Fingerprint) -> list[str]:
-    """Describe, in words, the differences between two fingerprints: targets, versions, revisions, kernels, content."""
+    """Describe, in sentences, the differences between the fingerprints of two runs: targets, versions, revisions,
+    kernels, content.
+    """
     old, new = ({target["label"]: target for target in side.get("targets", [])} for side in (before, now))
     shared = [label for label in new if label in old]
     found = [f"{label} is new in this run" for label in new if label not in old]

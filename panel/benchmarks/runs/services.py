@@ -148,7 +148,7 @@ def runs_create(
 
 @transaction.atomic
 def run_create_once(*, actor: User, scenario: Scenario, sites: Sequence[Site], title: str = "") -> Run:
-    """Queue a run with the load of an unsaved scenario, for a load that is used only once."""
+    """Queue a run with the load of `scenario`, which is not saved, because the load is used only once."""
     require(actor, Action.BENCHMARK, scenario.team)
     scenario.full_clean(validate_unique=False)
     return _run_store(actor=actor, scenario=None, parameters=parameters_of(scenario), sites=sites, title=title)
@@ -219,7 +219,7 @@ def _run_store(
 
 
 def run_wake(run: Run) -> None:
-    """Wake a worker for the run. If the message is lost, the periodic sweep wakes a worker later."""
+    """Wake a worker for the run by a Celery message. If the message is lost, the periodic task `sweep` repeats it."""
     task_send(Task.BENCHMARK_RUN, str(run.uuid))
 
 
@@ -269,7 +269,7 @@ def run_cancel(*, actor: User, run: Run) -> Run:
 @transaction.atomic
 def run_expire(run: Run, words: str) -> bool:
     """Cancel a queued run that no worker started in time; return whether the run was still queued. `words` is the
-    reason that the run shows.
+    reason, which is stored as the run's error.
     """
     ended = Run.objects.filter(pk=run.pk, status=RunStatus.QUEUED).update(
         status=RunStatus.CANCELLED,

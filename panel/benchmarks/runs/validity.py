@@ -22,7 +22,7 @@ def reasons(parameters: Parameters, rounds: Iterable[Measured], cpus: int, chang
     """Return the reasons, in sentences for users, why a run is invalid; empty if the run is valid.
 
     `parameters` are the stored parameters of the run. `rounds` contain no warm-ups. `cpus` is the number of CPUs
-    available to the load tool. `changes` are differences in the fingerprint during the run, in words.
+    available to the load tool. `changes` describe differences between the fingerprints before and after the run.
     """
     by_target: dict[str, list[Measured]] = defaultdict(list)
     for measured in rounds:
@@ -85,8 +85,8 @@ def _is_cut_short(measured: Measured, parameters: Parameters) -> bool:
 
 
 def _cut_short(label: str, good: list[Measured], parameters: Parameters) -> list[str]:
-    """Return a reason if response times are close to the round's duration, so that the figures leave out most
-    requests.
+    """Return a reason why the run is invalid if its response times are close to the round's duration; [] otherwise.
+    In this case, the figures leave out most requests.
     """
     arguments = parameters["arguments"]
     short = [measured.metrics for measured in good if measured.metrics and _is_cut_short(measured, parameters)]
@@ -101,7 +101,8 @@ def _cut_short(label: str, good: list[Measured], parameters: Parameters) -> list
 
 
 def _little(label: str, good: list[Measured], parameters: Parameters) -> list[str]:
-    """Return a reason why the run is invalid if its figures contradict Little's law, N = X * R (Little 1961).
+    """Return a reason why the run is invalid if its figures contradict Little's law, N = X * R (Little 1961); []
+    otherwise.
     By this law, the number of concurrent requests is throughput times response time.
     """
     arguments = parameters["arguments"]
@@ -165,7 +166,7 @@ def _errors(label: str, good: list[Measured], parameters: Parameters) -> list[st
 
 
 def _stopped_early(label: str, good: list[Measured], parameters: Parameters) -> list[str]:
-    """Return a reason why the run is invalid if the load stopped before the end of a round.
+    """Return a reason why the run is invalid if the load stopped before the end of a round; [] otherwise.
     h2load does not reconnect, so over HTTP/2 a web server's limit of requests per connection ends the load.
     """
     seconds = float(parameters["arguments"].get("duration_s") or 0)

@@ -1,4 +1,4 @@
-"""Predefined scenarios, which the page of scenarios offers while no scenario exists."""
+"""Predefined scenarios, which the page of scenarios offers if no scenario exists yet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Quick:
     warmup_s: int = 2
 
     def values(self) -> dict[str, object]:
-        """Return the values of the predefined scenario as arguments for `scenario_create`."""
+        """Return the fields of the predefined scenario as keyword arguments for `scenario_create`."""
         return {
             "name": self.name,
             "tool": self.tool.value,

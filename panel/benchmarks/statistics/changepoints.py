@@ -1,4 +1,4 @@
-"""Change points of a history, found by a statistical test instead of a threshold. Pure and deterministic.
+"""Change points of a history, found by a statistical test instead of a threshold. Equal input gives equal results.
 
 Hierarchical divisive search with a permutation test, as in E-divisive (Matteson and James 2014, JASA 109:505), on ranks
 instead of distances (Pettitt 1979, Applied Statistics 28:126), so a single outlier is not a change. A series in random
@@ -87,12 +87,16 @@ def _ranks(values: Sequence[float]) -> list[float]:
 
 
 def _weights(count: int) -> list[float]:
-    """Return for every k the factor that standardizes the sum of the first k centered ranks, up to a constant."""
+    """Return, for every k, the factor that standardizes the sum of the first k centered ranks. A constant factor is
+    omitted.
+    """
     return [0.0, *(1 / math.sqrt(k * (count - k)) for k in range(1, count))]
 
 
 def _highest(ranks: Sequence[float], weights: Sequence[float]) -> tuple[float, int]:
-    """Return the largest absolute standardized sum of the first k ranks, and its k."""
+    """Return the largest absolute standardized sum of the first k of the centered `ranks`, and its k.
+    The sides of the change, up to k and after k, have at least LEAST values each.
+    """
     total, height, index = 0.0, -1.0, LEAST
     for k in range(1, len(ranks) - LEAST + 1):
         total += ranks[k - 1]
@@ -104,8 +108,8 @@ def _highest(ranks: Sequence[float], weights: Sequence[float]) -> tuple[float, i
 def _chance(
     ranks: Sequence[float], weights: Sequence[float], height: float, level: float, generator: random.Random
 ) -> float | None:
-    """Return the probability that a random order of the ranks reaches `height`; None as soon as the probability exceeds
-    `level`.
+    """Return the probability that `_highest` is at least `height` if the ranks are in random order.
+    None as soon as the probability exceeds `level`.
     """
     shuffled, reached = list(ranks), 1
     allowed = level * (PERMUTATIONS + 1)

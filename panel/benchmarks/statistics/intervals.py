@@ -1,8 +1,9 @@
-"""Medians with confidence intervals, and ratios of rounds, paired and unpaired. Pure and deterministic.
+"""Medians with confidence intervals, and ratios of rounds, paired and unpaired. Equal input gives equal results.
+
 With few rounds, only weak claims are possible. Whatever the distribution, the range of n rounds contains the true
 median with probability 1 - 2 ** (1 - n): 75 % for three rounds, 94 % for five, 97 % for six. So each interval states
-its confidence, and only intervals of six or more rounds are called 95 % intervals. (David and Nagaraja, Order
-Statistics, 7.1; Hesterberg 2015, What Teachers Should Know About the Bootstrap.)
+its confidence, and only intervals of six or more rounds are called 95 % intervals.
+(David and Nagaraja, Order Statistics, 7.1; Hesterberg 2015, What Teachers Should Know About the Bootstrap.)
 """
 
 from __future__ import annotations
@@ -90,7 +91,9 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def _coverage(count: int, trimmed: int) -> float:
-    """Return P(x[trimmed] <= median <= x[count-1-trimmed]), from the binomial distribution with p = 1/2."""
+    """Return the probability that the true median is in the range of the `count` values without the `trimmed` smallest
+    and the `trimmed` largest. The probability follows from the binomial distribution with p = 1/2.
+    """
     tail = sum(math.comb(count, k) for k in range(trimmed + 1))
     return 1.0 - 2.0 * tail / 2.0**count
 
@@ -116,10 +119,11 @@ def ratio(values: Sequence[float], baseline: Sequence[float]) -> Ratio:
 def unpaired(values: Sequence[float], earlier: Sequence[float]) -> Ratio:
     """Return the ratio of two runs: the median of `values` divided by the median of `earlier`, with an interval.
 
-    The runs were measured at different times, so their rounds cannot be paired. From six rounds in each run the
-    interval is a bootstrap of both medians. With fewer rounds it is the range of all quotients, which contains 1 unless
-    every round of one run is above every round of the other. For equal servers the probability of that is 2 / C(n + m,
-    n): 10 % for three and three, 3 % for four and four. (Lehmann, Nonparametrics, 1.2.)
+    The runs were measured at different times, so their rounds cannot be paired. From six rounds in each run, the
+    interval is a bootstrap of both medians. With three to five rounds, the interval is the range of all quotients; with
+    fewer, it is None. This range excludes 1 only if every round of one run is above every round of the other. For equal
+    servers with n and m rounds, the probability of this is 2 / C(n + m, n): 10 % for three and three, 3 % for four and
+    four. (Lehmann, Nonparametrics, 1.2.)
     """
     now, before = (_logs(side) for side in (values, earlier))
     count = min(len(now), len(before))
@@ -179,8 +183,10 @@ def _bootstrap(logs: list[float]) -> tuple[float, float]:
 
 
 def _widened(resampled: list[float], count: int) -> tuple[float, float]:
-    """Return percentile bootstrap bounds, with levels widened as for a t interval, because the plain percentile
-    bootstrap is too narrow for few values.
+    """Return bootstrap bounds for a statistic: two percentiles of its sorted `resampled` values. `count`: measured
+    values.
+    The percentiles are widened as for a t interval, because the plain percentile bootstrap is too narrow for few
+    values.
     """
     share = NormalDist().cdf(-math.sqrt(count / (count - 1)) * _student(count - 1))
     cut = int(share * len(resampled))
@@ -188,8 +194,8 @@ def _widened(resampled: list[float], count: int) -> tuple[float, float]:
 
 
 def _student(freedom: int) -> float:
-    """Return the quantile of Student's t distribution for a two-sided interval of confidence CONFIDENCE. `freedom`:
-    degrees of freedom.
+    """Return the quantile of Student's t distribution for a two-sided interval of CONFIDENCE. `freedom`: degrees of
+    freedom.
     """
     from scipy.special import stdtrit  # 30 MB and half a second that only a comparison of runs needs
 

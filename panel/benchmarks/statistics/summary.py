@@ -124,7 +124,7 @@ def _estimate(found: intervals.Estimate | intervals.Ratio) -> FigureEstimate:
 
 def _median_curve(rounds: list[Measured]) -> list[list[float]]:
     """Return the latency curve [[percentile, ms], ...] of several rounds: at each percentile, the median of the rounds.
-    Percentiles that a round lacks are left out.
+    A percentile is left out if one of the rounds lacks it.
     """
     curves = [{point[0]: point[1] for point in m.metrics.curve} for m in rounds if m.metrics and m.metrics.curve]
     if not curves:

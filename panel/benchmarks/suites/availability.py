@@ -31,9 +31,8 @@ class Availability:
 def available_setups(
     suite: Suite, preset: PresetName, host: Host, setups: Sequence[str], choice: Choice
 ) -> Availability:
-    """Return the configurations and cases of the chosen part that can run on `host`. No `setups` means all
-    configurations.
-    ApplicationError if the choice is invalid or nothing can run.
+    """Return the configurations and cases of the chosen part of a suite that can run on `host`.
+    No `setups` means all configurations. ApplicationError if the choice is invalid or nothing can run.
     """
     chosen = choice.of(suite, preset)
     check_setups(suite, setups)
@@ -55,8 +54,9 @@ def available_setups(
 def presets_expected(
     slug: str, setups: Sequence[str] = (), choice: Choice | None = None, host: Host | None = None
 ) -> list[tuple[str, str]]:
-    """Return each preset with the number and duration of the chosen cases on `host`, or the reason why the preset
-    cannot run there. Without a host, all web servers of the suite are assumed.
+    """Return pairs (preset, text), one for each preset: full suite and preview. The text has the number and duration of
+    the chosen cases on `host`, or the reason why the preset cannot run there. Without a host, all web servers of the
+    suite are assumed.
     """
     found: list[tuple[str, str]] = []
     for name in PRESETS:
@@ -73,7 +73,7 @@ def presets_expected(
 def expected(
     slug: str, preset: PresetName, setups: Sequence[str], choice: Choice, host: Host | None
 ) -> tuple[int, float]:
-    """Return the number of chosen cases and their estimated duration in seconds, from the published figures.
+    """Return the number of chosen cases and their estimated total duration in seconds, from the published figures.
     ApplicationError as in `available_setups`.
     """
     suite = SUITES[slug]

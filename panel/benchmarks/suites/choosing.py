@@ -46,7 +46,7 @@ class Choice:
         return bool(self.cases or self.protocols)
 
     def stored(self) -> dict[str, object]:
-        """Return the choice as JSON; empty for the whole suite with its default application and links."""
+        """Return the choice as JSON; empty for the whole suite with its default application and its published links."""
         parts = {"cases": list(self.cases), "protocols": list(self.protocols)} if self.is_part else {}
         named = {"application": self.application} if self.application else {}
         paths = {"paths": list(self.paths)} if self.paths else {}
@@ -55,8 +55,8 @@ class Choice:
         return {**parts, **named, **paths, **network, **({"link": self.link} if self.link else {}), **from_host}
 
     def settled(self, suite: Suite) -> Choice:
-        """Return the choice in canonical form, equal for equivalent choices: sorted, and with the default application
-        by its name.
+        """Return the choice in canonical form: sorted, and with the slug of the default application instead of "".
+        Two choices with the same effect have the same canonical form.
         """
         application = suite.application(self.application)
         named = application.slug if application else ""
@@ -150,7 +150,7 @@ def _browsing(case: Case, application: Application, paths: tuple[str, ...], pres
 
 
 def _checked(paths: Sequence[str]) -> list[str]:
-    """Validate and return paths; ApplicationError with field `paths` for an invalid path."""
+    """Validate and return custom paths of an application; ApplicationError with field `paths` for an invalid path."""
     try:
         return clean_paths(Tool.SIEGE, list(paths)) if paths else []
     except ArgumentError as error:
@@ -173,7 +173,9 @@ def _names(case: Case) -> set[str]:
 
 
 def title(suite: Suite, name: str) -> str:
-    """Return the title of the cases that an entry `name` of `Choice.cases` selects; `name` itself if there are none."""
+    """Return the title of the cases that `name`, an entry of `Choice.cases`, selects; `name` itself if it selects no
+    case.
+    """
     case = next((case for case in (*suite.full, *suite.short) if name in _names(case)), None)
     if case is None:
         return name
@@ -195,7 +197,7 @@ def protocols(cases: Iterable[Case]) -> list[str]:
 
 
 def groups(cases: Sequence[Case]) -> dict[str, str]:
-    """Map the id of each published case to its title."""
+    """Return {id of a published case: its title} for the published cases to which `cases` belong."""
     found: dict[str, str] = {}
     for case in cases:
         found.setdefault(case.source, case.group or case.title)
@@ -224,8 +226,8 @@ _UNKNOWN_S = 10.0
 
 
 def expected_s(suite: Suite, case: Case, servers: Sequence[str]) -> float:
-    """Return the estimated duration of a case in seconds, from the published figures. `servers` are the configurations'
-    names in the publication.
+    """Return the estimated duration of a case in seconds, from the published figures. `servers` are the names that the
+    publication uses for the configurations.
     """
     rounds = sum(_load_s(suite, case, name) + 2 * case.idle_s for name in servers) * case.rounds
     warming = (case.warmup_s + 1.0) * len(servers) if case.warmup_s else 0.0
@@ -244,7 +246,9 @@ def _load_s(suite: Suite, case: Case, server: str) -> float:
 
 
 def _published(suite: Suite, case: Case, server: str) -> float | None:
-    """Return the published figure of the server; without one, the median of the case's published figures, or None."""
+    """Return the published figure of the server in a case. If there is none, return the median of the figures that the
+    case has for other servers; None if the case has no figures.
+    """
     own = published.value(suite.slug, case.source, case.row, server)
     if own is not None:
         return own

@@ -31,7 +31,7 @@ class Side:
 
 
 def compared(rows: Sequence[SuiteRun]) -> list[Table]:
-    """Return one table for each case that all runs have. ApplicationError if the runs cannot be compared."""
+    """Return one table for each case that all suite runs have. ApplicationError if the runs cannot be compared."""
     if not 2 <= len(rows) <= MOST:
         raise ApplicationError(f"Select 2 to {MOST} runs of one suite.")
     if len({row.suite for row in rows}) > 1:
@@ -50,8 +50,8 @@ def side_of(row: SuiteRun) -> Side:
 
 
 def is_same_load(now: Case, before: Case) -> bool:
-    """Return whether both cases have the same load. Another version of the panel may define a different load under the
-    same name.
+    """Return whether two cases with the same name also have the same load. Versions of the panel can differ in their
+    loads.
     """
     return replace(now, title="", group="") == replace(before, title="", group="")
 
@@ -65,8 +65,8 @@ def asked_otherwise(now: Side, before: Side) -> list[str]:
 
 
 def case_changes(now: Outcome, before: Outcome, earlier: run_changes.Earlier | None = None) -> list[Change]:
-    """Return the changes of the case's main figure, one for each configuration; none if the case failed or is
-    invalid.
+    """Return the changes of the case's main figure from the run `before` to the run `now`, one for each configuration.
+    Empty if the figure is missing or invalid in one of the runs.
     """
     if now.words or before.words:
         return []

@@ -1,5 +1,5 @@
-"""Data types of suites: networks, configurations, applications, and cases. Pure data without hosts, ports or database
-rows.
+"""Data types of suites: networks, configurations, applications, and cases, without hosts, ports or database rows.
+
 A suite puts configurations (a web server with its settings) into a test bed and runs cases on them, one run for each
 case. A case contains every value that affects its figures, so that its run can be repeated and judged.
 """
@@ -35,7 +35,7 @@ class Network:
     loss_percent: float = 0.0
 
     def request(self) -> dict[str, int]:
-        """Return the link in the agent's format (agents/host/link.py)."""
+        """Return the link as the agent expects it in a request (agents/host/link.py)."""
         return {
             "bandwidth_kbit": round(self.bandwidth_mbps * 1000),
             "rtt_us": round(self.rtt_ms * 1000),
@@ -187,8 +187,8 @@ class Suite:
         return self.full if preset == "full" else self.short
 
     def application(self, slug: str) -> Application | None:
-        """Return the suite's application with the slug; for "", the suite's first application. None if the suite has no
-        such application.
+        """Return the suite's application with this slug; for "", the first application. None if the suite has no such
+        application.
         """
         return next((item for item in self.applications if slug in ("", item.slug)), None)
 

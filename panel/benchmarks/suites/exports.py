@@ -19,8 +19,8 @@ _STYLES = ("tokens", "base", "components", "benchmarks")
 
 
 def file_name(row: SuiteRun) -> str:
-    """Return the name of an export without extension: suite, preset, `-part` if only a part of the suite was run, and
-    the start time (UTC).
+    """Return the name of an export without extension: suite, preset (`full` or `short`), `-part` if only a part of the
+    suite was run, and the start time (UTC).
     """
     part = "-part" if row.choice.is_part else ""
     return f"{row.suite}-{row.preset}{part}-{row.created_at:%Y%m%d-%H%M}"

@@ -35,8 +35,8 @@ def check_carrier(link: str) -> None:
 
 
 def carrier(measured: LinkMeasurement) -> str:
-    """Return the implementation that emulated a measured link. Old agents do not report the implementation; they only
-    had the bundled emulator.
+    """Return the implementation that emulated a measured link: EMULATOR or KERNEL.
+    Old agents do not report the implementation, because they have only the bundled emulator.
     """
     return str(measured.get("by") or EMULATOR)
 
@@ -70,7 +70,7 @@ def measured_words(network: Link) -> str:
 
 
 def over(network: Network, cases: Sequence[Case]) -> tuple[Case, ...]:
-    """Return the cases with `network` as their link. Cases that differed only by their link become one case.
+    """Return copies of the cases with `network` as their link. Cases that differ only by their link become one case.
 
     ApplicationError if the link is impossible, or if a round would exceed its time limit.
     """
@@ -84,9 +84,7 @@ def over(network: Network, cases: Sequence[Case]) -> tuple[Case, ...]:
 
 
 def check(network: Network) -> None:
-    """Check the values of a custom link; ApplicationError with the field of the invalid value, for example
-    `network/rtt_ms`.
-    """
+    """Validate a custom link; ApplicationError with the field of the first invalid value, such as `network/rtt_ms`."""
     for name, (label, low, high) in LIMITS.items():
         value = getattr(network, name)
         if not low <= value <= high:  # also rejects a missing value, math.nan
@@ -101,7 +99,7 @@ def check(network: Network) -> None:
 
 
 def least_s(case: Case, requests: int) -> float:
-    """Return the minimum number of seconds that a link needs for the requests of a case; 0 without a link.
+    """Return the minimum number of seconds that the link of a case needs for the requests; 0 without a link.
     The bandwidth of the link limits files; its delay limits requests that follow each other.
     """
     if case.network is None:
@@ -114,7 +112,9 @@ def least_s(case: Case, requests: int) -> float:
 
 
 def _replaced(case: Case, network: Network) -> Case:
-    """Return the case on another link, without the published figures, which were measured on other links."""
+    """Return the case with `network` as its link, and without the published figures, which were measured on other
+    links.
+    """
     name = case.group or case.title
     words = f"{name}: {network.words}" + (f", {PROTOCOLS[case.protocol]}" if case.network else "")
     return replace(case, network=network, title=words, as_published=False)

@@ -1,5 +1,5 @@
-"""Published figures, read from published.json. Charts show them next to measured figures; they come from other
-hardware.
+"""Published figures of the suites, measured on other hardware and stored in published.json.
+Charts show them next to the figures that Paddock measured.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ _NOTE = (
 
 
 def glance(setups: Sequence[Setup], outcomes: Sequence[Outcome]) -> Table | None:
-    """Return a table with one row for each case with ratios, linked to the case's part of the page; None if nothing was
-    compared.
+    """Return a table with one row for each case that has ratios; None if no case has any.
+    Readers can click on the name of a case to see its details on the same page.
     """
     compared = [outcome for outcome in outcomes if outcome.summary.get("ratios")]
     if not compared:
@@ -39,7 +39,9 @@ def _cells(outcome: Outcome, setups: Sequence[Setup]) -> list[Cell]:
 
 
 def _ratio(found: FigureRatio | None, words: str) -> Cell:
-    """Return the table cell of one ratio; `words` tells why the figure is missing or invalid, "" if it is valid."""
+    """Return the table cell of one ratio; `words` is the reason why the figure is missing or invalid, "" if it is
+    valid.
+    """
     if found is None:
         return Cell(words) if words else NONE
     if found["verdict"] == "too_few":
@@ -52,7 +54,9 @@ def _ratio(found: FigureRatio | None, words: str) -> Cell:
 
 
 def _note(compared: Sequence[Outcome]) -> str:
-    """Return the table's note with the confidence of the intervals, which depends on the number of rounds."""
+    """Return the note of the summary table. It contains the confidence of the intervals, which depends on the number of
+    rounds.
+    """
     found = [ratio["figures"].get(_FIGURE) for outcome in compared for ratio in outcome.summary["ratios"]]
     sure = dict.fromkeys(pictures.sure(item) for item in found if item and item["confidence"] is not None)
     return f"{_NOTE} Intervals have {' or '.join(sure)} confidence." if sure else _NOTE

@@ -31,7 +31,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Part:
-    """One published case on the result page: its table, charts, remarks and runs."""
+    """One published case on the page of a suite run: its table, charts, remarks on its measurement, and runs."""
 
     table: Table
     charts: list[Chart]
@@ -40,7 +40,7 @@ class Part:
 
 
 def lines(row: SuiteRun) -> list[Line]:
-    """Return all cases of a suite run with their runs. One query, or none if `row` comes from selectors.with_runs."""
+    """Return all cases of a suite run with their runs. Needs no query if selectors.with_runs has loaded the runs."""
     runs = {run.case: run for run in row.runs.all()}
     found = []
     for number, data in enumerate(row.plan):
@@ -52,8 +52,8 @@ def lines(row: SuiteRun) -> list[Line]:
 
 
 def course(row: SuiteRun) -> dict[str, Any]:
-    """Return the progress of a suite run: the cases, the number of ended cases, the number of all cases, the current
-    run, and the expected duration.
+    """Return the progress of a suite run as {"lines": all cases, "done": number of ended cases, "total": number of all
+    cases, "current": the run in progress or None, "expected": expected duration in words}.
     """
     found = lines(row)
     current = next((line.run for line in found if line.run and not line.run.is_ended), None)
@@ -70,7 +70,7 @@ def setups(row: SuiteRun) -> list[Setup]:
 
 
 def outcomes(row: SuiteRun) -> list[Outcome]:
-    """Return all cases of a suite run with their figures."""
+    """Return all cases of a suite run, each with its status and figures."""
     return [_outcome(line) for line in lines(row)]
 
 
@@ -84,7 +84,7 @@ def tables(row: SuiteRun) -> list[Table]:
 
 
 def result(row: SuiteRun) -> dict[str, Any]:
-    """Return the contents of the page of an ended suite run."""
+    """Return the template context of the page of an ended suite run."""
     suite, chosen, found = SUITES[row.suite], setups(row), lines(row)
     all_outcomes = [_outcome(line) for line in found]
     runs = {line.case.slug: line.run for line in found if line.run}
@@ -99,7 +99,9 @@ def result(row: SuiteRun) -> dict[str, Any]:
 
 
 def described(row: SuiteRun) -> dict[str, object]:
-    """Return the description of the suite, of the chosen part, and of the publication."""
+    """Return the part of the template context that describes the suite, the chosen part of the suite, and the
+    publication.
+    """
     suite = SUITES[row.suite]
     source = published.suite(row.suite)
     return {
@@ -134,7 +136,7 @@ def _charts(suite: Suite, chosen: list[Setup], group: list[Outcome]) -> list[Cha
 
 
 def remarks(runs: list[Run], group: list[Outcome]) -> list[str]:
-    """Return the reasons for missing or invalid figures, and remarks made during the measurement."""
+    """Return, in sentences, the reasons for missing or invalid figures of `runs`, and the remarks on their rounds."""
     said = []
     many = len(group) > 1
     for run, outcome in zip(runs, group, strict=False):

@@ -79,8 +79,8 @@ def _title(definition: Suite, choice: Choice, host: Host) -> str:
 
 
 def _check_load_host(actor: User, host: Host, choice: Choice | None) -> None:
-    """Check that the host for the load generator is visible to the user, is ready, and uses SSH. The host must not be
-    `host`, which runs the web servers.
+    """Check that the user can see the host chosen for the load generator, and that this host is ready, uses SSH, and is
+    not `host`, which runs the web servers. ApplicationError otherwise.
     """
     if choice is None or not choice.load_from:
         return
@@ -144,8 +144,8 @@ def suite_repeat(*, actor: User, row: SuiteRun) -> SuiteRun:
 
 
 def suite_advance(row: SuiteRun) -> None:
-    """Queue the next case if the previous one has ended; end the suite run after the last case. Safe to call at any
-    time.
+    """Queue the next case of a suite run if the previous one has ended; end the suite run after the last case.
+    Does nothing while a case is running, or if the suite run has ended.
     """
     with transaction.atomic():
         current = SuiteRun.objects.filter(pk=row.pk, status=SuiteStatus.RUNNING).first()
@@ -270,7 +270,7 @@ def suite_expire(row: SuiteRun, words: str) -> bool:
 
 @transaction.atomic
 def suite_delete(*, actor: User, row: SuiteRun) -> None:
-    """Delete a suite run with its runs, their rounds and their output; Conflict if it has not ended."""
+    """Delete a suite run with its runs, their rounds and their output; Conflict if the suite run has not ended."""
     require_suite(actor, row)
     if row.runs.exclude(status__in=ENDED).exists() or not row.is_ended:
         raise Conflict(f"{row.title} is in progress. Cancel the suite run first, then delete it.")
@@ -280,7 +280,7 @@ def suite_delete(*, actor: User, row: SuiteRun) -> None:
 
 def suites_advance() -> None:
     """Queue the next case of every running suite whose current case has ended, for example because a worker died
-    between two cases. Called by the periodic sweep.
+    between two cases. Called by the periodic task `sweep`.
     """
     for row in SuiteRun.objects.filter(status=SuiteStatus.RUNNING):
         suite_advance(row)

@@ -21,9 +21,9 @@ PUBLISHED = "published"
 
 @dataclass(frozen=True)
 class Cell:
-    """One table cell: `text` for people, `value` for programs.
-    `detail` is the interval, or the reason for a missing value. `published`: whether the value comes from the
-    publication. `link`: target on the same page with details.
+    """One table cell: `text` for people, `value` for programs. `detail` is the interval, or the reason for a missing
+    value.
+    `published`: whether the value comes from the publication. `link`: URL fragment of the details on the same page.
     """
 
     text: str
@@ -35,7 +35,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a suite's results. The first `names` cells of each row identify the row."""
+    """A table of a suite's results. `names` is the number of cells that identify a row, at the start of each row."""
 
     name: str
     title: str
@@ -77,7 +77,7 @@ def tables(suite: Suite, setups: Sequence[Setup], outcomes: Sequence[Outcome]) -
 
 
 def grouped(outcomes: Sequence[Outcome]) -> list[list[Outcome]]:
-    """Group the results by published case."""
+    """Group the outcomes of cases that belong to the same published case, in the order of the cases."""
     groups: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         groups.setdefault(outcome.case.source, []).append(outcome)
@@ -120,7 +120,9 @@ def averages(outcome: Outcome, labels: Sequence[str], name: str) -> dict[str, fl
 
 
 def ratings(average: dict[str, float]) -> dict[str, int]:
-    """Return the ratings as the publication computes them: 100 times the average divided by the slowest average."""
+    """Return {name: rating} as the publication computes ratings: 100 times an average divided by the slowest average.
+    Empty if the slowest average is 0.
+    """
     slowest = min(average.values(), default=0.0)
     return {name: round(100 * value / slowest) for name, value in average.items()} if slowest > 0 else {}
 

@@ -1,4 +1,4 @@
-"""WordPress as the application of the suite `php-application-2020`: the requested pages. Pure data.
+"""WordPress as the application of the suite `php-application-2020`: the requested pages.
 agents/host/wordpress_php.py creates posts, pages and categories with the numbers in the paths.
 """
 

@@ -58,8 +58,8 @@ class Peers:
 
 
 def new_peers(servers: str, load: str) -> Peers:
-    """Return the data that two hosts of a run share, given their addresses, with a new random secret, tunnel number and
-    port.
+    """Return new Peers for two hosts of a run, with the addresses `servers` and `load`, and a random secret, tunnel
+    number and port.
     """
     ports = range(32_000, 32_700)  # below Linux's range of ephemeral ports
     return Peers(servers, load, secrets.token_hex(16), 1 + secrets.randbelow((1 << 24) - 1), secrets.choice(ports))
@@ -81,7 +81,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Plan:
-    """Plan of a test bed: the request to the agent of the web servers' host, and the place of each configuration."""
+    """Plan of a test bed: the request to the agent of the web servers' host, and one Place for each configuration."""
 
     request: TestbedRequest
     places: list[Place]
@@ -146,7 +146,8 @@ def plan(
 
 def _between(request: TestbedRequest, places: list[Place], peers: Peers) -> Plan:
     """Split the plan of a test bed between two hosts: web servers on the first, link and load generator on the other.
-    `request` is the request for a test bed on one host; the new plan has a request for the agent of each host.
+    `request` is the request for the whole test bed on one host. The returned plan has one request for each host's
+    agent.
     """
     load = replace(request, files=[], fill=[], folders=[], servers=[], application="", peer=peers.request("load"))
     alone = replace(request, network=None, link="", programs={}, peer=peers.request("servers"))
@@ -237,9 +238,7 @@ def _certificate() -> dict[str, str]:
 
 
 def able(setup: Setup, program: Program) -> Setup:
-    """Return the configuration with the protocols that the host's program supports: nginx supports HTTP/3 only if built
-    with it.
-    """
+    """Return the configuration, with HTTP/3 added to its protocols if the host's nginx was built with HTTP/3."""
     if setup.engine != "nginx" or not program.modules or not Dialect.of(_web_server(setup, program)).http3:
         return setup
     return replace(setup, protocols=(*setup.protocols, "h3"))
@@ -259,7 +258,7 @@ def _web_server(setup: Setup, program: Program) -> WebServerSpec:
 
 
 def _site(setup: Setup, program: Program, address: str, port: int, *, tls: bool) -> dict[str, str]:
-    """Return the files of the test bed's site for one configuration, rendered as the panel renders deployed sites."""
+    """Return {path below the test bed: text} of a configuration's site, rendered like a deployed site of the panel."""
     web_server = _web_server(setup, program)
     spec = site(setup, address, port, tls=tls)
     files = [*render(spec, web_server), *render_web_server([spec], web_server)]

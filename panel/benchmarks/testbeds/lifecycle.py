@@ -135,7 +135,7 @@ def _end(held: list[HeldTestbed]) -> None:
 
 
 def _told(held: list[HeldTestbed], error: RemoteError, waiting: Callable[[], None]) -> list[str]:
-    """Describe the state of the test bed on each host after an error, lost hosts first."""
+    """Describe in sentences what a test bed left on each host after `error`, beginning with disconnected hosts."""
     away = [item for item in held if item.result is None]
     here = [item for item in held if item.result is not None]
     told = [item.told(error, waiting) for item in away] or [error.message]
@@ -237,7 +237,7 @@ def _address(remote: Target) -> str:
 
 
 def program(web_server: WebServer) -> standings.Program:
-    """Describe the program of an installed web server, as test beds need it to start private instances."""
+    """Describe the program of an installed web server; test beds start private instances of this program."""
     lsphp = str(web_server.host.facts.get("lsphp", ""))
     return standings.Program(
         web_server.paths.get("binary", ""), web_server.version, frozenset(web_server.modules), lsphp
@@ -291,8 +291,8 @@ class HeldTestbed:
             raise
 
     def end(self) -> None:
-        """Stop the test bed and wait for its end. ApplicationError if the agent reports that it left something on the
-        host.
+        """Stop the test bed and wait for its end. ApplicationError if the agent reports that the test bed left
+        something on the host.
         """
         if self._thread.is_alive():
             # If the host is gone, its agent has noticed and stops the test bed by itself.

@@ -162,7 +162,7 @@ def _openlitespeed(setup: Setup, settings: Settings, as_root: bool, lsphp: Lsphp
 
 def _lsphp(setup: Setup, lsphp: Lsphp) -> list[Node]:
     """Return the nodes of OpenLiteSpeed's configuration that send PHP files of all virtual hosts to lsphp.
-    A persistent connection occupies one lsphp child.
+    A persistent connection occupies one lsphp child, so as many connections are allowed as there are children.
     """
     own = f"uds:/{home(setup.slug)}/{SOCKETS}/{LSPHP}.sock"
     started: dict[str, str | int] = {

@@ -242,7 +242,9 @@ def _integer(field: Field, raw: Any) -> int:
 
 
 def _together(tool: Tool, values: Arguments) -> dict[str, str]:
-    """Check that arguments which are valid alone are also valid together. Return {argument: error}."""
+    """Check that arguments which are valid alone are also valid together. Return {argument: error}; {} if all are
+    valid.
+    """
     requests, duration = values.get("requests"), values["duration_s"]
     concurrency, threads = values["concurrency"], values.get("threads", 1)
     assert isinstance(concurrency, int) and isinstance(threads, int)

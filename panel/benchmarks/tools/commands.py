@@ -6,7 +6,7 @@ Each tool reaches a name-based virtual host on one listener in its own way:
 - wrk: the URL holds the site's name; the agent's script connects to the listener.
 - ab: the URL holds the listener, `-H Host:` the name; ab takes SNI from that header, so with TLS it has no port.
 - siege: like ab without TLS. With TLS, siege takes SNI from the URL only, so the name must resolve to the listener's
-  address on the host; otherwise the agent refuses.
+  address on the host; otherwise the agent rejects the command.
 - hey: like ab, with `-host`.
 """
 
@@ -95,9 +95,9 @@ def command(
 ) -> Command:
     """Return the command of a load tool for one round, or for a warm-up of `seconds`.
 
-    `parser`: whether siege also fetches linked resources. Links can point anywhere, so the agent allows this only in a
-    test bed without other network access. `bundled`: number of threads of the bundled load generator, which replaces
-    h2load; 0 means h2load.
+    `parser`: whether siege also fetches images and other resources of a page. They can be on any host, so the agent
+    allows this only in a test bed without other network access. `bundled`: number of threads of the bundled load
+    generator, which replaces h2load; 0 means h2load.
     """
     values = dict(arguments)
     if seconds:

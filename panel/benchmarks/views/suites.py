@@ -74,8 +74,8 @@ def _offer(user: User, slug: str, host: Host | None) -> dict[str, object]:
 
 @require_safe
 def suite_expected(request: Request, suite: str) -> HttpResponse:
-    """Return the expected duration of each preset of a suite as HTML, for the part and the host chosen in the form.
-    The HTML is the form's buttons with the durations; with `words` in the query, only text.
+    """Return the expected duration of each preset (full suite and preview) as HTML, for the part and the host chosen in
+    the form. The HTML is the form's buttons with the durations; with `words` in the query, only text.
     """
     if suite not in SUITES:
         raise Http404

@@ -102,7 +102,7 @@ def download(request: Request, uuid: UUID, form: str) -> HttpResponse:
 
 @require_POST
 def create(request: Request) -> HttpResponse:
-    """Create a report of the run or suite run whose UUID the form sends, and redirect to it."""
+    """Create a report of the run or suite run whose UUID the form sends, and redirect to the report."""
     values: dict[str, Any] = {}
     for name, rows in (("run", runs_visible(request.user)), ("suite_run", suites_visible(request.user))):
         if request.POST.get(name):

@@ -105,7 +105,7 @@ def create(request: Request, kind: str = Kind.SCENARIO) -> HttpResponse:
 
 
 def _asked_suite(request: Request) -> dict[str, object]:
-    """Return {"suite": the suite in the query}, to preset the form; {} for an unknown suite."""
+    """Return {"suite": the suite in the query} as the initial value of the schedule's form; {} for an unknown suite."""
     suite = request.GET.get("suite", "")
     return {"suite": suite} if suite in SUITES else {}
 
@@ -128,7 +128,7 @@ def _form_page(request: Request, form: ScheduleForm, kind: str, **context: Any) 
 
 def _takes(request: Request, form: ScheduleForm) -> list[tuple[str, str]]:
     """Return (preset, expected duration) for each preset, for the part and the host chosen in the form.
-    If the form has errors, they take the place of the durations.
+    If the form has errors, each duration is replaced by the text of the errors.
     """
     suite = form.chosen_suite
     given = {name: form[name].value() for name in suite_fields(suite)}

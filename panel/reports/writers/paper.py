@@ -43,7 +43,7 @@ _TONES = {"worse": "#b3261e", "failed": "#b3261e", "invalid": "#8a5300", "unsure
 
 @lru_cache(maxsize=1)
 def _fonts() -> tuple[str, str]:
-    """Register the fonts; return the names of the regular and the bold font."""
+    """Register the fonts of the PDF; return the names of the regular and the bold font."""
     own = Path(reportlab.__file__).parent / "fonts"
     pairs = ((_DEJAVU / "DejaVuSans.ttf", _DEJAVU / "DejaVuSans-Bold.ttf"), (own / "Vera.ttf", own / "VeraBd.ttf"))
     plain, bold = next(pair for pair in pairs if all(path.exists() for path in pair))
@@ -167,7 +167,7 @@ def _picture(sheet: _Sheet, picture: Picture) -> list[Any]:
 
 
 def _behind(sheet: _Sheet, picture: Picture) -> list[Any]:
-    """Return a table with the figures of a chart for the PDF; none for long series of samples."""
+    """Return the PDF elements of a table with the figures of a chart; [] for long series of samples."""
     if len(picture.rows) > _MOST_BEHIND:
         return []
     return _table(sheet, Table("", picture.head, [[Cell(text) for text in row] for row in picture.rows]))

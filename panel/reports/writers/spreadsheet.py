@@ -55,7 +55,9 @@ def _text(words: str) -> str:
 
 
 def _name(title: str, taken: set[str]) -> str:
-    """Return a unique name for a sheet, because programs reject duplicates."""
+    """Return a unique name for a sheet, made from `title`, and add it to `taken`, the names of the other sheets.
+    Programs reject files in which two sheets have one name.
+    """
     base = _NOT_IN_NAMES.sub(" ", _text(title)).strip()[:_LONGEST_NAME] or "Table"
     name, number = base, 2
     while name in taken:

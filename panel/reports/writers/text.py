@@ -13,7 +13,7 @@ COLUMNS = ("table", "row", "column", "value", "text", "detail")
 
 
 def write_csv(document: Document) -> bytes:
-    """Return the report as CSV. Its headline comes first, as a table of its own."""
+    """Return the report as CSV: first a table with the report's headline, then its other tables."""
     sink = io.StringIO()
     writer = csv.writer(sink)
     writer.writerow(COLUMNS)

@@ -1,5 +1,5 @@
-"""Parsers of the output of load tools, which return figures with units. Pure; tested on recorded output of the real
-tools.
+"""Parsers of the output of load tools, which return figures with units. Pure functions, tested on recorded output of
+the real tools.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PARSERS: dict[str, Callable[[Output], Metrics]] = {
 
 
 def parse(program: str, output: Output) -> Metrics:
-    """Return the figures in the output of `program`, a Tool or the bundled load generator. ParseError, with the
-    program's last message, if it printed no result.
+    """Return the figures in the output of `program`, a Tool or the bundled load generator. If the program printed no
+    result, raise ParseError with the program's last message.
     """
     return _PARSERS[program](output)

@@ -48,8 +48,8 @@ def parse(output: Output) -> Metrics:
 
 
 def _errors(text: str) -> dict[str, int]:
-    """Count failed requests by reason, from lines `count message`.
-    The reason is the last part of Go's message; the parts before it name addresses and ports, which differ.
+    """Return the number of failed requests for each reason, from lines `count message`. The reason is the last part of
+    Go's message; the other parts contain addresses and ports, which differ between requests with the same reason.
     """
     found: Counter[str] = Counter()
     for line in text.splitlines():

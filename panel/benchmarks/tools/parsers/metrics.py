@@ -29,8 +29,8 @@ class Output:
     latency: dict[str, Any] = field(default_factory=dict)
 
     def last_words(self) -> str:
-        """Return the tool's last message: the last line on stderr, else on stdout; the first line if a usage message
-        follows it.
+        """Return the tool's last message: the last line on stderr; the last line on stdout if stderr is empty. If a
+        usage message follows an error, return the first line.
         """
         lines = [line.strip() for line in (self.stderr or self.stdout).splitlines() if line.strip()]
         usage = next((number for number, line in enumerate(lines) if line.lower().startswith("usage:")), 0)
