@@ -29,7 +29,10 @@ limit_raise()
 
 
 class Messages(Celery):
-    """Celery application of the panel. While Redis does not respond, a worker executes the tasks that it sends."""
+    """Celery application of the panel.
+
+    While Redis does not respond, a worker runs tasks itself instead of sending them to the queue.
+    """
 
     without_queue: WithoutQueue | None = None
 
@@ -55,16 +58,16 @@ app.steps["consumer"].add(LeaveMessages)
 
 @after_setup_logger.connect
 def messages_shorten(logger: logging.Logger, **_: object) -> None:
-    """Shorten log records about an unavailable database in Celery's own log handlers, too."""
+    """Let Celery's own log handlers shorten records about an unavailable database, as the panel's handlers do."""
     for handler in logger.handlers:
         handler.addFilter(DatabaseAwayFilter())
 
 
 @worker_ready.connect
 def sweep_at_start(**_: object) -> None:
-    """Start all sweeps (periodic tasks that start waiting jobs) as soon as a worker is ready.
+    """Start all periodic tasks named sweep-*, which look for waiting jobs, as soon as a worker is ready.
 
-    Jobs of a killed worker then do not wait for the scheduler's next sweep.
+    The jobs of a killed worker then do not wait until the scheduler sends these tasks again.
     """
     for name, entry in app.conf.beat_schedule.items():
         if name.startswith("sweep-"):
@@ -73,9 +76,9 @@ def sweep_at_start(**_: object) -> None:
 
 @worker_init.connect
 def watch_queue(**_: object) -> None:
-    """Watch Redis in a worker; in embedded mode, show other processes that the worker runs.
-    While Redis does not respond, the worker works without the queue. In embedded mode, it holds a file lock that
-    the self-check looks for.
+    """Watch Redis in a worker, which works without the queue while Redis does not respond.
+
+    In embedded mode, which has no Redis, hold a file lock instead; the self-check detects the worker by this lock.
     """
     if uses_redis(app):
         app.without_queue = WithoutQueue(app, app.conf.worker_concurrency)

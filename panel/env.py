@@ -132,7 +132,7 @@ def database(url: str, at_once: int) -> dict[str, object]:
 
 
 def _host_and_port(address: str) -> tuple[str, str]:
-    """Parse `host`, `host:port`, `[address]:port` or a quoted socket folder into host and port, "" if missing."""
+    """Parse `host`, `host:port`, `[address]:port` or a quoted socket folder into (host, port); "" for a missing one."""
     try:
         parts = urlsplit(f"//{address}")
         return unquote(parts.hostname or ""), str(parts.port or "")

@@ -62,7 +62,8 @@ class _TwicePassword(Form):
 
     def _judge(self, password: str) -> None:
         """Add the errors of the password validators to the form.
-        The service validates the password too, but is not called if the form has other errors.
+
+        The service that sets the password runs these validators too, but it is not called if the form has other errors.
         """
         try:
             validate_password(password)

@@ -97,8 +97,10 @@ class TooManyGuesses(Exception):
 
 @dataclass(frozen=True)
 class Guesser:
-    """Origin of a guess: its network, and the browser or session if known.
-    `device` names the browser or session from which the account has signed in before; "" if there is none.
+    """Origin of a guess: its network and, if known, the browser or session.
+
+    `device` identifies a browser that has signed in to the account before, or the session of a signed-in user; "" if
+    neither is known.
     """
 
     network: str
@@ -125,19 +127,19 @@ def network_of(address: str) -> str:
 
 
 def guesser_at_sign_in(request: HttpRequest, account: User | None) -> Guesser:
-    """Return the origin of a sign-in; `device` is set if this browser has signed in to `account` before."""
+    """Return the origin of a sign-in; its `device` is set if this browser has signed in to `account` before."""
     device = _devices(request).get(str(account.pk), "") if account else ""
     return Guesser(network_of(client_address(request)), f"device:{device}" if device else "")
 
 
 def guesser_in_session(request: HttpRequest) -> Guesser:
-    """Return the origin of a guess by a signed-in user: the session counts as the known device."""
+    """Return the origin of a guess by a signed-in user; its `device` identifies the session."""
     key = hashlib.sha256((request.session.session_key or "").encode()).hexdigest()[:32]
     return Guesser(network_of(client_address(request)), f"session:{key}")
 
 
 def guess(guesser: Guesser, *, kind: Kind, account: User | str, check: Callable[[], R]) -> R:
-    """Check a password or code with `check` and return its result; count the guess if the result is false.
+    """Check a password or code: return the result of `check`, and count a wrong guess if the result is false.
 
     Raises TooManyGuesses without calling `check` if a limit is exceeded. `account` is the owner of the secret; for an
     unknown user, the name as entered.
@@ -264,7 +266,7 @@ def _give_back(limits: dict[str, Limit]) -> None:
 
 
 def _prune(now: datetime) -> None:
-    """Delete some expired counters, one per statement to avoid deadlocks."""
+    """Delete at most _PRUNED_AT_ONCE expired counters, each with its own statement to avoid deadlocks."""
     old = GuessBudget.objects.filter(forgotten_at__lt=now).values_list("pk", flat=True)[:_PRUNED_AT_ONCE]
     for pk in list(old):
         GuessBudget.objects.filter(pk=pk, forgotten_at__lt=now).delete()

@@ -43,7 +43,7 @@ def has_users() -> bool:
 
 
 def user_named(username: str) -> User | None:
-    """Return the user with this name, in any case, or None."""
+    """Return the user with this name, ignoring upper and lower case; None if there is no such user."""
     try:
         return User.objects.get_by_natural_key(username)
     except User.DoesNotExist:
@@ -158,7 +158,7 @@ def _tools() -> list[Check]:
 
 
 def _mail() -> list[Check]:
-    """Check that a mail server is configured; [] if no active user gets email alerts."""
+    """Return the line of the self-check about the mail server; [] if no active user gets email alerts."""
     if not User.objects.filter(is_active=True, mail_alerts=True).exists():
         return []
     found = server()

@@ -51,7 +51,8 @@ def second_factor_passed(guesser: Guesser, user: User, code: str) -> bool:
 
 
 def sudo_check(request: HttpRequest, *, password: str, code: str) -> bool:
-    """Check password and code and, if correct, start the confirmed period; return whether they are correct.
+    """Check password and code; return whether both are correct. If they are, permit sensitive actions for
+    settings.SUDO_SECONDS.
 
     Raises TooManyGuesses after too many wrong attempts.
     """

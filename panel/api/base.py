@@ -34,7 +34,9 @@ _TRUTH = {"true": True, "false": False}
 
 
 def refuse_foreign_origin(request: Request) -> None:
-    """Reject requests, streams included, that another site's page sends with this browser's session (RFC 6454)."""
+    """Reject a request, also for a stream of events, that a page of another site sends with this browser's session (RFC
+    6454).
+    """
     origin = request.META.get("HTTP_ORIGIN")
     foreign = origin is not None and urlsplit(origin).netloc != request._request.get_host()
     if request.auth is None and (foreign or request.META.get("HTTP_SEC_FETCH_SITE") == "cross-site"):
@@ -55,8 +57,8 @@ def require_sudo(request: Request, what: str) -> None:
 class ApiMixin(APIView):
     """Base class of API views.
 
-    The caller's token must permit the action `reads` for safe methods and the action `writes` for others; services
-    check the permission for each object.
+    The caller's token must permit the action `reads` for safe methods, and the action `writes` for all other methods.
+    Services check the permission for each object.
     """
 
     permission_classes = [IsAuthenticated]
@@ -247,9 +249,9 @@ class Resource(ApiMixin, GenericViewSet):  # type: ignore[type-arg]
 
 
 def all_or_none(queryset: QuerySet[Any], field: str, values: list[Any], pointer: str) -> list[Any]:
-    """Return the rows whose `field` is in `values`, each once, in the order of `values`.
+    """Return the rows of `queryset` whose `field` is in `values`, each once, in the order of `values`.
 
-    Raises ApiError if any row is missing.
+    Raises ApiError if any value has no row; `pointer` is the JSON pointer of the list `values`.
     """
     rows = {getattr(row, field): row for row in queryset.filter(**{f"{field}__in": values})}
     errors = [
@@ -263,7 +265,10 @@ def all_or_none(queryset: QuerySet[Any], field: str, values: list[Any], pointer:
 
 
 def one(queryset: QuerySet[Any], field: str, value: Any, pointer: str) -> Any:
-    """Return the row of `queryset` whose `field` has this value; raise ApiError at `pointer` if there is none."""
+    """Return the row of `queryset` whose `field` equals `value`.
+
+    Raises ApiError with the JSON pointer `pointer` if there is no such row.
+    """
     row = queryset.filter(**{field: value}).first()
     if row is None:
         words = f"“{value}” does not exist, or you do not have access to it."
@@ -281,8 +286,10 @@ def base64_decoded(text: str, pointer: str) -> bytes:
 
 
 def all_tagged(queryset: QuerySet[Any], tags: list[str], pointer: str) -> list[Any]:
-    """Return the rows of `queryset` that have all of these tags.
-    Raises ApiError if no row has all of the tags (a tag may be misspelled), or if more than MAX_NAMED rows have them.
+    """Return the rows of `queryset` that have all of `tags`.
+
+    Raises ApiError with the JSON pointer `pointer` if no row has all of the tags (a tag may be misspelled), or if more
+    than MAX_NAMED rows have them.
     """
     rows = list(with_tags(queryset, tags)[: MAX_NAMED + 1])
     words = "" if rows else f"No objects that you have access to have all of these tags: {', '.join(tags)}."

@@ -174,8 +174,9 @@ async def _is_known(scope: Scope) -> bool:
 
 
 async def _asked(question: Callable[[str], bool], text: str) -> bool:
-    """Run `question`, a query with the argument `text`, in a separate thread with its own database connections.
-    Returns True while the database is unavailable. The request then continues, and its view reports the error.
+    """Return the result of the query `question(text)`, run in a separate thread with its own database connections.
+
+    Returns True if the database is unavailable, so that the request continues and its view reports the error.
     """
 
     def ask() -> bool:

@@ -42,8 +42,9 @@ def _fingerprint(request: Request) -> str:
 
 def claim(request: Request, user: User) -> IdempotencyRecord | None:
     """Reserve the request's Idempotency-Key; return the record that will store the response, or None without a key.
-    Raises Replay if the response is stored already; ApiError if the key is invalid, was used for a different request,
-    or belongs to a request in progress.
+
+    Raises Replay if the response to an earlier request with this key is stored. Raises ApiError if the key is invalid,
+    was used for a different request, or belongs to a request in progress.
     """
     key = request.META.get(HEADER)
     if key is None or request.method != "POST":
@@ -106,7 +107,7 @@ def keep(record: IdempotencyRecord, response: Response, hidden: tuple[str, ...])
 
 
 def _without(body: str, hidden: tuple[str, ...]) -> str:
-    """Return the JSON body with null in place of one-time secrets, which a repetition does not show."""
+    """Return the JSON object `body` with null as the value of each field in `hidden`: one-time secrets."""
     data: dict[str, object] = json.loads(body)
     return json.dumps(data | {name: None for name in hidden if name in data})
 

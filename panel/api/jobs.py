@@ -146,7 +146,7 @@ def _of_comparison(row: Comparison) -> JobData:
 def _of_suite(row: SuiteRun) -> JobData:
     """Describe a suite, with one step for each case (a run of the suite) that has started.
 
-    Errors belong to the cases, not to the suite.
+    The steps contain the errors of the cases; a suite has no error of its own.
     """
     runs = list(row.runs.order_by("case"))
     steps = [_step(run.title, run.status, run.error or run.progress, run) for run in runs]
@@ -232,8 +232,10 @@ def job_find(user: User, uuid: UUID) -> JobData | None:
 
 
 def job_cancel(actor: User, uuid: UUID) -> bool:
-    """Cancel a job; return False if the job does not exist.
-    The service for the job's type decides whether the job can be cancelled. Raises Conflict for types that never can.
+    """Cancel a job; return False if the job does not exist or `actor` has no access to it.
+
+    The service for the job's type decides whether the job can be cancelled. Raises Conflict for types of jobs that can
+    never be cancelled.
     """
     found = job_found(actor, uuid)
     if found is None:

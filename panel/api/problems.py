@@ -141,7 +141,9 @@ def body_of(kind: str, detail: str, errors: Errors | None = None) -> dict[str, o
 
 
 def plain_response(kind: str, detail: str = "") -> HttpResponse:
-    """Return a problem response for errors outside the API's views."""
+    """Return an error as problem details (RFC 9457), for code outside the API's views. `kind` is a key of the error
+    catalog.
+    """
     return JsonResponse(body_of(kind, detail), status=CATALOGUE[kind].status, content_type=CONTENT_TYPE)
 
 
@@ -154,7 +156,7 @@ def _response(kind: str, detail: str, errors: Errors | None = None, headers: dic
 def _escaped(part: object) -> str:
     """Escape `~` in a part of a JSON pointer (RFC 6901 section 3).
 
-    Slashes stay, because services put them between parts.
+    Slashes stay, because services use them to separate the parts of a place, as in blocks/0/root.
     """
     return str(part).replace("~", "~0")
 
@@ -183,9 +185,10 @@ def _summary(errors: Errors) -> str:
 
 
 def _at(place: str, fault: ValidationError) -> Errors:
-    """Convert the error `fault` of one place to a list of {"pointer", "detail"}.
+    """Convert the error `fault` at `place` (a field, or a place such as blocks/0/root) to a list of {"pointer",
+    "detail"}.
 
-    If the place is a JSON object and `fault.params["field"]` names one of its fields, the pointer leads to that field.
+    If `fault.params["field"]` names a field of the JSON object at `place`, the pointer leads to that field.
     """
     member = str((getattr(fault, "params", None) or {}).get("field", ""))
     where = {place: {member: [text.removeprefix(f"{member}: ") for text in fault.messages]}}
@@ -194,7 +197,8 @@ def _at(place: str, fault: ValidationError) -> Errors:
 
 def _of_validation(error: ValidationError) -> Response:
     """Convert Django's ValidationError, which services raise, to a 422 response.
-    The keys of the error may be names of fields, or places such as blocks/0/root.
+
+    The keys of the error are names of fields, or places in a definition such as blocks/0/root.
     """
     if not hasattr(error, "error_dict"):
         errors = flatten(list(error.messages))

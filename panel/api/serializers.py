@@ -1,4 +1,4 @@
-"""Base classes of serializers, which convert JSON to values and back. Rules are in the models and services."""
+"""Base classes of serializers, which convert JSON to values and back. Models and services validate the values."""
 
 from __future__ import annotations
 

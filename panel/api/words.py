@@ -26,7 +26,7 @@ def _limits(field: Any) -> str:
 
 
 def _right(field: Any) -> str:
-    """Describe the valid values of `field` in a sentence."""
+    """Describe the valid values of `field` in a sentence, for example `Send a JSON string.`"""
     if isinstance(field, _NUMBERS):
         return _limits(field)
     if isinstance(field, serializers.ChoiceField):

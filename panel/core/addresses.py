@@ -1,4 +1,4 @@
-"""Cached URLs of the panel's pages: a long list links to thousands of pages."""
+"""Cache of the URLs of the panel's pages, because a long list links to thousands of pages."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def shares(counts: Mapping[str, int]) -> list[Bar]:
 
 
 def columns(counts: Sequence[tuple[str, int]]) -> list[Bar]:
-    """Return the bars of a column chart, scaled so that the highest fills the drawing; [] if all counts are zero."""
+    """Return the bars of a column chart; the highest bar is as high as the drawing. [] if all counts are zero."""
     total, most = sum(count for _, count in counts), max((count for _, count in counts), default=0)
     step = WIDTH / max(len(counts), 1)
     return [

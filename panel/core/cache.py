@@ -101,8 +101,10 @@ class OptionalRedisCache(RedisCache):
 
 
 def _unless_silent(call: Callable[[], Any], otherwise: Any) -> Any:
-    """Return the result of `call`, a Redis command. Return `otherwise` if Redis does not respond, or did not within
-    the last AWAY_FOR_S seconds.
+    """Return the result of `call`, a Redis command.
+
+    Return `otherwise` if Redis does not respond, or if it did not respond to a command within the last AWAY_FOR_S
+    seconds.
     """
     if silence.lasts:
         return otherwise

@@ -8,7 +8,8 @@ from collections.abc import Hashable
 
 
 class ChangedMessages:
-    """Log the problem of each subject once, until its text changes or the problem ends.
+    """Logger of lasting problems: logs the problem of a subject once, and again only after its text changed or it was
+    solved.
 
     Each process remembers its own messages, so every worker process logs a problem once.
     """

@@ -104,7 +104,7 @@ class Chart:
 
 
 def svg(spec: Spec, label: str) -> str:
-    """Draw a Vega-Lite specification as one <svg> element for a page; cached for a day by its content."""
+    """Draw a Vega-Lite specification as one <svg> element for a page. The result is cached for a day."""
     key = "chart:" + hashlib.sha256(json.dumps([spec, label], sort_keys=True).encode()).hexdigest()
     found: str | None = cache.get(key)
     if found is None:
@@ -134,7 +134,9 @@ def png(spec: Spec, scale: float) -> bytes:
 
 
 def _prepared(drawn: str, label: str, ident: str) -> str:
-    """Return the SVG as one image with `label` for screen readers, and with ids that are unique on the page.
+    """Return `drawn`, the SVG of a chart, as one image with `label` for screen readers and ids that are unique on the
+    page.
+
     Raises ValueError if the SVG contains script or style.
     """
     if re.search(r"<(script|style|foreignObject|image)\b|\sstyle=|\son\w+=", drawn):
@@ -172,8 +174,10 @@ def shapes(names: list[str]) -> Spec:
 
 
 def date_axis(times: list[datetime]) -> Spec:
-    """Return the Vega-Lite encoding of the field `at` as a time axis in UTC.
-    Labels are days, or minutes if `times` span at most four days; few labels are printed.
+    """Return the Vega-Lite encoding of the field `at` as a time axis in UTC with about five labels.
+
+    Labels are dates; if `times` span at most four days, they are dates with hours and minutes. If `times` has at most
+    three different values, only these values have labels.
     """
     is_long = max(times) - min(times) > timedelta(days=4)
     axis: Spec = {"title": "UTC", "tickCount": 5, "format": "%Y-%m-%d" if is_long else "%b %-d, %H:%M"}

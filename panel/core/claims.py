@@ -49,7 +49,7 @@ class Attempt(StrEnum):
 class Claim:
     """Rows of one model that this worker owns under a unique token.
 
-    A worker that was suspended for long may have lost rows to another worker: these rows no longer have its token.
+    A worker that was suspended for long can lose rows to another worker. These rows then no longer have its token.
     """
 
     def __init__(self, model: type[Job]) -> None:
@@ -58,7 +58,7 @@ class Claim:
 
     @property
     def rows(self) -> QuerySet[Any]:
-        """Query of the rows that this claim still owns. Updates of it never affect rows of another worker."""
+        """Query of the rows that this claim still owns. Updates of this query never affect rows of other workers."""
         return self.model._default_manager.filter(claimed_by=self.token, status=JobStatus.RUNNING)
 
     def take(self, uuids: Iterable[UUID], **values: Any) -> int:
@@ -76,12 +76,16 @@ class Claim:
             return queued.filter(pk__in=free).update(**owned, **values) if free else 0
 
     def release(self, pks: Iterable[int], **values: Any) -> None:
-        """Requeue rows that this claim owns; the next sweep tries them again."""
+        """Requeue the rows with the keys `pks` that this claim owns, and set the fields in `values`.
+
+        A periodic task tries the rows again later.
+        """
         self.rows.filter(pk__in=list(pks)).update(status=JobStatus.QUEUED, claimed_by="", heartbeat_at=None, **values)
 
     @contextmanager
     def heartbeat(self, locks: Locks | None = None) -> Iterator[None]:
-        """Refresh the heartbeat of the rows, and extend the host locks, every few seconds in a thread.
+        """Context manager: refresh the heartbeat of the claimed rows, and extend the host locks, every few seconds in a
+        thread.
 
         If the database becomes unavailable meanwhile, the rows are requeued as soon as it is available again.
         """
@@ -99,8 +103,9 @@ class Claim:
             thread.join()
 
     def _hand_back(self) -> None:
-        """Requeue all rows that this claim still owns; the next attempt asks the hosts for the results of
-        running work.
+        """Requeue all rows that this claim still owns.
+
+        The worker that claims a row next asks the host for the result of a job that still runs there.
         """
         self.rows.update(status=JobStatus.QUEUED, claimed_by="", heartbeat_at=None)
 
@@ -140,7 +145,10 @@ def orphans(model: type[Job]) -> QuerySet[Any]:
 
 
 def orphans_queue(model: type[Job], *order: str) -> list[UUID]:
-    """Requeue rows of dead workers; return the UUIDs of all queued rows, sorted by the fields in `order`."""
+    """Requeue the running rows of `model` whose worker has ended.
+
+    Return the UUIDs of all queued rows of `model`, sorted by the fields in `order`.
+    """
     orphans(model).update(status=JobStatus.QUEUED, claimed_by="", heartbeat_at=None)
     waiting = model._default_manager.filter(status=JobStatus.QUEUED).order_by(*order)
     return list(waiting.values_list("uuid", flat=True))

@@ -69,7 +69,8 @@ def wait_briefly() -> None:
 def once_it_responds(work: Callable[[], object], what: str) -> None:
     """Run `work`; if the database is unavailable, return at once and repeat `work` in a thread until it succeeds.
 
-    For writes that release a claim or a lock that other processes wait for. `what` describes the work in the log.
+    Use this for writes that release a claim or a lock that other processes wait for. `what` describes the work in the
+    log.
     """
     try:
         work()

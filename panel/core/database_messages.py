@@ -9,8 +9,10 @@ from panel.core.database import is_connection_error
 
 
 class DatabaseAwayFilter(logging.Filter):
-    """Shorten records whose exception means that the database is unavailable: background work is repeated anyway, and
-    each of its tasks would log a traceback every few seconds.
+    """Logging filter that shortens records whose exception means that the database is unavailable.
+
+    Without this filter, each background task would log a traceback every few seconds until the database is available
+    again.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:

@@ -1,4 +1,4 @@
-"""Parse unified diffs into rows for display. Pure: no I/O."""
+"""Parse unified diffs into rows for display, without I/O."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _lines(text: str) -> Iterator[DiffLine]:
 
 
 def split_rows(lines: list[DiffLine]) -> list[DiffPair]:
-    """Arrange diff lines as rows of a split view, with each run of removed lines next to the added lines after it."""
+    """Arrange diff lines as rows of a split view: removed lines at the left, beside the added lines after them."""
     rows: list[DiffPair] = []
     removed: list[DiffLine] = []
     added: list[DiffLine] = []

@@ -31,7 +31,7 @@ class Conflict(ApplicationError):
 
 
 def words_of(error: Exception) -> str:
-    """Return the message of an error that services raise, in one line for people."""
+    """Return the message of an ApplicationError, ValidationError or other exception as one text for users."""
     if isinstance(error, ApplicationError):
         return error.message
     return " ".join(error.messages) if isinstance(error, ValidationError) else str(error)

@@ -193,7 +193,9 @@ class LinesField(forms.CharField):
             raise ValidationError(self.error_messages["required"], code="required")
 
     def run_validators(self, value: Any) -> None:
-        """Skip the validators of text fields, which do not fit lists; the model's validators run later."""
+        """Skip the validators of text fields, which expect a text instead of a list; the model validates the list
+        later.
+        """
 
 
 class TagsFormField(LinesField):

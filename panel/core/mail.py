@@ -103,6 +103,9 @@ def _by_code(found: Server, code: int, words: str | bytes) -> Exception:
 
 
 def new_id(name: UUID | None = None, sender: str = "") -> str:
-    """Return a Message-ID in the sender's domain; spam filters could take the panel's host name for forged."""
+    """Return a Message-ID in the domain of `sender`, by default the domain of settings.DEFAULT_FROM_EMAIL.
+
+    Spam filters could consider a Message-ID with the panel's host name forged.
+    """
     domain = parseaddr(sender or settings.DEFAULT_FROM_EMAIL)[1].rpartition("@")[2] or "paddock.invalid"
     return f"<{name or uuid4()}@{domain}>"

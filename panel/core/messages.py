@@ -34,7 +34,8 @@ class Task(StrEnum):
 
 
 def task_send(task: Task, *args: object) -> bool:
-    """Wake a worker now; return whether the queue took the message.
+    """Send a task to the queue, to wake a worker now; return whether the queue took the message.
+
     Workers also find queued rows without a message.
     """
     # Celery's own attempts to reach Redis take seconds each.
@@ -51,7 +52,7 @@ def task_send(task: Task, *args: object) -> bool:
 
 
 def task_send_on_commit(task: Task, *args: object) -> None:
-    """Wake a worker after the commit of the current transaction.
+    """Send a task to the queue after the commit of the current transaction, to wake a worker.
 
     If the queue does not respond, the request still succeeds.
     """
@@ -64,8 +65,9 @@ BUSY_RETRIES_S = (0.3, 0.7, 1.5)
 
 
 def busy_retry(task: CeleryTask[Any, Any], args: Sequence[object]) -> None:
-    """Send the running task again after a delay that grows with each attempt, because the task's host is busy. After
-    the last of BUSY_RETRIES_S, do nothing.
+    """Send the running task again, because its host is busy. The delay grows with each attempt.
+
+    After as many attempts as BUSY_RETRIES_S has delays, do nothing.
     """
     done = task.request.retries or 0
     if done < len(BUSY_RETRIES_S):

@@ -52,8 +52,10 @@ class Middleware:
             markcoroutinefunction(self)
 
     def around(self, request: HttpRequest) -> AbstractContextManager[Finish]:
-        """Return a context manager for one request. Its value is a function that gets the response of the view and of
-        inner middleware, and returns the final response.
+        """Return a context manager for one request.
+
+        Its value is a function that takes the response of the view and of inner middleware, and returns the final
+        response.
         """
         raise NotImplementedError
 

@@ -34,8 +34,9 @@ LOCK_NOT_AVAILABLE = "55P03"
 
 
 class MigrationLocks:
-    """Transaction of one migration at a time, with locks of all tables.
-    `say` is called with a line when a migration waits for other processes.
+    """Transactions of migrations, one at a time, with locks of all tables.
+
+    `say` is called with a line of text when a migration waits for other processes.
     """
 
     def __init__(self, connection: BaseDatabaseWrapper, say: Callable[[str], None]) -> None:
@@ -43,7 +44,10 @@ class MigrationLocks:
         self.opened = ExitStack()
 
     def begin(self) -> None:
-        """Open a transaction that has locked every table. Raises CommandError if that fails for LOCK_WITHIN_S."""
+        """Open a transaction that has locked every table; do nothing on databases other than PostgreSQL.
+
+        Raises CommandError if the tables cannot be locked within LOCK_WITHIN_S seconds.
+        """
         if self.connection.vendor != "postgresql":
             return
         end, said = time.monotonic() + LOCK_WITHIN_S, False
@@ -64,12 +68,12 @@ class MigrationLocks:
         self.opened.close()
 
     def roll_back(self, error: BaseException) -> None:
-        """Roll back the open migration, which `error` ended."""
+        """Roll back the transaction of the open migration, which failed with `error`."""
         self.opened.__exit__(type(error), error, error.__traceback__)
 
     def _lock_all(self) -> str:
-        """Try to lock every table. Return the name of a table that another process uses, or "" if all tables are
-        locked.
+        """Try to lock every table. Return "" if all tables are locked, otherwise the name of a table that another
+        process uses.
         """
         with ExitStack() as opened:
             opened.enter_context(transaction.atomic(using=self.connection.alias))
@@ -88,7 +92,7 @@ class MigrationLocks:
     def _wait_for(self, table: str) -> None:
         """Wait until the table can be locked, at most for VACUUM_TIMEOUT. Other tables stay unlocked meanwhile.
 
-        The timeout is longer than one second, because then PostgreSQL cancels an autovacuum that holds the table.
+        The timeout is longer than one second: after one second, PostgreSQL cancels an autovacuum that holds the table.
         """
         with transaction.atomic(using=self.connection.alias):
             self._has_locked(table, VACUUM_TIMEOUT)

@@ -21,7 +21,7 @@ _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?")
 
 
 def _faults(check: Callable[[], None], found: words.Found) -> words.Found:
-    """Call the validation `check`; return the errors in `found` together with those that `check` raises."""
+    """Return the errors in `found` together with those that `check`, a validation without arguments, raises."""
     try:
         check()
     except ValidationError as error:
@@ -102,8 +102,10 @@ class CheckedModel(models.Model):
             raise ValidationError(found)
 
     def _with_the_rest(self, found: words.Found, exclude: set[str], unique: bool) -> ValidationError:
-        """Return the errors of invalid fields (`found`), together with the errors of uniqueness checks of the valid
-        fields. If only values are missing, `clean()` runs too: its messages for missing values are better.
+        """Return a ValidationError with the errors in `found` (of invalid fields) and, if `unique`, those of uniqueness
+        checks of the valid fields.
+
+        If only values are missing, `clean()` runs too: its messages for missing values are better.
         """
         others: words.Found = {}
         if words.is_only_empty(found):

@@ -17,7 +17,10 @@ def _is_trusted(address: str) -> bool:
 
 
 def client_address(request: HttpRequest) -> str:
-    """Return the client's address; behind trusted proxies, the last X-Forwarded-For entry that is not one of them."""
+    """Return the client's address.
+
+    Behind trusted proxies, this is the last X-Forwarded-For entry that is not the address of a trusted proxy.
+    """
     address = str(request.META.get("REMOTE_ADDR", ""))
     if not _is_trusted(address):
         return address

@@ -28,7 +28,8 @@ def limit() -> int:
 
 
 def most_hosts() -> int:
-    """Return the number of hosts to which this process may keep idle connections. They may use half of its
-    open files.
+    """Return the number of hosts to which this process may keep idle connections.
+
+    These connections use at most half of the files that the process may have open.
     """
     return max(8, limit() // 2 // FILES_PER_HOST)

@@ -26,7 +26,7 @@ def owner_name() -> str:
 
 
 def is_here(name: str) -> bool:
-    """Return whether the named process runs on this machine, or ran on it since its last boot."""
+    """Return whether the named process runs on this machine, or ran on it since the machine's last boot."""
     parts = name.split(":")
     return len(parts) >= 4 and bool(parts[3]) and parts[3] == _place()
 
@@ -43,7 +43,7 @@ def is_gone(name: str) -> bool:
 
 
 def _started(pid: int) -> str:
-    """Return the start time of a process in clock ticks since boot; "" for a zombie, and for an unused process ID."""
+    """Return the start time of a process in clock ticks since boot; "" if the process has ended, also for a zombie."""
     try:
         after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -30,10 +30,10 @@ class LongListPaginator(Paginator):  # type: ignore[type-arg] # not subscriptabl
     """Paginator of a query's rows, or of the first `most` rows.
 
     Counting stops at `most`. Each page first finds the keys of its rows, so that a page of a million rows costs the
-    database little more than a page of a thousand. With `most`, a list of at most FEW rows is found first and
-    sorted afterwards: otherwise the database may read an index of the order, past all rows that are not in the
-    list. `keys` are the keys of all rows in order, if a search has already found them. `shown` selects the same rows
-    with everything that a page needs, so that counting joins no tables for it.
+    database little more than a page of a thousand. With `most`, a list of at most FEW rows is selected first and sorted
+    afterwards. Otherwise, the database might read a whole index in the sort order to find these few rows. `keys` are
+    the keys of all rows in order, if a search has already found them. `shown` is a query of the same rows with
+    everything that a page shows; rows are counted without it, so that counting joins no tables.
     """
 
     def __init__(
@@ -49,8 +49,9 @@ class LongListPaginator(Paginator):  # type: ignore[type-arg] # not subscriptabl
         self._shown = rows if shown is None else shown
 
     def _found(self) -> QuerySet[Any, Any]:
-        """Select the keys of the rows, unordered. With `most`, select at most one row more, which shows that the list
-        is cut.
+        """Select the keys of the rows, unordered. With `most`, select one key more than `most`, if there is one.
+
+        The additional key shows that the list is cut.
         """
         keys = self._rows.order_by().values_list("pk", flat=True)
         return keys if self._most is None else keys[: self._most + 1]
@@ -80,8 +81,10 @@ class LongListPaginator(Paginator):  # type: ignore[type-arg] # not subscriptabl
         return Page(ordered.filter(pk__in=keys), number, self)
 
     def _between(self, first: int, last: int) -> list[int]:
-        """Return the keys of the rows from position `first` up to `last`. Rows in the second half of the list are
-        selected in reverse order, so that the database sorts and skips at most half of the list.
+        """Return the keys of the rows from position `first` up to, but not including, `last`.
+
+        Rows in the second half of the list are selected in reverse order, so that the database sorts and skips at most
+        half of the list.
         """
         keys = self._rows.values_list("pk", flat=True)
         if self._most is not None or first < self.count / 2:
@@ -98,5 +101,9 @@ def page_of(
     keys: Sequence[int] | None = None,
     shown: QuerySet[Any] | None = None,
 ) -> Page[Any]:
-    """Return the page with this number of a list of rows; the first or last page if there is no such page."""
+    """Return the page `number` of the list `rows`: the first page if `number` is not a number, the last page if there
+    is no page `number`.
+
+    The other arguments are those of LongListPaginator.
+    """
     return LongListPaginator(rows, per_page, most, keys, shown).get_page(number)

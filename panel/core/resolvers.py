@@ -23,7 +23,9 @@ def resolver(lifetime_s: float = 10.0) -> dns.resolver.Resolver:
 
 
 def place_of(text: str, port: int) -> tuple[str, int]:
-    """Parse `host`, `host:port`, `[::1]:port` or an IPv6 address into host and port; `port` is the default.
+    """Parse `host`, `host:port`, `[::1]:port` or an IPv6 address; return (host, port), with `port` if the text has
+    none.
+
     Raises ApplicationError for an invalid port.
     """
     if text.startswith("["):

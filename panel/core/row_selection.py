@@ -1,4 +1,4 @@
-"""Pass the rows that a user selected in a list, also on other pages of the list, to the page of an action."""
+"""Selection of rows in a list, also on its other pages: pass the selected rows on to the page of an action."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KEPT = "ticked"
 
 
 def go_on(request: Request, url: str, field: str, values: Iterable[str]) -> HttpResponse:
-    """Redirect to the page at `url`, and pass the selected values: `ticked(request, field)` returns them there."""
+    """Redirect to `url`, and pass the selected values; `ticked(request, field)` returns them in the view of `url`."""
     chosen = list(values)
     query = urlencode([(field, value) for value in chosen])
     if len(query) > LONGEST_QUERY:

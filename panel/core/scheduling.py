@@ -30,9 +30,10 @@ PAUSE_S = 2.0  # while the database or the queue does not respond
 
 
 class DatabaseScheduler(Scheduler):
-    """Sends the entries of CELERY_BEAT_SCHEDULE that are due, each time once among all schedulers.
+    """Celery beat scheduler that sends the due entries of CELERY_BEAT_SCHEDULE; of several schedulers, only one sends
+    each.
 
-    `send` is called in place of sending a message (core/without_queue.py).
+    If `send` is given, it is called with each due entry, and no message is sent (core/without_queue.py).
     """
 
     def __init__(self, *args: Any, send: Callable[[ScheduleEntry], None] | None = None, **kwargs: Any) -> None:

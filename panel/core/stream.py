@@ -58,15 +58,18 @@ def event_response(events: AsyncIterator[str]) -> StreamingHttpResponse:
 def as_served(
     request: HttpRequest, text: Generator[str, None, None]
 ) -> Generator[str, None, None] | AsyncIterator[str]:
-    """Return the pieces of a long text in the form in which StreamingHttpResponse sends each piece at once. Under
-    ASGI, Django would collect the pieces of a synchronous generator before it sends the first.
+    """Return a long text in pieces for StreamingHttpResponse, in a form that makes Django send each piece at once.
+
+    Under ASGI, this is an asynchronous generator, because Django would collect the pieces of a synchronous generator
+    before it sends the first.
     """
     return _made_in_turn(text) if isinstance(request, ASGIRequest) else text
 
 
 async def _made_in_turn(text: Generator[str, None, None]) -> AsyncIterator[str]:
-    """Yield joined pieces of `text`, a generator. The generator runs in the request's own thread, which has the
-    database connection.
+    """Yield the pieces of `text`, a generator, joined in groups of PIECES_AT_ONCE.
+
+    The generator runs in the request's own thread, which has the database connection.
     """
 
     def some() -> str:
@@ -82,8 +85,10 @@ async def _made_in_turn(text: Generator[str, None, None]) -> AsyncIterator[str]:
 def region_view(
     is_readable: Callable[[Any, UUID], Awaitable[bool]], events: Callable[[UUID], AsyncIterator[str]]
 ) -> Callable[..., Coroutine[Any, Any, HttpResponse | StreamingHttpResponse]]:
-    """Build a view that streams events about an object, only for pages of the panel and users who may read
-    the object.
+    """Build a view that streams the events of an object.
+
+    The view responds with 403 to requests from pages of other sites, and with 404 to users without access to the
+    object.
     """
 
     @require_GET
@@ -140,8 +145,9 @@ async def _while_allowed(events: AsyncIterator[str], is_allowed: Callable[[], Aw
 
 
 async def region_events(look: Callable[[], Look | None]) -> AsyncIterator[str]:
-    """Yield a `live` event after each change of an object, and finally `done` with the object's status. Ends without
-    `done` after CLOSE_AFTER_S seconds, and if `look` returns None, because the object was deleted.
+    """Yield a `live` event after each change of an object, and finally `done` with the object's status.
+
+    Ends without `done` after CLOSE_AFTER_S seconds, or when the object was deleted (`look` returns None).
     """
     last: object = None
     opened = spoken = time.monotonic()

@@ -69,7 +69,9 @@ def run_to_end(call: Callable[[], object]) -> int:
 @dataclass
 class Program:
     """A function that runs in a supervised child process.
-    `backoff_s` doubles after every quick exit, so that a program that cannot start uses little CPU.
+
+    `backoff_s` is the pause before a restart. It doubles after every quick exit, so that a program that cannot start
+    uses little CPU.
     """
 
     name: str

@@ -87,7 +87,7 @@ class HasTag(Contains):
 
 
 def tags_counted(rows: QuerySet[Any]) -> dict[str, int]:
-    """Return {tag: number of rows with this tag} for all tags of the rows, sorted by tag."""
+    """Return {tag: number of rows with this tag} for all tags of `rows`, sorted by tag."""
     found: Counter[str] = Counter()
     # Thousands of rows have few combinations of tags; the database counts the rows of each.
     for tags, count in rows.exclude(tags=[]).order_by().values_list("tags").annotate(rows=Count("pk")):
@@ -97,12 +97,12 @@ def tags_counted(rows: QuerySet[Any]) -> dict[str, int]:
 
 
 def tags_used(rows: QuerySet[Any]) -> set[str]:
-    """Return the set of all tags of the rows."""
+    """Return the set of all tags of `rows`."""
     return {tag for tags in rows.order_by().values_list("tags", flat=True).distinct() for tag in tags}
 
 
 def with_tags(rows: QuerySet[Any], tags: Iterable[str], field: str = "tags") -> QuerySet[Any]:
-    """Filter the rows to those that have all of these tags; `field` is the lookup path from a row to its tags."""
+    """Return those of `rows` that have all of `tags`; `field` is the lookup path from a row to its tags."""
     for tag in tags:
         rows = rows.filter(**{f"{field}__has": tag})
     return rows

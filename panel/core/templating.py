@@ -25,8 +25,9 @@ _PLACE = re.compile(r"%\((\w+)\)s")
 
 
 def constant(tag: F) -> F:
-    """Mark a simple tag whose output depends only on its arguments. With literal arguments, the tag is rendered once,
-    after parsing.
+    """Mark a simple tag as one whose output depends only on its arguments.
+
+    If all arguments in a template are literals, the tag is rendered once, after parsing.
     """
     tag.is_constant = True  # type: ignore[attr-defined]
     return tag

@@ -1,7 +1,7 @@
-"""Requests to http or https URLs of public hosts that users enter, such as webhooks (docs/threats.md, SSRF).
+"""Requests to URLs that users enter, such as webhooks: http or https, and only public hosts (docs/threats.md, SSRF).
 
-The name is resolved once, all of its addresses are checked, and the connection uses one of them, so DNS rebinding has
-no effect. PADDOCK_WEBHOOK_NETWORKS permits private networks.
+The host name is resolved once, all of its addresses are checked, and the connection uses one of them, so DNS rebinding
+has no effect. PADDOCK_WEBHOOK_NETWORKS permits private networks.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _refused(words: str) -> ApplicationError:
 
 
 class _Plain(http.client.HTTPConnection):
-    """HTTP connection to the checked address, even if the name now resolves to another address."""
+    """HTTP connection to the address that `resolve` checked, even if the host name now resolves to another address."""
 
     def __init__(self, url: WebhookUrl, address: str) -> None:
         super().__init__(url.host, url.port, timeout=TIMEOUT_S)
@@ -133,7 +133,10 @@ class _Plain(http.client.HTTPConnection):
 
 
 class _Tls(_Plain):
-    """TLS connection to the checked address; the certificate must be valid for the name and trusted by this machine."""
+    """TLS connection to the address that `resolve` checked.
+
+    The certificate must be valid for the host name and trusted by this machine.
+    """
 
     def connect(self) -> None:
         super().connect()
@@ -141,8 +144,9 @@ class _Tls(_Plain):
 
 
 def post(url: WebhookUrl, address: str, headers: dict[str, str], body: bytes) -> int:
-    """Send a POST request to `address` (from `resolve`); return the status of the response.
-    Redirects are not followed. Raises OSError, HTTPException.
+    """Send a POST request to `address` (from `resolve`); return the status of the response. Redirects are not followed.
+
+    Raises OSError for connection errors, HTTPException for an invalid response.
     """
     connection = (_Tls if url.scheme == "https" else _Plain)(url, address)
     connection.connect()

@@ -11,8 +11,9 @@ from django.db import ProgrammingError, migrations, transaction
 
 
 def word_part_indexes(columns: Mapping[str, tuple[str, str]]) -> migrations.RunPython:
-    """Return the migration operation that creates the indexes. `columns` maps the name of each index to (table,
-    column).
+    """Return the migration operation that creates indexes for searches for parts of words.
+
+    `columns` maps the name of each index to (table, column).
     """
 
     def create(_apps: Any, schema_editor: Any) -> None:
@@ -36,7 +37,7 @@ def word_part_indexes(columns: Mapping[str, tuple[str, str]]) -> migrations.RunP
 
 
 def _created(schema_editor: Any, cursor: Any) -> bool:
-    """Create the extension pg_trgm; return whether it exists. The role may lack the permission to create it."""
+    """Create the extension pg_trgm; return whether it exists. The database role can lack the permission for it."""
     try:
         with transaction.atomic(using=schema_editor.connection.alias):
             cursor.execute("CREATE EXTENSION IF NOT EXISTS pg_trgm")

@@ -21,7 +21,8 @@ def limits(field: models.Field[Any, Any]) -> str:
 
 
 def number_between(low: float | None, high: float | None, *, is_whole: bool) -> str:
-    """Return the message for a number outside these limits; None means no limit.
+    """Return the error message for a number that is not from `low` to `high`; None means no limit.
+
     Upper limits of database columns are left out, because they are far above any sensible value.
     """
     high = None if high is not None and high >= 2**31 - 1 else high

@@ -19,8 +19,9 @@ def is_ipv4(value: str) -> bool:
 
 
 def address_name_normalized(value: str) -> str:
-    """Return an IPv6 address in brackets in canonical form: `[2001:DB8:0::1]` -> `[2001:db8::1]`. ValidationError for
-    any other value.
+    """Return an IPv6 address in brackets in canonical form: `[2001:DB8:0::1]` -> `[2001:db8::1]`.
+
+    Raises ValidationError for any other value.
     """
     if not is_ipv6(value):
         raise ValidationError(

@@ -1,5 +1,6 @@
-"""Faults of a certificate that make browsers reject it although it has not expired. Pure, except that it reads the list
-of public certificate authorities (certifi).
+"""Faults of a certificate that make browsers reject it although it has not expired.
+
+No I/O, except for reading the list of public certificate authorities (certifi).
 """
 
 from __future__ import annotations

@@ -25,8 +25,9 @@ EXPIRY_STEPS = (30, 14, 7, 3, 1)
 
 @dataclass(frozen=True)
 class Bundle:
-    """A validated certificate with chain and key: normalized PEM texts and aware times. `fingerprint` is the SHA-256 of
-    the leaf's DER encoding in hex.
+    """A validated certificate with its chain and key: PEM texts in a normalized form, and times with a time zone.
+
+    `fingerprint` is the SHA-256 of the leaf's DER encoding in hex.
     """
 
     certificate_pem: str
@@ -71,10 +72,10 @@ def pkcs12(certificate_pem: str, private_key_pem: str, name: str, password: str)
 
 
 def public_read(certificate_pem: str) -> Bundle:
-    """Validate and return a certificate whose key stays on its host. The text contains the leaf first, and each
-    certificate is followed by its issuer. The certificate may have expired.
+    """Validate and return a certificate whose key stays on its host. The certificate may have expired.
 
-    Raises ApplicationError with the `field` certificate_pem.
+    The text must contain the leaf first, and each certificate must be followed by its issuer. Raises ApplicationError
+    with the `field` certificate_pem.
     """
     chain = _chain(certificate_pem)
     _check_order(chain)
@@ -204,8 +205,10 @@ def _key_pem(key: ServerKey) -> str:
 def expiry_step(
     not_before: datetime.datetime, not_after: datetime.datetime, now: datetime.datetime, *, most: int = EXPIRY_STEPS[0]
 ) -> int | None:
-    """Return the smallest of EXPIRY_STEPS (days before the end, at most `most`) that a certificate has reached; 0 after
-    its end, None before the first step. Steps longer than a third of its lifetime are ignored.
+    """Return the smallest of EXPIRY_STEPS (days before the end) that a certificate has reached; 0 after its end, None
+    before the first step.
+
+    Steps above `most` are ignored, and steps longer than a third of the certificate's lifetime.
     """
     if not_after <= now:
         return 0

@@ -203,7 +203,7 @@ def clash_suspects(sites: Iterable[Site]) -> set[int]:
 
 
 def _others(site: Site, web_server: WebServer, listen: Listen) -> QuerySet[Listen]:
-    """Return the listens on the same port that other enabled sites of the host have."""
+    """Return the listens on the port of `listen` that other enabled sites of the web server's host have."""
     rows = Listen.objects.filter(
         port=listen.port, block__site__enabled=True, block__site__web_server__host=web_server.host
     )
@@ -211,7 +211,7 @@ def _others(site: Site, web_server: WebServer, listen: Listen) -> QuerySet[Liste
 
 
 def _overlapping(address: str) -> Q:
-    """Return a filter for addresses that conflict with `address` if different programs listen on them."""
+    """Return the condition that an address equals `address`, or that either means all addresses of the IP version."""
     is_v6 = ":" in address
     family = Q(address__contains=":") if is_v6 else ~Q(address__contains=":")
     return family if address in _ANY else family & Q(address__in=[address, *_ANY])
@@ -312,7 +312,7 @@ def path_clashes(
 
 
 def claim_problems(claims: Iterable[Claim]) -> list[Problem]:
-    """Return the problems for the given claims (names, addresses, services), each message once per place."""
+    """Return the problems for the given claims (names, addresses, services), without duplicates."""
     return list(dict.fromkeys(Problem(claim.where, ownership.refusal(claim)) for claim in claims))
 
 
@@ -333,16 +333,16 @@ def kept_of(site: Site | None, team: Team, web_server: WebServer | None) -> Kept
 
 
 def foreign_problems(actor: User, site: Site, kept: Kept) -> list[Problem]:
-    """Return problems with resources of `site` that belong to another team and are new in the change that `actor` just
-    made.
+    """Return problems with names, addresses, services and paths of `site` that belong to another team and are not in
+    `kept`, the resources that the site had before the change by `actor`.
     """
     problems = claim_problems(ownership.claims_refused(actor, site, kept=kept.claims))
     return problems + (path_clashes(actor, site, site.web_server.host, kept=kept.paths) if site.web_server else [])
 
 
 def refuse_foreign(actor: User, site: Site, *, kept: Kept | None = None, field: str = "") -> None:
-    """Reject resources of other teams. Call this after every change of a site's parts, team or web server, even if the
-    site is disabled.
+    """Reject names, addresses, services and paths of other teams, except those in `kept`. Call this after every change
+    of a site's parts, team or web server, even if the site is disabled.
 
     Raises ValidationError at `field`, by default at the field of each problem.
     """
@@ -381,7 +381,7 @@ def refuse_foreign_paths(actor: User, site: Site, *, kept: Set[str] = frozenset(
 
 def refuse_clashes(actor: User, site: Site) -> None:
     """Reject conflicts with other sites. Call this after every change of an enabled site's addresses, names or web
-    server. Raises ValidationError by field.
+    server. Raises ValidationError keyed by field.
     """
     if not site.enabled or site.web_server is None:
         return

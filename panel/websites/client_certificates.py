@@ -16,8 +16,9 @@ _CRL_BEGIN, _CRL_END = "-----BEGIN X509 CRL-----", "-----END X509 CRL-----"
 
 
 def authorities_read(pem: str) -> list[x509.Certificate]:
-    """Return the certificates in a PEM text; ValidationError unless each one is a certificate authority (RFC 5280,
-    4.2.1.9).
+    """Return the certificates in a PEM text.
+
+    Raises ValidationError unless each certificate is that of a certificate authority (RFC 5280, 4.2.1.9).
     """
     _check_size(pem)
     if "PRIVATE KEY" in pem:
@@ -44,7 +45,7 @@ def _may_sign(certificate: x509.Certificate) -> bool:
 
 
 def revocations_read(pem: str) -> list[x509.CertificateRevocationList]:
-    """Return the certificate revocation lists in a PEM text; ValidationError if one cannot be read."""
+    """Return the certificate revocation lists in a PEM text. Raises ValidationError if one cannot be read."""
     _check_size(pem)
     found = []
     for part in pem.split(_CRL_END)[:-1]:

@@ -26,8 +26,9 @@ def _neighbours(site: Site, web_server: WebServer, port: int) -> list[Site]:
 
 
 def explained(site: Site, web_server: WebServer, question: Request) -> Explanation:
-    """Explain which server block and location handle a request to the site. NotExpressible if the panel cannot evaluate
-    a regular expression, or if the evaluation takes too long.
+    """Explain which server block and location handle a request to the site.
+
+    Raises NotExpressible if the panel cannot evaluate a regular expression, or if the evaluation takes too long.
     """
     sites = [freeze.fetched(site), *_neighbours(site, web_server, question.port)]
     specs = [freeze.spec_of_fetched(item, web_server) for item in sites]
@@ -53,8 +54,10 @@ def _expressions(spec: SiteSpec) -> set[str]:
 
 
 def _with_raw(specs: Sequence[SiteSpec], found: Explanation, engine: str) -> Explanation:
-    """Add a last step to the explanation: raw directives that may change the result, because Paddock does not evaluate
-    them.
+    """Add last steps to an explanation: raw directives of the chosen server block and locations that can change the
+    result.
+
+    Paddock does not evaluate raw directives.
     """
     steps = []
     for spec in specs:

@@ -11,8 +11,9 @@ from panel.websites.models import Upstream
 
 
 def hosts_tagged() -> list[Host]:
-    """Return the hosts with tags and an address, ordered by name, for `servers_following`. The panel's own host has no
-    address.
+    """Return the hosts that have tags and an address, ordered by name; `servers_following` takes this list.
+
+    The panel's own host has no address.
     """
     rows = Host.objects.exclude(tags=[]).exclude(address="").only("name", "address", "tags").prefetch_related("teams")
     return list(rows.order_by("name"))

@@ -27,7 +27,9 @@ from panel.websites.models import (
 
 
 def with_parts(sites: QuerySet[Site]) -> list[Site]:
-    """Return the sites with all their parts, loaded in a constant number of queries."""
+    """Return the sites with all their parts (server blocks, locations, upstreams, ...), loaded in a constant number of
+    queries.
+    """
     found = list(
         sites.select_related("team", "web_server__host", "maintenance").prefetch_related(
             Prefetch("blocks", ServerBlock.objects.select_related("certificate__host")),
@@ -202,8 +204,9 @@ def _block(site: Site, web_server: WebServer, block: ServerBlock, snippets: _Sni
 
 
 def _client_certificates(site: Site, web_server: WebServer, block: ServerBlock) -> spec.ClientCertificates | None:
-    """Return the settings with which the web server verifies client certificates; None if verification is off. File
-    names depend on the files' content, so a changed list becomes a new file.
+    """Return the settings with which the web server verifies client certificates; None if verification is off.
+
+    File names depend on the files' content, so a change of the content creates a new file.
     """
     if not block.client_verify:
         return None

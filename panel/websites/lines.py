@@ -1,4 +1,5 @@
-"""Conversion of list values to lines of text for forms, and back. Pure; shapes.py validates the values.
+"""Conversion of list values to lines of text for forms, and back. shapes.py validates the values.
+
 Every `*_to_text` has a `*_from_text` that restores the same value. Errors are ValidationErrors that quote the line.
 """
 
@@ -53,7 +54,10 @@ T = TypeVar("T")
 
 
 def _each(text: str, read: Callable[[int, str], T]) -> list[T]:
-    """Apply `read` to every non-empty line. Raises one ValidationError with the errors of all lines."""
+    """Return the results of `read(number, line)` for all non-empty lines.
+
+    Raises one ValidationError with the errors of all lines.
+    """
     found: list[T] = []
     faults: list[ValidationError] = []
     for number, line in _lines(text):

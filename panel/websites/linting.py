@@ -29,8 +29,8 @@ def site_findings(site: Site, web_server: WebServer | None = None) -> list[Findi
 
 
 def _defaults(site: Site, web_server: WebServer) -> set[Socket]:
-    """Return the sockets (address, port) that already have a default server: another enabled site, another block of
-    this site, or the host's own files, such as the default sites of Debian's nginx and Apache.
+    """Return the sockets (address, port) that already have a default server: in an enabled site of the web server, in
+    `site` itself, or in the host's own files, such as the default sites of Debian's nginx and Apache.
     """
     rows = Listen.objects.filter(default_server=True, block__site__web_server=web_server, block__site__enabled=True)
     own = Listen.objects.filter(default_server=True, block__site=site)
@@ -38,7 +38,9 @@ def _defaults(site: Site, web_server: WebServer) -> set[Socket]:
 
 
 def _of_the_host(web_server: WebServer) -> set[Socket]:
-    """Return the sockets of default servers in the host's own files, as the last check of the host found them."""
+    """Return the sockets (address, port) of default servers in the web server's own files, from the last check of the
+    host.
+    """
     found = set()
     for item in web_server.host.facts.get("default_servers", []):
         if item["main_config"] == web_server.paths.get("main_config"):
@@ -51,18 +53,18 @@ def _of_the_host(web_server: WebServer) -> set[Socket]:
 
 
 def _with_port(place: str) -> str:
-    """Return an address of nginx's `listen` with a port; a missing port is 80."""
+    """Return `place`, a value of nginx's `listen` without a colon: a port unchanged, an address with port 80 added."""
     return place if place.isdecimal() else f"{place}:80"
 
 
 def finding_fix(
     *, actor: User, site: Site, code: str, where: str, expected_version: int | None = None
 ) -> tuple[Site, Finding]:
-    """Apply the fix of a warning to the draft. `code` is the kind of warning, `where` its place in the site's
-    definition. The host changes only with the next deployment.
+    """Apply the fix of a warning to the draft. The host changes only with the next deployment.
 
-    Raises PermissionDenied (only administrators change raw directives), ApplicationError if the warning is gone or has
-    no automatic fix, and ValidationError.
+    `code` is the kind of warning, `where` its place in the site's definition. Raises PermissionDenied (only
+    administrators change raw directives), ApplicationError if the warning is gone or has no automatic fix, and
+    ValidationError if the changed draft is not valid.
     """
     require(actor, Action.CHANGE, site.team)
     finding = finding_get(site, code, where)
@@ -75,8 +77,9 @@ def finding_fix(
 
 
 def finding_get(site: Site, code: str, where: str) -> Finding:
-    """Return the site's warning with the given code and place; ApplicationError if the draft no longer has this
-    warning.
+    """Return the site's warning with the given code and place in the definition.
+
+    Raises ApplicationError if the draft no longer has this warning.
     """
     for finding in site_findings(site):
         if (finding.code, finding.where) == (code, where):

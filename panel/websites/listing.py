@@ -39,8 +39,9 @@ ORDERINGS = {
 
 
 def sites_listed(user: User) -> QuerySet[Site]:
-    """Return the sites that the user can see, with web server, host, team, state and names. `is_pending` marks sites
-    that need a deployment.
+    """Return the sites that the user can see, loaded with their web server, host, team, state and server names.
+
+    `is_pending` marks sites that need a deployment.
     """
     names = Prefetch("blocks__names", queryset=ServerName.objects.order_by("position", "pk"))
     rows = sites_visible(user).select_related("state", "maintenance", "placed__placement__site")
@@ -91,7 +92,7 @@ def sites_filtered(sites: QuerySet[Site], wanted: dict[str, Any]) -> QuerySet[Si
 
 
 def sites_tagged(sites: QuerySet[Site], tag: str) -> QuerySet[Site]:
-    """Filter the sites by a tag of the site or of its host."""
+    """Return those of `sites` that have the tag, or whose host has the tag."""
     return sites.filter(Q(tags__has=tag) | Q(web_server__host__tags__has=tag))
 
 
@@ -102,7 +103,7 @@ def site_tags(sites: QuerySet[Site]) -> list[str]:
 
 
 def observed() -> Q:
-    """Return the condition for sites whose health their host saw recently (see `is_observed`)."""
+    """Return the condition for deployed sites whose health is current (see `is_observed`)."""
     return Q(web_server__host__status=HostStatus.READY) & recent("state__health_at", "web_server__host__")
 
 
@@ -123,7 +124,7 @@ def failing() -> Q:
 
 
 def _with_status(sites: QuerySet[Site], status: str) -> QuerySet[Site]:
-    """Filter sites by a status, one of STATUSES."""
+    """Return those of `sites` with the status `status`, one of STATUSES; all if `status` is empty."""
     if status == "pending":
         return sites.filter(IS_PENDING)
     if status == "live":
@@ -155,7 +156,7 @@ def changed_by_host(user: User, hosts: Iterable[Host]) -> dict[int, int]:
 
 
 def site_status(site: Site) -> tuple[str, str]:
-    """Return a site's status and its label; "draft" if the site was never deployed.
+    """Return (status, label) of a site; ("draft", "") if the site was never deployed.
 
     A deployed site is "live" only if its health page responded as expected in the last minutes. A failing site is shown
     as failing even if its files were edited on the host.

@@ -42,11 +42,11 @@ def log_roots(web_server: WebServer) -> list[str]:
 
 
 def may_read(user: User, site: Site, log: Log) -> WebServer:
-    """Check that the user may read a log of `site_logs`, and return the web server of the site.
+    """Return the site's web server if the user may read `log`, a log from `site_logs`.
 
-    Raises ApplicationError for a site without a web server, and PermissionDenied if the file is, contains, or is inside
-    a path of another team. The path is checked again when the log is read, because older versions of the panel saved
-    sites without checking their paths.
+    Raises ApplicationError for a site without a web server. Raises PermissionDenied if the log's path is, contains, or
+    is inside a path of another team. This check is necessary although paths are checked when a site is saved, because
+    older versions of the panel saved sites without checking their paths.
     """
     if site.web_server is None:
         raise ApplicationError(_("%s has no web server yet, so it has no logs.") % site, field="web_server")

@@ -61,8 +61,9 @@ def site_claims(site: Site, *, is_fetched: bool = False) -> list[Claim]:
 
 
 def _raw_texts(site: Site, is_fetched: bool) -> list[tuple[str, str]]:
-    """Return (engine, text) of the site's raw directives for its current kind of web server (engine). Raw directives
-    for other kinds are not deployed, so they take nothing from other teams.
+    """Return (engine, text) pairs of the site's raw directives for its current kind of web server (engine).
+
+    Raw directives for other kinds are not deployed, so the names and addresses in them are not claims.
     """
     rows = site.snippets.all() if is_fetched else RawSnippet.objects.filter(site=site.pk)
     return [
@@ -78,8 +79,9 @@ def _listens(block: ServerBlock) -> list[ListenSpec]:
 
 
 def claims_kept(site: Site | None, team: Team, web_server: WebServer | None) -> set[Key]:
-    """Return keys of the claims (names, addresses, services) that `site` already has for `team` on `web_server`. A
-    change may save these claims again.
+    """Return the keys of the claims (names, addresses, services) that `site` already has for `team` on `web_server`.
+
+    A change of the site is allowed to keep these claims.
     """
     if site is None or site.pk is None or site.team_id != team.pk:
         return set()
@@ -88,7 +90,11 @@ def claims_kept(site: Site | None, team: Team, web_server: WebServer | None) -> 
 
 
 def _key(claim: Claim, web_server: WebServer | None) -> Key:
-    """Return the key of a claim (name, address or service), with the web server or host on which the claim applies."""
+    """Return the key of a claim, extended by the place to which the claim is limited.
+
+    This is the web server for an address or default server, the host for a service or a name local to a host, otherwise
+    None.
+    """
     if claim.kind in ("address", "default"):
         return (*claim.key, web_server.pk if web_server else None)
     is_of_host = claim.kind == "service" or is_local(claim.value)
@@ -97,7 +103,9 @@ def _key(claim: Claim, web_server: WebServer | None) -> Key:
 
 @dataclass
 class Ownership:
-    """Lookup of resources that belong to other teams, for many sites with a constant number of queries."""
+    """Lookup of names, addresses and services that belong to other teams, for many sites with a constant number of
+    queries.
+    """
 
     sites: Sequence[Site]
     web_server: WebServer | None = None  # web server for all; None: each on its own
@@ -116,7 +124,7 @@ class Ownership:
         self._names = NameIndex(self._rows())
 
     def _rows(self) -> Iterable[tuple[str, tuple[int, int | None]]]:
-        """Return the names of other sites that may overlap the requested names, each with its team and host."""
+        """Return (server name, (team id, host id)) pairs of sites whose names possibly overlap a name in the claims."""
         rows = ServerName.objects.all()
         teams = {site.team_id for site in self.sites}
         if len(teams) == 1:
@@ -129,8 +137,8 @@ class Ownership:
         return ((name, (team, host)) for name, team, host in values.iterator(chunk_size=5000))
 
     def foreign(self, site: Site, *, kept: Set[Key] = frozenset()) -> list[Claim]:
-        """Return the claims (names, addresses, services) of `site` that would take requests from other teams' sites and
-        have no allowance.
+        """Return the claims (names, addresses, services) of `site`, except those in `kept`, that would take requests
+        from other teams' sites and have no allowance.
         """
         web_server = self.web_server or site.web_server
         asked = self._claims[site.pk]
@@ -198,13 +206,13 @@ def _near(names: Iterable[str]) -> Q:
 
 
 def _has_default(web_server: WebServer, team: int) -> bool:
-    """Return whether a default server of the web server belongs to another team."""
+    """Return whether any default server of the web server belongs to a team other than `team`."""
     rows = Listen.objects.filter(default_server=True, block__site__web_server=web_server)
     return rows.exclude(block__site__team=team).exists()
 
 
 def _team_has_socket(site: Site, web_server: WebServer, claim: Claim) -> bool:
-    """Return whether another site of the same team already uses the claim's address of the web server."""
+    """Return whether another site of the team already listens on the claim's address and port of the web server."""
     rows = Listen.objects.filter(port=claim.port, block__site__web_server=web_server, block__site__team=site.team_id)
     addresses = rows.exclude(block__site=site).order_by().values_list("address", flat=True).distinct()
     return any(address_canonical(address) == claim.address for address in addresses)
@@ -222,8 +230,8 @@ def _not_allowed(claims: list[Claim], team: Team, host: Host | None) -> list[Cla
 def foreign_claims(
     site: Site, web_server: WebServer | None, *, kept: Set[Key] = frozenset(), claims: Sequence[Claim] | None = None
 ) -> list[Claim]:
-    """Return the claims (names, addresses, services) of one site that would take requests from other teams' sites and
-    have no allowance.
+    """Return the claims (names, addresses, services) of one site, except those in `kept`, that would take requests from
+    other teams' sites and have no allowance.
     """
     return Ownership([site], web_server, claims).foreign(site, kept=kept)
 

@@ -68,12 +68,12 @@ def _named(blocks: Iterable[tuple[Any, Iterable[Any]]]) -> dict[str, str]:
 
 
 def _raw_paths(text: str, engine: str) -> list[str]:
-    """Return the file paths in raw directives of the engine."""
+    """Return the file paths in raw directives for the kind of web server `engine`."""
     return [named.value for named in snippets.named(text, engine) if named.what == "path"]
 
 
 def _raw(texts: Iterable[tuple[str, str]], engine: str) -> dict[str, str]:
-    """Return {"PLACE#NUMBER": path} for the file paths in raw directives. `texts` are pairs (place, text)."""
+    """Return {"PLACE#NUMBER": path} for the file paths in `texts`: (place in the definition, raw directives) pairs."""
     found = ((where, path) for where, text in texts for path in _raw_paths(text, engine))
     return {f"{where}#{number}": path for number, (where, path) in enumerate(found)}
 
@@ -107,8 +107,9 @@ def paths_on(site: Site, web_server: WebServer) -> dict[str, str]:
 
 
 def spec_paths(spec: SiteSpec, engine: str) -> dict[str, str]:
-    """Map each place in the definition of a frozen site (for example blocks/0/root) to its path, including paths in raw
-    directives of the engine.
+    """Map each place in the definition of a frozen site (for example blocks/0/root) to its path.
+
+    This includes paths in raw directives for the kind of web server `engine`.
     """
     texts: list[tuple[str, str]] = []
     for index, block in enumerate(spec.blocks):
@@ -119,7 +120,9 @@ def spec_paths(spec: SiteSpec, engine: str) -> dict[str, str]:
 
 
 def kept_paths(site: Site | None, team: Team, host: Host | None) -> set[str]:
-    """Return the paths that `site` already uses on `host` for `team`. A change may use these paths again."""
+    """Return the paths that `site` already uses on `host` for `team`. A change of the site is allowed to keep these
+    paths.
+    """
     if site is None or site.web_server is None or host is None:
         return set()
     if site.team_id != team.pk or site.web_server.host_id != host.pk:
@@ -154,8 +157,10 @@ def _taken(team: Team, host: Host) -> Iterator[PurePosixPath]:
 
 
 def foreign_paths(paths: Iterable[str], team: Team, host: Host) -> set[str]:
-    """Return the paths in `paths` that equal, contain, or are inside a path of another owner on `host`. A constant
-    number of queries.
+    """Return those of `paths` that equal, contain, or are inside a path on `host` that `team` must not use (see
+    `_taken`).
+
+    A constant number of queries.
     """
     asked = set(paths)
     if not asked:

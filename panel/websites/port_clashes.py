@@ -18,7 +18,7 @@ from panel.websites.stream_rules import Port, listen_ports, ports_of_listen, str
 
 
 def site_label(user: User, site: Site) -> str:
-    """Name another site in a message to `user`: by its real name only if the user can see the site."""
+    """Return the label of another site for a message to `user`: its real name only if the user can see the site."""
     if may(user, Action.VIEW, Team(pk=site.team_id)):
         return _("the site %s") % site.name
     return _("a site of another team")
@@ -63,7 +63,9 @@ def _own_clashes(streams: Sequence[Port], listens: Sequence[Port]) -> list[Probl
 
 
 def _other_streams(site: Site, web_server: WebServer, ports: Set[int]) -> list[tuple[Port, Site]]:
-    """Return the ports of stream servers that other enabled sites of the host have, among the numbers `ports`."""
+    """Return (port, site) pairs: ports with a number in `ports` on which stream servers of other enabled sites of the
+    host listen.
+    """
     if not ports:
         return []
     rows = StreamServer.objects.filter(port__in=ports, site__enabled=True, site__web_server__host=web_server.host_id)
@@ -72,7 +74,9 @@ def _other_streams(site: Site, web_server: WebServer, ports: Set[int]) -> list[t
 
 
 def _other_listens(site: Site, web_server: WebServer, ports: Set[int]) -> list[tuple[Port, Site]]:
-    """Return the ports of server blocks that other enabled sites of the host have, among the numbers `ports`."""
+    """Return (port, site) pairs: ports with a number in `ports` on which server blocks of other enabled sites of the
+    host listen.
+    """
     if not ports:
         return []
     rows = Listen.objects.filter(

@@ -1,5 +1,5 @@
-"""Presets of new sites: server blocks, locations and upstreams for well-known applications and kinds of content. Pure
-functions.
+"""Presets of new sites: server blocks, locations and upstreams for well-known applications and kinds of content.
+
 Each preset has the protection that its application needs: scripts run only where the application has them, and requests
 for hidden files, uploaded scripts and configuration files are denied. Values are those of a site's definition
 (definitions.py).
@@ -58,7 +58,9 @@ class Preset:
 def _assets(prefix: str, expires: str) -> LocationData:
     """Return a location for static files below `prefix`, with 404 for missing files and the browser cache time
     `expires`.
-    Regular expressions take precedence over this prefix, so that hidden files are denied here, too.
+
+    Regular expressions take precedence over this prefix. So the regular expression that denies hidden files works here,
+    too.
     """
     location: LocationData = {"pattern": prefix, "handler": "static", "expires": expires}
     location["try_files"] = ["$uri", "=404"]
@@ -103,7 +105,8 @@ def _php(answers: Answers) -> Parts:
 
 
 def _wordpress(answers: Answers) -> Parts:
-    """Return the parts of a WordPress site:
+    """Return the parts of a WordPress site, with protection against attacks as in the guide of WordPress.
+
     https://developer.wordpress.org/advanced-administration/security/hardening/
     """
     no_scripts = rf"^/wp-content/(?:uploads|files|cache|upgrade|languages)/.*{_SCRIPTS}"
@@ -153,7 +156,7 @@ def _proxy(answers: Answers) -> Parts:
 
 
 def _with_files(answers: Answers, *locations: LocationData) -> Parts:
-    """Return the parts of a proxied application, with locations of files that the web server sends itself."""
+    """Return the parts of a proxied application whose web server sends some files itself: those of `locations`."""
     parts = _proxy(answers)
     own = [*parts.block["locations"], *locations, _HIDDEN]
     return Parts({"root": answers.root, "headers": [_NO_GUESSING], "locations": own}, upstreams=parts.upstreams)

@@ -23,8 +23,8 @@ _BY_DAY = 48  # a longer time is shown by day
 class SiteRequests:
     """Numbers of requests since `begin`, in steps of an hour or a day in the user's time zone, without gaps.
 
-    `whole` is the sum of all steps, `logs` the number of logs. `is_complete` is False if a log was too long to be read
-    completely.
+    `whole` is the sum of all steps. `logs` is the number of access logs in which the requests were counted;
+    `is_complete` is False if a log was too long to be read completely.
     """
 
     begin: dt.datetime
@@ -37,11 +37,10 @@ class SiteRequests:
 
 
 def site_requests(user: User, site: Site, hours: int) -> SiteRequests:
-    """Return the numbers of requests to a site in the last `hours` hours (1 to MAX_HOURS), counting the current hour as
-    one.
+    """Return the numbers of requests to a site in the last `hours` hours (1 to MAX_HOURS), including the current hour.
 
-    Raises ApplicationError for a site without a web server or access log, PermissionDenied for a log at a path of
-    another team, and the errors of `log_period`.
+    Raises ApplicationError for a site without a web server or access log. Raises PermissionDenied for a log at a path
+    of another team. Errors of `log_period` are passed on.
     """
     if site.web_server is None:
         raise ApplicationError(_("%s has no web server yet, so it has no requests.") % site, field="web_server")
@@ -70,8 +69,9 @@ def site_requests(user: User, site: Site, hours: int) -> SiteRequests:
 
 
 def steps(rows: Iterable[Hour], begin: dt.datetime, end: dt.datetime, *, by_day: bool) -> list[Hour]:
-    """Add up hourly numbers of requests in steps of an hour or a day, from `begin` to `end`, including steps without
-    requests. Days are those of the user's time zone.
+    """Add up `rows`, hourly numbers of requests, in steps of an hour, or of a day if `by_day`, from `begin` to `end`.
+
+    Steps without requests are included. Days are those of the user's time zone.
     """
     start: Callable[[dt.datetime], dt.datetime] = _day if by_day else _hour
     found: dict[dt.datetime, list[Hour]] = {}
@@ -93,7 +93,7 @@ def _day(at: dt.datetime) -> dt.datetime:
 
 
 def added(begin: dt.datetime, rows: list[Hour]) -> Hour:
-    """Return the sum of hourly numbers of requests as one Hour that begins at `begin`."""
+    """Return the sum of `rows`, hourly numbers of requests, as one Hour that begins at `begin`."""
     return Hour(
         begin,
         requests=sum(row.requests for row in rows),

@@ -275,8 +275,9 @@ def check_snippet(snippet: RawSnippet) -> None:
 
 
 def _check_directives(snippet: RawSnippet, faults: _Faults) -> None:
-    """Check raw directives by the grammar and policy of the site's web server. Directives for another kind of web
-    server are checked when the site is planned there.
+    """Check raw directives by the grammar and policy of the site's web server.
+
+    Directives for another kind of web server are checked when the site is planned for a web server of that kind.
     """
     try:
         lines = list(shared.directive_lines(snippet.text, snippet.directive_sets()))
@@ -308,7 +309,7 @@ def check_upstream(upstream: Upstream) -> None:
 
 
 def check_allowance(row: Allowance) -> None:
-    """Normalize the value of an allowance for lookups, and check its team and host."""
+    """Normalize the value of an allowance for lookups; check its team and host, and that no equal allowance exists."""
     faults = _Faults()
     if row.kind == "service":
         if row.host is None:
@@ -327,7 +328,7 @@ def check_allowance(row: Allowance) -> None:
 
 
 def _socket(value: str) -> str:
-    """Return the socket `127.0.0.1:80`, `[::1]:80` or `*:80` in canonical form; ValidationError for other text."""
+    """Return a socket (`127.0.0.1:80`, `[::1]:80`, `*:80`) in canonical form. Raises ValidationError for other text."""
     found = re.fullmatch(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<v4>[0-9.]+)|\*):(?P<port>[0-9]{1,5})", value.strip())
     try:
         if found is None or not 1 <= int(found["port"]) <= 65535:

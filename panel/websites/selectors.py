@@ -84,7 +84,8 @@ def local_services_of(site: Site) -> list[str]:
 
 
 def php_sockets(user: User) -> list[tuple[str, str]]:
-    """Return (socket address, host name) pairs: PHP pools that the user may choose for a new site.
+    """Return (socket address, host name) pairs of the PHP pools that the user may choose for a new site.
+
     The sockets are those that the last check of each host found.
     """
     rows = allowances_visible(user).filter(kind=AllowanceKind.SERVICE).values_list("host", "value")
@@ -120,7 +121,7 @@ def shared_settings_visible(model: type[S], user: User) -> QuerySet[S]:
 
 
 def sites_of_shared_settings(model: type[S], rows: Iterable[S]) -> dict[str, list[Site]]:
-    """Map the names of shared settings of one kind to the sites that use them, ordered by name."""
+    """Map the name of each of `rows`, shared settings of one kind, to the sites that use it, ordered by name."""
     teams = {row.name: row.team_id for row in rows}
     found: dict[str, list[Site]] = {name: [] for name in teams}
     using: dict[int, set[str]] = {}

@@ -44,7 +44,7 @@ def _named(items: Any, member: str) -> set[str]:
 def rules_expanded(rules: Iterable[Mapping[str, str]], lists: Mapping[str, Sequence[str]]) -> tuple[AccessRule, ...]:
     """Return the access rules in their order, with the addresses of access lists in place of the lists' names.
 
-    ApplicationError if a list does not exist, because a missing rule might let visitors in.
+    Raises ApplicationError if a list does not exist: without its rule, a site might let visitors in.
     """
     found: list[AccessRule] = []
     for rule in rules:
@@ -62,7 +62,7 @@ def headers_expanded(
     """Return the headers in their order, with the headers of header sets in place of the sets' names.
 
     A header in `headers` replaces a header of the same name in a set. If two sets have the same header, the first set's
-    header is used. ApplicationError if a set does not exist, because without the set a protection might be missing.
+    header is used. Raises ApplicationError if a set does not exist, because a site might need the set for protection.
     """
     taken = {item["name"].lower() for item in headers}
     found: list[Header] = []
@@ -85,8 +85,10 @@ def _header(item: Mapping[str, Any]) -> Header:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of raw directives. `name`: the directive set that contains the line, "" for the raw directives
-    themselves. `number`: number of the line in this text, from 1.
+    """One line of raw directives.
+
+    `name`: the directive set that contains the line, "" for the raw directives themselves. `number`: number of the
+    line, from 1, in the text of this directive set or of the raw directives.
     """
 
     text: str
@@ -97,7 +99,7 @@ class Line:
 def directive_lines(text: str, sets: Mapping[str, str]) -> Iterator[Line]:
     """Yield the lines of raw directives, with the lines of directive sets in place of the sets' names.
 
-    ApplicationError if a set does not exist.
+    `sets` maps the names of directive sets to their texts. Raises ApplicationError if a set does not exist.
     """
     for number, line in enumerate(text.split("\n"), 1):
         match = _DIRECTIVE_SET.fullmatch(line)

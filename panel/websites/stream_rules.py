@@ -16,7 +16,7 @@ ALL = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared with, not bound 
 
 
 def check_stream_server(row: StreamServer) -> None:
-    """Check the fields of a stream server against each other. Raises ValidationError."""
+    """Raise ValidationError if fields of a stream server contradict each other, such as UDP and the PROXY protocol."""
     faults: dict[str, str] = {}
     try:
         upstream = row.upstream
@@ -44,8 +44,10 @@ class Port:
     where: str = ""
 
     def overlaps(self, other: Port) -> bool:
-        """Return whether this port and the other port conflict: the same protocol, port number and IP version, and
-        equal addresses, or one of them stands for all addresses.
+        """Return whether this port and the other port conflict.
+
+        Ports conflict if they have the same protocol, number and IP version, and if their addresses are equal or one of
+        them means all addresses.
         """
         if (self.protocol, self.port) != (other.protocol, other.port):
             return False

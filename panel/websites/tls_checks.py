@@ -32,8 +32,8 @@ def tls_problems(where: str, block: ServerBlock, tls: bool, names: list[str]) ->
 
 
 def _client_problems(where: str, block: ServerBlock, tls: bool) -> Iterable[Problem]:
-    """Yield problems with client certificates: addresses that do not request them because they have no TLS, and expired
-    revocation lists, which make the web server reject every client.
+    """Yield problems with client certificates: addresses without TLS, at which visitors need no certificate, and
+    expired revocation lists, which make the web server reject every client.
     """
     if not tls:
         words = _("Client certificates need TLS. Add a TLS address, or turn client certificates off.")

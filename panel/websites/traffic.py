@@ -16,8 +16,8 @@ from panel.websites.models import Site
 def site_traffic(site: Site) -> Traffic:
     """Return the traffic counters of a site: requests, upstreams, caches and limits.
 
-    Raises ApplicationError for a site without a web server or on a web server without counters, and the errors of
-    `web_server_traffic`.
+    Raises ApplicationError for a site without a web server, or on a web server without counters. Errors of
+    `web_server_traffic` are passed on.
     """
     if site.web_server is None:
         raise ApplicationError(_("%s has no web server yet, so it has no traffic figures.") % site, field="web_server")

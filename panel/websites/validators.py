@@ -86,7 +86,7 @@ def validate_slug(value: str) -> None:
 
 
 def _ascii_name(name: str) -> str:
-    """Return a domain name in A-label form (RFC 5890) in lower case; ValidationError for an invalid name."""
+    """Return a domain name in A-label form (RFC 5890) in lower case. Raises ValidationError for an invalid name."""
     if name.isascii():
         return name.lower()
     if _IDNA_DEVIATIONS & set(name):
@@ -178,7 +178,7 @@ def _wildcard_rest(value: str, rest: str) -> str:
 
 
 def named_faults(name: str, error: ValidationError) -> list[str]:
-    """Return the error messages about `name`; add the name to messages that lack it."""
+    """Return the messages of `error`, which concerns `name`; add the name to messages that lack it."""
     return [text if not name or name in text else f"“{name[:80]}”: {text}" for text in error.messages]
 
 
@@ -215,7 +215,7 @@ _PCRE_ONLY = (
 
 def validate_regex(value: str) -> None:
     """Validate a PCRE expression with Python's parser, after converting PCRE's own syntax, and with PCRE if installed.
-    The web server's own test before a deployment decides.
+    The web server's own test before a deployment can still reject the expression.
     """
     refuse_control_characters(value)
     if not value:
@@ -283,7 +283,7 @@ def validate_header_name(value: str) -> None:
 
 
 def validate_header_value(value: str) -> None:
-    """Validate a header value by RFC 9110 section 5.5: visible ASCII, with spaces and tabs between."""
+    """Validate a header value by RFC 9110 section 5.5: visible ASCII characters, with spaces and tabs between them."""
     refuse_control_characters(value, "\t")
     if not value.isascii():
         raise ValidationError(_("Header values must be ASCII. Encode other letters as %%C3%%BC or remove them."))
@@ -367,7 +367,7 @@ def validate_upstream_address(value: str) -> None:
 
 
 def _check_upstream_host(v6: str | None, host: str | None) -> None:
-    """Check the host of an upstream address: a name, or an IP address in its usual notation that sites may use."""
+    """Validate the host of an upstream address: a name, or an IP address in its usual notation that sites may use."""
     text = v6 if v6 is not None else domain_normalized(host or "") if not addresses.packed(host or "") else str(host)
     if reason := addresses.why_refused(text):
         raise ValidationError(

@@ -98,7 +98,7 @@ def can_mail() -> bool:
 
 
 def link_found(secret: str) -> AccountLink | None:
-    """Return the usable link with this secret, or None."""
+    """Return the link with this secret if it is unused, not expired, and of an active account; otherwise None."""
     now = timezone.now()
     rows = AccountLink.objects.filter(
         digest=secret_digest(secret), used_at=None, expires_at__gt=now, user__is_active=True
@@ -143,7 +143,7 @@ def _made(actor: User | None, user: User, kind: AccountLink.Kind) -> tuple[Accou
 
 
 def _mailed(link: AccountLink, path: str) -> NewLink:
-    """Mail the link if possible. A failure is not raised: the returned NewLink describes it."""
+    """Mail the link if possible. Failures are not raised: `sent` of the returned NewLink tells why no mail was sent."""
     user = link.user
     if not user.email:
         return NewLink(link, path, _("The mail was not sent, because the account has no mail address."), is_sent=False)

@@ -16,7 +16,7 @@ _NEVER_KEPT = {"page", "csrfmiddlewaretoken"}
 
 
 def essence(query: str) -> str:
-    """Return the filters and order of a query string, sorted, without the page number; "" if there are none."""
+    """Return the filters and order in a list's query string, sorted, without the page number; "" if there are none."""
     pairs = [(name, value) for name, value in parse_qsl(query) if name not in _NEVER_KEPT]
     return urlencode(sorted(pairs))
 
@@ -25,7 +25,8 @@ def essence(query: str) -> str:
 def view_save(*, actor: User, page: str, name: str, query: str) -> SavedView:
     """Save `query` under `name`, replacing the actor's view of that name.
 
-    Raises ValidationError, or ApplicationError at the field `name` for an empty query or too many views.
+    Raises ValidationError for invalid values, and ApplicationError at the field `name` for an empty query or too many
+    views.
     """
     require_writing(actor)
     kept = essence(query)

@@ -63,7 +63,7 @@ def _matching_counter(user: User, code: str, now: float) -> int | None:
 
 
 def _spend_counter(user: User, counter: int) -> bool:
-    """Mark the time step of a code as used, so that no code works twice. Return False if another request was first."""
+    """Mark the time step of a code as used, so that no code works twice; return False if it was already used."""
     won = User.objects.filter(pk=user.pk, totp_last_counter__lt=counter).update(totp_last_counter=counter)
     user.totp_last_counter = max(user.totp_last_counter, counter)
     return bool(won)

@@ -36,9 +36,10 @@ def _write_private(path: Path, text: str) -> None:
 
 
 def setup_link_ensure(*, renew: bool = False) -> str:
-    """Return the path of the setup page, and store it in a file; "" if an account exists.
+    """Return the path of the setup page, and store it in a file. If an account exists, delete the file and return "".
 
-    A valid link is kept unless `renew`, so a second start of the panel does not invalidate the printed link.
+    The former path is kept if it is valid and `renew` is false, so that a second start of the panel does not invalidate
+    the printed link.
     """
     if User.objects.exists():
         setup_link_path().unlink(missing_ok=True)

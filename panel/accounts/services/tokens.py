@@ -94,14 +94,19 @@ def address_allowed(token: ApiToken, address: str) -> bool:
 
 
 def token_is_good(plain: str) -> bool:
-    """Return whether `plain` is the text of a usable token of an active account; its use is not recorded."""
+    """Return whether `plain` is the text of an API token that is not revoked, not expired, and of an active account.
+
+    The use of the token is not recorded.
+    """
     token = ApiToken.objects.select_related("user").filter(digest=secret_digest(plain)).first()
     return token is not None and token.is_usable and token.user.is_active
 
 
 def token_authenticate(*, plain: str, address: str) -> ApiToken | None:
-    """Return the usable token with the text `plain` and record its use.
-    None if there is no such token, or if `address` is not allowed.
+    """Return the token with the text `plain`, and record its use.
+
+    None if no such token exists, if it is revoked or expired, if its account is not active, or if the token does not
+    permit callers from `address`.
     """
     token = ApiToken.objects.select_related("user").filter(digest=secret_digest(plain)).first()
     if token is None or not token.is_usable or not token.user.is_active or not address_allowed(token, address):

@@ -76,7 +76,7 @@ def _keep_an_admin(user: User) -> None:
 
 
 def links_end(user: User) -> None:
-    """End the unused one-time links of `user`."""
+    """Make the unused one-time links of `user` invalid."""
     AccountLink.objects.filter(user=user, used_at=None).update(used_at=timezone.now())
 
 

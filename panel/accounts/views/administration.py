@@ -73,9 +73,9 @@ def user_new(request: HttpRequest) -> HttpResponse:
 
 
 def _user_made(request: HttpRequest, data: Mapping[str, Any]) -> User | links.NewLink:
-    """Create an account with the entered password.
+    """Create an account with the entered password, and return its user.
 
-    If no password was entered, invite the user by a one-time link that sets the password.
+    If no password was entered, invite the user by a one-time link that sets the password, and return the link.
     """
     if data["password"]:
         return users.user_create(actor=actor_of(request), **data)

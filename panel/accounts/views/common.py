@@ -41,6 +41,7 @@ def admin_required(view: Callable[..., HttpResponse]) -> Callable[..., HttpRespo
 
 def submit(form: forms.Form, change: Callable[[dict[str, Any]], R]) -> R | None:
     """Return `change(cleaned_data)` if the form is valid and `change` succeeds, otherwise None.
-    Errors of the service are added to the form, so that it can be shown again.
+
+    Errors that `change` raises are added to the form, so that the page can show them.
     """
     return attempt(form, lambda: change(form.cleaned_data)) if form.is_valid() else None

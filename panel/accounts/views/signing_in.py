@@ -127,8 +127,8 @@ def sign_in(request: HttpRequest) -> HttpResponse:
 def _ended(request: Request) -> HttpResponse:
     """Respond to a request for a part of a page after the session ended.
 
-    A check of a form field gets status 204, so that the form stays as it is. Any other request sends the whole page to
-    the sign-in page, which does not fit into a part of a page.
+    A check of a form field gets status 204, so that the form stays as it is. After any other request, the browser
+    leaves the page for the sign-in page, which does not fit into a part of a page.
     """
     if (request.htmx.target or "").endswith("-error"):
         return HttpResponse(status=204)

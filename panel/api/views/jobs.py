@@ -64,7 +64,7 @@ class JobView(ApiMixin):
 
 
 class JobCancelView(ApiMixin):
-    """Cancel a job: a queued one at once; a running benchmark is asked to stop."""
+    """Cancel a job. A queued job is cancelled at once; a running benchmark receives a request to stop."""
 
     writes = Action.VIEW  # the service of the job's type checks more
 
@@ -76,7 +76,9 @@ class JobCancelView(ApiMixin):
 
 
 class EventStreamRenderer(BaseRenderer):
-    """Accept text/event-stream. Errors are rendered as JSON; the stream itself is not rendered."""
+    """Renderer that lets a view accept text/event-stream. It renders errors as JSON; the stream is sent without a
+    renderer.
+    """
 
     media_type = "text/event-stream"
     format = "stream"

@@ -241,7 +241,7 @@ SHOWN_NAMES = 3
 
 @register.simple_tag
 def names_brief(rows: Sequence[Any]) -> SafeString:
-    """Render the names of the first SHOWN_NAMES rows; if there are more rows, add the number of all rows."""
+    """Render the names of the first SHOWN_NAMES of `rows`; if there are more, add the number of all rows."""
     shown = conditional_escape(", ".join(str(row.name) for row in rows[:SHOWN_NAMES]))
     if len(rows) <= SHOWN_NAMES:
         return shown
@@ -289,9 +289,9 @@ def field(
 ) -> dict[str, object]:
     """Render a labeled form control with its help and errors, connected for screen readers.
 
-    `validate` is a URL that responds with core.forms.field_errors; it is called while the user types. `notes` are shown
-    below the field, such as differences of an engine. `needed` marks the field as required although the form field is
-    optional.
+    `validate` is a URL that responds with core.forms.field_errors; it is called while the user types. `notes` are lines
+    below the field, such as settings that a web server cannot apply. `needed` marks the field as required although the
+    form field is optional.
     """
     error_id, help_id = f"{bound.auto_id}-error", f"{bound.auto_id}-help"
     described_by = [help_id] if bound.help_text else []

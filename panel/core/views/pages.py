@@ -79,8 +79,9 @@ def page_not_found(request: HttpRequest, exception: Exception | None = None) -> 
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Render an error page without database and session, which may have failed.
-    It suggests a retry (503) if the database is unavailable.
+    """Render an error page without database and session, because one of these could be the cause of the error.
+
+    The page suggests a retry (503) if the database is unavailable.
     """
     status = 503 if database.is_away(sys.exc_info()[1]) else 500
     context = {"request_id": current_request_id(), "status": status}

@@ -51,8 +51,10 @@ KINDS = ("site", "domain", "host", "tag", "certificate", "backend", "folder", "r
 
 
 def search_all(user: User, words: str) -> list[Group]:
-    """Search each of KINDS; return the groups with results, at most PER_GROUP results each.
-    Tags and upstream servers (`backend`) need two queries each, every other kind one.
+    """Search all kinds of objects; return the groups with results, at most PER_GROUP results each.
+
+    Tags and upstream servers (`backend`) need two queries each, every other kind one. [] if `words` is shorter than
+    MIN_LENGTH.
     """
     if len(words) < MIN_LENGTH:
         return []
@@ -110,7 +112,7 @@ def search_pages(user: User, words: str) -> list[Group]:
 
 
 def _containing(field: str, words: str) -> Q:
-    """Return the condition that a field contains the words. The field must have lowercase letters only.
+    """Return the condition that `field`, which must have lowercase letters only, contains the text `words` in any case.
 
     Indexes need three letters or more. For fewer letters, the database compares all rows; a comparison that ignores
     case would take several times as long.

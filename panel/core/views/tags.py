@@ -41,9 +41,10 @@ def tags_page(
     known: Iterable[str],
     change: Callable[..., object],
 ) -> HttpResponse:
-    """Show the form to change tags; on POST, validate one field, or change the tags and redirect to the list.
+    """Show the form to change the tags of `rows`; on POST, validate one field, or change the tags and redirect to the
+    list.
 
-    `known` are all tags in use; `change` gets the lists `add` and `remove`.
+    `known` are all tags in use. `change` is called with the lists `add` and `remove`.
     """
     theirs = sorted({tag for row in rows for tag in row.tags})
     form = TagsChangeForm(request.POST if request.method == "POST" else None, known=known, theirs=theirs)

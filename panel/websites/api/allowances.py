@@ -1,4 +1,4 @@
-"""REST API of allowances: permissions of teams to use resources that belong to others."""
+"""REST API of allowances: permissions of teams to use names, addresses and services that belong to others."""
 
 from __future__ import annotations
 

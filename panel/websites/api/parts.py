@@ -35,7 +35,7 @@ from panel.websites.serializers.streams import StreamServerSerializer
 
 
 def _keep_site(instance: Any, values: dict[str, Any]) -> dict[str, Any]:
-    """Remove `site` from the values of an update. ApiError if the value is a site other than the object's own."""
+    """Return the values of an update without `site`. Raises ApiError if `site` is not the site of `instance`."""
     if values.pop("site", instance.site) != instance.site:
         detail = "Objects cannot move to another site. Create a copy in the other site, then delete this object."
         raise ApiError("invalid", detail, [{"pointer": "/site", "detail": detail}])
@@ -273,7 +273,7 @@ class Snippets(Resource):
         return self.answer(made, status=201, location=f"/api/v1/snippets/{made.pk}/")
 
     def partial_update(self, request: Request, pk: str = "") -> Response:
-        """Change the text of raw directives; all other fields are fixed."""
+        """Change the text of raw directives. No other field can change."""
         row = self.get_object()
         expected = self.expected_version(row)
         values = self.body(SnippetSerializer, partial=True)

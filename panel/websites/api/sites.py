@@ -66,8 +66,9 @@ def web_server_named(user: User, pk: int | None) -> WebServer | None:
 
 
 def named_sites(rows: QuerySet[Site], values: dict[str, Any]) -> list[Site]:
-    """Return the sites that a request body lists by name in `sites` or selects by tag in `sites_tagged`. ApiError if a
-    name is unknown.
+    """Return the sites that a request body lists by name in `sites` or selects by tag in `sites_tagged`.
+
+    Raises ApiError if a name is unknown.
     """
     if "sites_tagged" in values:
         return all_tagged(rows, values["sites_tagged"], "/sites_tagged")

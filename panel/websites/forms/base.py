@@ -26,7 +26,9 @@ else:
 
 
 class PartForm(ModelForm[M]):
-    """Model form that only validates; services save. `version` is the row's version when the form was opened."""
+    """Model form that only validates values; services save them. `version` is the row's version when the form was
+    opened.
+    """
 
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
 

@@ -303,9 +303,7 @@ class SiteServerForm(Form):
     web_server = _web_server_choice()
 
     def leave(self, web_server: WebServer | None) -> None:
-        """Prepare the form for a site with files on a host. The user must choose another web server than
-        `web_server`.
-        """
+        """Prepare the form for the move of a site with files on a host: its `web_server` is not among the choices."""
         field = self.fields["web_server"]
         assert isinstance(field, ServerChoiceField)
         field.label = _("Move to")

@@ -43,8 +43,9 @@ class RawSnippet(BaseModel):
         super().save(*args, update_fields=update_fields and {*update_fields, "expanded"}, **kwargs)
 
     def directive_sets(self) -> dict[str, str]:
-        """Map the name of each directive set that these raw directives may use to its text. The set must belong to the
-        site's team and be for the same kind of web server.
+        """Return {name: text} of the directive sets that these raw directives can use; {} if they use none.
+
+        These are the sets of the site's team for the same kind of web server.
         """
         if not shared.directive_sets_named(self.text):
             return {}

@@ -66,8 +66,10 @@ class Site(BaseModel):
         super().save(*args, update_fields=update_fields, **kwargs)
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
-        """Delete the site, its server blocks and stream servers first: they protect upstreams and PHP pools, which also
-        belong to the site.
+        """Delete the site.
+
+        Its server blocks and stream servers are deleted first: upstreams and PHP pools, which also belong to the site,
+        cannot be deleted while these refer to them.
         """
         with transaction.atomic():
             self.blocks.all().delete()

@@ -27,8 +27,9 @@ def _sites(allowance: Allowance) -> list[int]:
 
 @transaction.atomic
 def allowance_create(*, actor: User, **values: Any) -> Allowance:
-    """Create an allowance with the model's fields `kind`, `value`, `team`, `host`, `note`. Raises PermissionDenied and
-    ValidationError.
+    """Create an allowance with the model's fields `kind`, `value`, `team`, `host`, `note`.
+
+    Raises PermissionDenied if `actor` is not an administrator, ValidationError for invalid values.
     """
     require(actor, Action.ADMINISTER)
     row = Allowance(granted_by=actor, **values)

@@ -40,7 +40,9 @@ _OWNERS = {"site", "block", "web_server", "team"}
 
 @lru_cache(maxsize=32)
 def editable_fields(model: type[models.Model]) -> frozenset[str]:
-    """Return the names of the fields that a caller may set: without owner keys and fields that the panel maintains."""
+    """Return the names of the fields that a caller may set: no primary keys, no owner keys, no fields that the panel
+    maintains.
+    """
     return frozenset(
         field.name
         for field in model._meta.concrete_fields
@@ -49,8 +51,9 @@ def editable_fields(model: type[models.Model]) -> frozenset[str]:
 
 
 def assign(instance: models.Model, values: Mapping[str, Any]) -> None:
-    """Set fields of an instance by name. ApplicationError for an unknown name, ValidationError for a value of the wrong
-    type.
+    """Set fields of an instance by name.
+
+    Raises ApplicationError for an unknown name, ValidationError for a value of the wrong type.
     """
     allowed = editable_fields(type(instance))
     for name, value in values.items():
@@ -65,7 +68,10 @@ def assign(instance: models.Model, values: Mapping[str, Any]) -> None:
 
 
 def _check_kind(instance: models.Model, name: str, value: Any) -> None:
-    """Check the JSON type of a value, because Django would convert any object to text, and text to a boolean."""
+    """Raise ValidationError if the JSON type of a value does not fit the field `name`.
+
+    Django would convert any object to text, and text to a boolean.
+    """
     field = instance._meta.get_field(name)
     if value is None and not field.null:
         raise ValidationError({name: "This field cannot be null. Send a value, or omit the field."})
@@ -101,9 +107,11 @@ def at(place: str) -> Iterator[None]:
 
 
 def at_fields(messages: Mapping[str, list[str]], fields: Mapping[str, str]) -> ValidationError:
-    """Return a ValidationError with the errors of a site's definition assigned to the fields of a simpler form.
-    `fields` maps one or two parts of a place, such as "listens" or "listens/address", to a form field. Errors at other
-    places are assigned to the last part of their place.
+    """Return a ValidationError with `messages`, errors by place in a site's definition, assigned to fields of a simpler
+    form.
+
+    A place is, for example, blocks/0/listens/1/address. `fields` maps one or two parts of a place, such as "listens" or
+    "listens/address", to a form field. Errors at other places are assigned to the last part of their place.
     """
     placed: dict[str, list[str]] = {}
     for place, texts in messages.items():
@@ -115,9 +123,7 @@ def at_fields(messages: Mapping[str, list[str]], fields: Mapping[str, str]) -> V
 
 
 def row_values(item: Any) -> Mapping[str, Any]:
-    """Return a list item of a definition, which must be a mapping of names to values; ValidationError for
-    other types.
-    """
+    """Return `item`, a list item of a definition, if it maps names to values; otherwise raise ValidationError."""
     if not isinstance(item, Mapping):
         raise ValidationError("Send a JSON object with names and values.")
     return item
@@ -151,10 +157,10 @@ def store(
     children: Callable[[], None] | None = None,
     needs: Action = Action.CHANGE,
 ) -> None:
-    """Create or change one object and its child rows in one transaction: permission, validation by `full_clean()`,
-    version, audit.
+    """Create or change one object and its child rows in one transaction.
 
-    Raises PermissionDenied, ValidationError, ApplicationError (unknown field) or Conflict.
+    Check the permission, validate by `full_clean()`, increment the version, save, and write an audit row. Raises
+    PermissionDenied, ValidationError, ApplicationError (unknown field) or Conflict.
     """
     require(actor, needs, team)
     created = instance.pk is None

@@ -81,7 +81,7 @@ def _children(
 
 
 def _kept(site: Site) -> checks.Kept:
-    """Return the resources that the site already uses, which are not checked again after a change."""
+    """Return the names, addresses, services and paths that the site already uses; the checks of a change allow them."""
     return checks.kept_of(site, site.team, site.web_server)
 
 

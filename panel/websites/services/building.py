@@ -3,8 +3,8 @@
 Existing rows are reused if they can be matched, so links, ETags and audit entries stay valid. Unchanged rows are not
 saved, so their version stays the same.
 
-A server block is matched by its listens and names, then by its names, then by its place; a location by its pattern,
-then by its place; upstreams and PHP pools by name; raw directives by their owner and engine.
+A server block is matched by its listens and names, then by its names, then by its position in the list; a location by
+its pattern, then by its position; upstreams and PHP pools by name; raw directives by their owner and engine.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def members_of(instance: models.Model) -> dict[str, object]:
 
 
 def split(data: Any, apart: set[str]) -> tuple[dict[str, object], dict[str, object]]:
-    """Split the values of a definition's object into plain fields, and the values named in `apart`, which are stored in
-    other rows.
+    """Return the values of a definition's object as two mappings: plain fields, and those in `apart`, which other rows
+    store.
     """
     values = row_values(data)
     plain = {name: value for name, value in values.items() if name not in apart}
@@ -56,8 +56,8 @@ def _matched(rows: Sequence[Row], items: Sequence[Any], *keys: tuple[Key, Key]) 
     """Match the items of a definition with existing rows. Return the row of each item (None for a new item), and the
     rows without an item.
 
-    `keys` are pairs of functions: one computes the key of a row, one the key of an item, each from (place, object). An
-    item gets the first unused row with an equal key. Items without a row are matched again by the next pair.
+    `keys` are pairs of functions: one computes the key of a row, one the key of an item, each from (position, object).
+    An item gets the first unused row with an equal key. Items without a row are matched again by the next pair.
     """
     found: list[Row | None] = [None] * len(items)
     left = list(enumerate(rows))
@@ -128,8 +128,9 @@ class Builder:
         self.snippets: list[RawSnippet] = []  # existing snippets not yet found in the definition
 
     def build(self, data: Data, *, is_new: bool) -> None:
-        """Create, change and delete the site's rows to match the definition. `is_new`: the site has no rows yet. Raises
-        ValidationError keyed by place.
+        """Create, change and delete the site's rows to match the definition. `is_new`: the site has no rows yet.
+
+        Raises ValidationError keyed by place in the definition (blocks/0/root).
         """
         site = self.site
         self.snippets = [] if is_new else list(site.snippets.all())
@@ -158,8 +159,9 @@ class Builder:
     def _old(
         self, rows: Iterable[Row], data: Data, name: str, *keys: tuple[Key, Key]
     ) -> tuple[list[tuple[Any, Row | None]], list[Row]]:
-        """Match a list of the definition with existing rows. Return (item, row or None) pairs, and the rows without an
-        item.
+        """Match the definition's list `name` with existing rows by `keys`, as `_matched` does.
+
+        Return (item, row or None) pairs, and the rows without an item.
         """
         items = list_of(data, name)
         found, left = _matched(list(rows), items, *keys)
@@ -274,8 +276,10 @@ class Builder:
                 self._snippet(engine, text, owner)
 
     def _snippet(self, engine: str, text: Any, owner: Mapping[str, ServerBlock | Location]) -> None:
-        """Save the raw directives of one place for one engine. If a place has several rows, the definition shows them
-        as one text, and they stay separate rows unless the text changes.
+        """Save the raw directives of one server block or location for one engine.
+
+        If several rows hold these directives, the definition shows them as one text, and they stay separate rows unless
+        the text changes.
         """
         (name, holder), *_ = owner.items()
         old = [row for row in self.snippets if row.engine == engine and getattr(row, f"{name}_id") == holder.pk]

@@ -25,8 +25,9 @@ JUDGED_AT_ONCE = 1000
 def _values(
     bundle: certificates.Bundle, source: CertificateSource, host: Host | None = None, paths: tuple[str, str] = ("", "")
 ) -> dict[str, object]:
-    """Return the columns of a certificate. `host` and `paths` (certificate, key) are set only for a certificate file
-    that stays on its host.
+    """Return {column: value} for a stored certificate.
+
+    `host` and `paths` (certificate, key) are set only for a certificate file that stays on its host.
     """
     place = {"host": host, "certificate_path": paths[0], "key_path": paths[1]}
     return {**asdict(bundle), "source": source, "revoked_at": None, **place}
@@ -100,8 +101,9 @@ def certificate_refer(
 
 @transaction.atomic
 def certificate_observed(certificate: Certificate, certificate_pem: str) -> bool:
-    """Store the current content of a certificate file on a host; return whether the certificate was renewed. Plans stay
-    valid.
+    """Store the current content of a certificate file on a host; return whether the certificate was renewed.
+
+    Existing plans do not become outdated.
     """
     bundle = certificates.public_read(certificate_pem)
     if bundle.fingerprint == certificate.fingerprint:
@@ -170,7 +172,10 @@ def _certificate_name(name: str) -> str:
 
 
 def certificates_judge() -> None:
-    """Store the faults of certificates that older versions of the panel stored without checking for faults."""
+    """Store the faults of certificates that older versions of the panel stored without checking for faults.
+
+    A call handles at most JUDGED_AT_ONCE certificates.
+    """
     for row in Certificate.objects.filter(faults__isnull=True).only("pk", "certificate_pem")[:JUDGED_AT_ONCE]:
         found = certificates.public_read(row.certificate_pem).faults
         Certificate.objects.filter(pk=row.pk).update(faults=found)

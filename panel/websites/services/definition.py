@@ -74,8 +74,8 @@ def _block_out(block: ServerBlock, snippets: list[RawSnippet]) -> BlockData:
 
 
 def site_export(site: Site, *, with_secrets: bool = False) -> SiteData:
-    """Return the site's definition. Password hashes appear as "(secret)" unless `with_secrets`, which copying a site
-    needs.
+    """Return the site's definition. Password hashes appear as "(secret)" unless `with_secrets`, which is set to copy
+    a site.
     """
     definition = _definition(site)
     return definition if with_secrets else _without_secrets(definition)
@@ -120,8 +120,10 @@ def _is_changed(before: Data, after: Data) -> bool:
 
 
 def _snippet_texts(data: Any) -> list[Any]:
-    """Return the raw directives in a definition with their owners, to detect changes. Locations are identified by their
-    pattern, because their order may change. Values of a wrong type are ignored.
+    """Return the raw directives in a definition as (block number, location, {engine: text}), to detect changes.
+
+    `location` is the match and pattern of a location, because the order of locations may change; "" for the server
+    block itself. Values of a wrong type are ignored.
     """
     found: list[tuple[int, str, Any]] = []
     for b, block in _rows(data, "blocks"):
@@ -174,7 +176,11 @@ def _kept_users(site: Site | None) -> dict[tuple[str, str], dict[str, str]]:
 
 
 def _place(site: Site, web_server: WebServer | None) -> None:
-    """Set the site's web server. Other apps may reject the change of a deployed site by `removal_guards`."""
+    """Set the site's web server.
+
+    When the web server of a saved site changes, functions of other apps (`removal_guards`, `move_guards`) can reject
+    the change.
+    """
     if site.pk and site.web_server != web_server:
         for guard in removal_guards:
             guard(site, "move")
@@ -237,8 +243,9 @@ def site_define(
 
 
 def _before(actor: User, site: Site | None) -> SiteData | None:
-    """Return the current definition of `site`, None for a new site. PermissionDenied if `actor` may not change sites of
-    its team.
+    """Return the current definition of `site`; None for a new site.
+
+    Raises PermissionDenied if `actor` may not change sites of its team.
     """
     if site is None:
         return None

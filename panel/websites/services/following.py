@@ -54,7 +54,9 @@ def _is_current(upstream: Upstream, hosts: Sequence[Host]) -> bool:
 
 def _locked(pk: int, site: int) -> Upstream | None:
     """Return the upstream with its site, both locked; None if another transaction is editing or deleting the upstream.
-    Waiting for that transaction could deadlock, and is not necessary: an edit also updates the upstream's servers.
+
+    Waiting for that transaction could deadlock, and is not necessary: after an edit, that transaction itself updates
+    the upstream's servers.
     """
     if not Site.objects.select_for_update(no_key=True).filter(pk=site).values_list("pk"):
         return None

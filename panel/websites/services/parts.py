@@ -49,8 +49,9 @@ def _kept(site: Site) -> checks.Kept:
 
 
 def _target_children(actor: User, site: Site, kept: checks.Kept) -> None:
-    """Increment the site's version. Raises ValidationError if the draft refers to services of the host that the site's
-    team may not use.
+    """Finish a change of an upstream, PHP pool or stream server: increment the site's version.
+
+    Raises ValidationError if the draft refers to services of the host that the site's team may not use.
     """
     version_count(site)
     checks.refuse_foreign(actor, site, kept=kept)
@@ -69,7 +70,10 @@ def _upstream_children(
 def upstream_create(
     *, actor: User, site: Site, servers: Iterable[Mapping[str, Any]] | None = None, **values: Any
 ) -> Upstream:
-    """Add an upstream with the given servers, or with host tags. Raises PermissionDenied and ValidationError."""
+    """Add an upstream with the given servers, or with host tags.
+
+    Raises PermissionDenied, and ValidationError for invalid values, also if both servers and host tags are missing.
+    """
     if servers is None and not values.get("host_tags"):
         raise ValidationError({"servers": "Send at least one server, or host_tags."})
     upstream, kept = Upstream(site=site), _kept(site)
@@ -106,7 +110,9 @@ def upstream_update(
 
 
 def _used_by(error: ProtectedError) -> tuple[str, str]:
-    """Return why a part cannot be deleted: ("locations" or "stream servers", names of those that use the part)."""
+    """Return the objects that prevent the deletion of a part: ("locations" or "stream servers", their names joined by
+    commas).
+    """
     rows = list(error.protected_objects)
     locations = [row for row in rows if isinstance(row, Location)]
     return "locations" if locations else "stream servers", ", ".join(sorted(str(row) for row in locations or rows))
@@ -168,7 +174,7 @@ def _stream_children(actor: User, site: Site, kept: checks.Kept) -> None:
 
 
 def stream_server_create(*, actor: User, site: Site, **values: Any) -> StreamServer:
-    """Add a stream server. Raises PermissionDenied, and ValidationError, also for a port of another site."""
+    """Add a stream server. Raises PermissionDenied; ValidationError for invalid values, or a port of another site."""
     server, kept = StreamServer(site=site), _kept(site)
     store(
         actor=actor,

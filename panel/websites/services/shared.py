@@ -31,7 +31,10 @@ def _action(model: type[SharedSetting], verb: str) -> str:
 
 
 def shared_setting_create(*, actor: User, model: type[S], team: Team, values: Mapping[str, Any]) -> S:
-    """Create a shared setting of a team; `values` includes its name. Raises PermissionDenied and ValidationError."""
+    """Create a shared setting of a team; `values` includes its name.
+
+    Raises PermissionDenied if `actor` lacks the permission of `needs_of`, ValidationError for invalid values.
+    """
     row = model(team=team)
     action, needs = _action(model, "create"), needs_of(model)
     store(actor=actor, team=team, instance=row, action=action, values=values, needs=needs)
@@ -40,11 +43,11 @@ def shared_setting_create(*, actor: User, model: type[S], team: Team, values: Ma
 
 @transaction.atomic
 def shared_setting_update(*, actor: User, row: S, values: Mapping[str, Any], expected_version: int | None = None) -> S:
-    """Change the content of a shared setting. Sites that use it then have changes to deploy. Names cannot change,
-    because sites refer to them.
+    """Change the content of a shared setting. Sites that use the setting then have changes to deploy.
 
-    Raises PermissionDenied, Conflict, and ValidationError, also if raw directives that use a directive set would become
-    invalid.
+    Names cannot change, because sites refer to them. Raises PermissionDenied; Conflict if someone else changed the
+    setting; ValidationError for invalid values, and for a directive set with which raw directives that use it would
+    become invalid.
     """
     store(
         actor=actor,
@@ -62,7 +65,10 @@ def shared_setting_update(*, actor: User, row: S, values: Mapping[str, Any], exp
 
 
 def _expand_again(row: DirectiveSet) -> None:
-    """Validate and save all raw directives that use the directive set, with its new text."""
+    """Validate all raw directives that use the directive set, with its new text, and save their expanded text.
+
+    Raises ValidationError at the field `text`, with the name of the site, for directives that would become invalid.
+    """
     for snippet in snippets_of_directive_set(row):
         try:
             snippet.full_clean()

@@ -48,7 +48,7 @@ def listens_of(port: int, certificate: Certificate | None, *, address: str = "",
 def _short_parts(
     listens: list[ListenData], domains: list[str], certificate: Certificate | None, root: str, upstream: str
 ) -> SiteData:
-    """Return the server block of a new site for `site_create`, and its upstream if it is a proxy."""
+    """Return the part of a definition that `site_create` needs: "blocks", and "upstreams" if the site is a proxy."""
     block: BlockData = {
         "listens": listens,
         "names": domains,
@@ -106,8 +106,9 @@ def site_create(
 def site_update(
     *, actor: User, site: Site, expected_version: int | None = None, team: Team | None = None, **values: Any
 ) -> Site:
-    """Change name, health check, cache_mb, notes or tags; `team` transfers the site. Use `site_web_server_set` for the
-    web server. Notes, tags and the health check do not count as changes of the draft.
+    """Change name, health check, cache_mb, notes or tags; with `team`, transfer the site to this team.
+
+    Use `site_web_server_set` for the web server. Notes, tags and the health check do not count as changes of the draft.
     """
     before = Site.objects.get(pk=site.pk)
     changed = {name for name, value in values.items() if getattr(before, name, None) != value} - UNSAID
@@ -176,7 +177,7 @@ def site_web_server_set(
 ) -> Site:
     """Set the web server of an undeployed site; deployments.site_move moves a deployed one.
 
-    `may_clash`: accept conflicts with other sites of the same move. The caller then checks conflicts with all other
+    `may_clash`: do not check conflicts with other sites, because the caller does, for example after the move of several
     sites.
     """
     require(actor, Action.CHANGE, site.team)

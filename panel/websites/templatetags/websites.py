@@ -30,8 +30,9 @@ def site_status(site: Site) -> SafeString:
 
 @register.simple_tag
 def observed(site: Site, observer: str) -> SafeString:
-    """Describe, as HTML, the latest observation of a site by one observer, `health` (its host) or `reach` (the panel),
-    with its times.
+    """Describe, as HTML, the latest observation of a site by `observer`: `health` is its host, `reach` is the panel.
+
+    The text has the time of the last response, and the time since which the site responds or fails.
     """
     state: Any = site.state
     value = health_of(site) if observer == "health" else getattr(state, observer)

@@ -26,15 +26,18 @@ N = TypeVar("N", bound=Model)
 
 
 def site_get(request: Request, name: str, action: Action = Action.VIEW) -> Site:
-    """Return the site with the given name. 404 if the user cannot see the site, PermissionDenied if the user lacks the
-    permission for `action`.
+    """Return the site with the given name.
+
+    Raises Http404 if the user cannot see the site, PermissionDenied if the user lacks the permission for `action`.
     """
     return named_get(request, sites_listed(request.user), name, action)
 
 
 def named_get(request: Request, rows: QuerySet[N], name: str, action: Action) -> N:
-    """Return the row with the given name from `rows`, which the user may see. 404 if no row has the name,
-    PermissionDenied if the user lacks the permission for `action` in the row's team.
+    """Return the row of `rows` with the given name; `rows` are those that the user can see.
+
+    Raises Http404 if no row has the name, PermissionDenied if the user lacks the permission for `action` in the row's
+    team.
     """
     row = rows.filter(name=name).first()
     if row is None:
@@ -131,7 +134,7 @@ def crumbs_below(site: Site) -> list[Crumb]:
 
 
 def saved(request: Request, to: str, site: Site, words: str) -> HttpResponse:
-    """Show a success message and redirect to the page of the site with the URL name `to`."""
+    """Show the success message `words`, and redirect to the site's page with the URL name `to`."""
     messages.success(request, words)
     return redirect(to, site.name)
 

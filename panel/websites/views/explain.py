@@ -1,4 +1,4 @@
-"""Page “Which location?”, which computes the answer from the drafts, as the site's web server would."""
+"""Page “Which location?”, which computes the server block and location of a request from the drafts."""
 
 from __future__ import annotations
 

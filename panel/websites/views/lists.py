@@ -103,7 +103,9 @@ def bulk(request: Request) -> HttpResponse:
 
 
 def _ticked(request: Request, names: list[str]) -> list[Site]:
-    """Return the sites with the given names. If any of them does not exist, show a message and return no site."""
+    """Return the sites with the given names. If any does not exist, or none is given, show an error message and return
+    [].
+    """
     sites = list(sites_listed(request.user).filter(name__in=names).order_by("name"))
     if sites and len(sites) == len(set(names)):
         return sites
@@ -127,9 +129,7 @@ def _enabled(request: Request, sites: list[Site]) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def bulk_delete(request: Request) -> HttpResponse:
-    """Confirm and delete the sites in the query; the user types their number. Sites on hosts are first removed by a
-    plan.
-    """
+    """Delete the sites in the query after the user typed their number. Sites on hosts are first removed by a plan."""
     require(request.user, Action.CHANGE)
     sites = _ticked(request, ticked(request, "site"))
     if not sites:

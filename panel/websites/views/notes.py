@@ -33,9 +33,9 @@ def site_differences(site: Site, web_server: WebServer) -> list[Difference]:
 
 
 def notes_for(site: Site, *, block: ServerBlock | None = None, location: Location | None = None) -> Notes:
-    """Return notes, by field name, about a saved server block or location; notes that concern no single field have the
-    key `other`.
-    Empty for unsaved parts and for a site without a web server.
+    """Return notes about a saved server block or location: {field name: notes}; {} for a site without a web server.
+
+    Notes that concern no single field have the key `other`. An unsaved server block or location (None) has no notes.
     """
     part = location or block
     if site.web_server is None or part is None:

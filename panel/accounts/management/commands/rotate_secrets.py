@@ -28,7 +28,7 @@ class Command(BaseCommand):
     def _rotate(self, model: type[Model], pk: Any, names: list[str]) -> int:
         """Encrypt one row's secrets again, under a lock, so that no concurrent change is lost.
 
-        Return 1, or 0 if the row is gone.
+        Return 1, or 0 if the row was deleted meanwhile.
         """
         with transaction.atomic():
             row = model._default_manager.select_for_update().filter(pk=pk).only("pk", *names).first()

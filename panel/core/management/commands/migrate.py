@@ -2,7 +2,7 @@
 
 The migrations of each app were squashed into one. In a database from before the squash, the migrations in
 migrations/unsquashed run first, up to the state that the squashed migrations describe. On PostgreSQL, other processes
-may continue meanwhile.
+can continue meanwhile.
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ def is_before_squash(alias: str) -> bool:
 
 @contextmanager
 def unsquashed() -> Iterator[None]:
-    """Let Django load migrations/unsquashed in place of the squashed migrations.
-    Apps without a package in migrations/unsquashed have no migrations meanwhile.
+    """Context manager in which Django loads migrations/unsquashed in place of the squashed migrations.
+
+    Inside it, apps without a package in migrations/unsquashed have no migrations.
     """
     current = settings.MIGRATION_MODULES
     settings.MIGRATION_MODULES = {

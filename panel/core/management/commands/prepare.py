@@ -57,8 +57,10 @@ class Command(BaseCommand):
             ) from error
 
     def check_keys(self) -> None:
-        """Raise CommandError if the encryption keys do not decrypt the stored secrets.
-        This happens after a restore without the folder `secrets`; pages of hosts would fail later.
+        """Raise CommandError if the encryption keys do not decrypt the stored secrets, because pages of hosts would
+        fail later.
+
+        The keys are wrong, for example, after a restore without the folder `secrets`.
         """
         for model, names in encrypted_fields():
             for name in names:

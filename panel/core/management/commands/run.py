@@ -135,8 +135,10 @@ def programs(address: str, port: int) -> list[Program]:
 
 
 def wait_until_ready(supervisor: Supervisor, url: str) -> bool:
-    """Return whether the web process responded before READY_WITHIN_S or a stop signal.
-    Raises CommandError if the process exits.
+    """Wait until the web process responds to `url`, and return True; False after READY_WITHIN_S seconds or a stop
+    signal.
+
+    Raises CommandError if the web process exits.
     """
     deadline = time.monotonic() + READY_WITHIN_S
     while time.monotonic() < deadline and not supervisor.stopping:
