@@ -26,8 +26,8 @@ class ComparisonServerSerializer(serializers.Serializer[Any]):
     serves_site = serializers.BooleanField()
     may_switch = serializers.BooleanField()
     figures = serializers.DictField(
-        help_text="An object for each metric, by the metric's name: `value`, `low` and `high` (bounds of the confidence "
-        "interval), `confidence`, and `rounds`. Empty if nothing was measured."
+        help_text="An object for each metric, by the metric's name: `value`, `low` and `high` (bounds of the "
+        "confidence interval), `confidence`, and `rounds`. Empty if nothing was measured."
     )
     ratios = serializers.DictField(
         help_text="Ratios to the baseline by metric name, like `figures`, each with a verdict: "

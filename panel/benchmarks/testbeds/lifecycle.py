@@ -182,9 +182,7 @@ def _described(place: standings.Place, web_server: WebServer) -> Callable[[], Se
 
 
 def _plan(run: Run, rows: list[RunTarget], web_servers: list[WebServer], remotes: list[Target]) -> standings.Plan:
-    """Upload the programs that a test bed needs, and return the plan of the test bed.
-    `remotes` are the host of the web servers and, if it is another host, that of the load generator.
-    """
+    """Upload a test bed's programs to its hosts `remotes` (web servers, load generator), and return its plan."""
     testbed = run.parameters["testbed"]
     suite = SUITES[testbed["suite"]]
     case: Case = stored_case(testbed["case"])

@@ -97,9 +97,7 @@ def context(
     plain_prefix: bool,
     plain_scripts: bool,
 ) -> list[Node]:
-    """Return the location's context; [] if none is needed. `plain_prefix`: result of prefixes_suffice; `plain_scripts`:
-    result of suffixes_suffice.
-    """
+    """Return the location's context; [] if none is needed. `plain_…`: results of prefixes_suffice, suffixes_suffice."""
     source, at = place.location, place.pointer
     handlers.check(source, at)
     inside = spec.blocks[int(at.split("/")[2])]
