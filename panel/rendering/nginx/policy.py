@@ -189,7 +189,8 @@ REFUSED = reasons(
         "thread_pool pcre_jit timer_resolution debug_* accept_* multi_accept use ssl_object_cache_inheritable "
         "map map_hash_* geo upstream split_clients charset_map limit_req_zone limit_conn_zone limit_zone log_format "
         "log_format_escape open_log_file_cache {proxy,fastcgi,uwsgi,scgi}_cache_path variables_hash_* "
-        "server_names_hash_* geoip_* geoip2* keyval* js_import match proxy_cache_purge quic_bpf quic_host_key "
+        "server_names_hash_* geoip_* geoip2* keyval* js_import proxy_cache_purge quic_bpf quic_host_key "
+        "match body expect header require send "
         "otel_* mgmt google_perftools_profiles vhost_traffic_status* "
         "server_product status_socket status_zone state api api_* status prepared_responses_* quic_retry_above",
         "this directive is a setting of upstreams; change the site's upstreams": "zone hash ip_hash least_conn "
