@@ -18,8 +18,10 @@ MAX_DEPTH = 8
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """Delete the cached files: {"folders", "roots"} -> {"files": number of deleted files, "bytes": their size}. A
-    missing folder counts as empty.
+    """Delete the cached files: {"folders", "roots"} -> {"files": number of deleted files, "bytes": their total size}.
+
+    "folders" are the paths of the cache folders; a missing folder counts as empty. "roots" are paths of folders. Every
+    cache folder must be below one of the roots, otherwise Refusal is raised.
     """
     wanted = args.get("folders")
     if not isinstance(wanted, list) or not wanted:

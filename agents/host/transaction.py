@@ -1,6 +1,6 @@
 """Carry out one transaction: check, journal, stage, test, switch, reload, probe; roll back if a step fails.
 
-All modules that an undo needs are imported at the top, so that a missing module is noticed before anything changes.
+All modules that a rollback needs are imported at the top, so that a missing module is noticed before anything changes.
 """
 
 from __future__ import annotations
@@ -198,8 +198,8 @@ class Transaction:
         """Reload each running server once, even if many sites changed; start each stopped server. A server that cannot
         run without a port is stopped if its configuration opens none.
 
-        Meanwhile the switched files are synced to disk. An undo is possible without this sync, but the outcome must not
-        be recorded before it.
+        Meanwhile the switched files are synced to disk. A rollback is possible without this sync, but the outcome must
+        not be recorded before the sync.
         """
         self._journal.append("mark", {"name": "reloading"})
         faults.point("reloading")

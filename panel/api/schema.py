@@ -99,9 +99,10 @@ _VERBS = {
 
 
 def add_summaries(result: Document, generator: Any, request: Any, public: bool) -> Document:
-    """Add summaries to the operations: the first sentence of the description.
+    """Add a summary to each operation without a summary. The summary is the first sentence of the description.
 
-    Operations that share the description of their collection get a verb instead.
+    The operations of a collection can have the same description. Then their summaries are phrases from `_VERBS`, for
+    example "List".
     """
     operations = [operation for methods in result["paths"].values() for operation in methods.values()]
     described = Counter(operation.get("description", "") for operation in operations)

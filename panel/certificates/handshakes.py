@@ -39,7 +39,7 @@ Digests = list[str]  # SHA-256 of each certificate's DER in hex, the leaf first
 
 
 class HandshakeFailed(Exception):
-    """Raised if a handshake failed, with the reason.
+    """Raised if the connection or the handshake failed, or if a certificate cannot be read. The message is the reason.
     `is_tls`: the listener was reached but refused the handshake or presented an unreadable certificate.
     """
 
@@ -64,7 +64,9 @@ def presented(listener: Listener, through: Target | None = None) -> list[x509.Ce
     """Return the certificate chain that the listener presents for its name.
 
     `through` is the SSH target of the listener's host if the host is behind a bastion, otherwise None. A bastion
-    forwards TCP only. Raises HandshakeFailed.
+    forwards TCP only.
+
+    Raises HandshakeFailed if the connection or the handshake fails, or if a certificate cannot be read.
     """
     return _in_words(lambda: _over_quic(listener) if listener.is_quic else _certificates(listener, through))
 
@@ -88,10 +90,12 @@ def _reason(error: SSL.Error) -> str:
 
 
 def challenge_shown(listener: Listener, through: Target | None = None) -> bytes:
-    """Return the digest that the listener shows for a TLS-ALPN-01 challenge (RFC 8737 section 3).
+    """Return the digest in the certificate that the listener presents for a TLS-ALPN-01 challenge (RFC 8737 section 3).
 
-    Return b"" if the listener presents another certificate. `through` is the SSH target of a host behind a bastion,
-    otherwise None. Raises HandshakeFailed.
+    Return b"" if the certificate has no such digest. `through` is the SSH target of the listener's host if the host is
+    behind a bastion, otherwise None.
+
+    Raises HandshakeFailed if the connection or the handshake fails, or if a certificate cannot be read.
     """
     return _in_words(lambda: _challenge_in(_certificates(listener, through, [CHALLENGE_PROTOCOL])))
 
@@ -194,7 +198,8 @@ def problems(listeners: Sequence[Listener], pem: str, through: Target | None = N
     """Check that listeners present exactly the certificate chain `pem`; return a list of {"listener", "name",
     "problem"}.
 
-    `problem` is "" for a correct chain, and begins with NOT_CHECKED if the panel could not connect to the listener.
+    `problem` is "" for a correct chain. It begins with NOT_CHECKED if the panel did not try to reach the listener.
+    `through` is the SSH target of the listeners' host if the host is behind a bastion, otherwise None.
     """
     wanted = chain_of(pem)
     with ThreadPoolExecutor(AT_ONCE) as pool:

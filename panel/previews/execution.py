@@ -225,7 +225,7 @@ class _Copies:
         ]
 
     def _responses(self, ident: str, copy: Copy, asked: Sequence[Question]) -> list[Mapping[str, Any]]:
-        """Send the requests to one copy and return its responses, in the same order.
+        """Send the requests to one copy of the site and return its responses, in the same order.
         If this version of the site has no listener for a request, the response is an error.
         """
         there = [item for item in asked if item.visitor.listener in copy.ports]
@@ -237,7 +237,10 @@ class _Copies:
 
 
 def _sent(question: Question, port: int) -> dict[str, object]:
-    """Convert a request to the agent's format (agents/host/answers.py); `port` is the private port of the copy."""
+    """Return the request for a private copy of the site, in the agent's format (agents/host/answers.py).
+
+    `port` is the port on which the copy accepts this request.
+    """
     visitor = question.visitor
     return {
         "address": LOOPBACK,

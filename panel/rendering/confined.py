@@ -56,10 +56,12 @@ def uri_problem(value: str) -> str:
 
 
 def rewrite_problem(pattern: str, replacement: str) -> str:
-    """Return an error message unless a rewrite's replacement path is allowed. `pattern` matches the normalized path.
+    """Return an error message unless a rewrite's replacement path is allowed. `pattern` is the regular expression of
+    the rewrite.
 
-    A capture must consist of whole segments of the original path, so that it has no `..` segment. A capture must not
-    follow a dot or adjoin another capture, because together they could form `..`.
+    The web server applies the pattern to the normalized path of the request, which has no `..` segment. A capture must
+    consist of whole segments of this path, so that the capture has no `..` segment either. A capture must not follow a
+    dot or adjoin another capture, because together they could form `..`.
     """
     path = re.split(r"\?|\$is_args\b", replacement, maxsplit=1)[0]
     wholes = whole_captures(pattern)

@@ -89,8 +89,8 @@ def of_rewrite(item: Rewrite) -> Verdict:
 
 
 def rewrites_may_climb(block: ServerBlock) -> bool:
-    """Return whether the server must check, at request time, the result of a rewrite of the server block or its
-    locations.
+    """Return whether the web server must check, at request time, that a path built by a rewrite of the server block or
+    its locations stays inside the site's folders.
     """
     lists = [block.rewrites, *(made_paths(location) for location in block.locations)]
     return any(of_rewrite(item) is Verdict.MAY_CLIMB for items in lists for item in items)
@@ -158,8 +158,8 @@ def made_paths(location: Location) -> tuple[Rewrite, ...]:
 
 
 def needs_checks(spec: SiteSpec) -> bool:
-    """Return whether an engine must check a path of the site at request time. True also for a site that no engine can
-    serve, because `check` refuses one of its paths.
+    """Return whether the web server must check, at request time, that a path of the site stays inside the site's
+    folders. True also for a site that no web server can serve, because `check` refuses one of its paths.
     """
     try:
         check(spec)

@@ -1,4 +1,4 @@
-"""Find raw directives that can change how a request is handled, which `explain` does not evaluate."""
+"""Find raw directives that can change how a request is handled. `explain` does not evaluate raw directives."""
 
 from __future__ import annotations
 

@@ -53,7 +53,10 @@ def _of_the_host(web_server: WebServer) -> set[Socket]:
 
 
 def _with_port(place: str) -> str:
-    """Return `place`, a value of nginx's `listen` without a colon: a port unchanged, an address with port 80 added."""
+    """Add port 80 to an address; return a port unchanged.
+
+    `place` is a value of nginx's `listen` that contains no colon: either an address or a port.
+    """
     return place if place.isdecimal() else f"{place}:80"
 
 

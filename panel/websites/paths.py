@@ -73,7 +73,11 @@ def _raw_paths(text: str, engine: str) -> list[str]:
 
 
 def _raw(texts: Iterable[tuple[str, str]], engine: str) -> dict[str, str]:
-    """Return {"PLACE#NUMBER": path} for the file paths in `texts`: (place in the definition, raw directives) pairs."""
+    """Return {"PLACE#NUMBER": path} for the file paths in raw directives.
+
+    `texts` are (place in the definition, raw directives) pairs. PLACE is the place of the raw directives with the path.
+    NUMBER counts the paths of all `texts` from 0.
+    """
     found = ((where, path) for where, text in texts for path in _raw_paths(text, engine))
     return {f"{where}#{number}": path for number, (where, path) in enumerate(found)}
 

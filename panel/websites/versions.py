@@ -45,8 +45,10 @@ def version_count(site: Site) -> None:
 
 
 def plans_outdate(sites: Collection[int]) -> None:
-    """Make the plans of the given sites outdated although the sites' files stay the same. A draft without changes still
-    counts as unchanged, because its live version is incremented, too.
+    """Make the plans of the given sites, by id, outdated although the sites' files stay the same.
+
+    Increments the version of each site. If the draft of a site has no changes, its live version is incremented as well,
+    so that the draft still has no changes.
     """
     for follow in followers:
         follow(sites)

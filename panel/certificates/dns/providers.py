@@ -32,7 +32,11 @@ class DnsKind(models.TextChoices):
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting of a provider. `is_address`: the panel connects to this server, so it must be public."""
+    """One setting of a provider.
+
+    `is_address`: the value is the URL, name or address of a server. The panel connects to this server, so the server
+    must have a public address.
+    """
 
     name: str
     label: Text

@@ -255,7 +255,9 @@ def adoptable(drift: Drift) -> Adoptable:
 
 
 def _refuse_other_files(drift: Drift, deployed: FileRecord) -> None:
-    """Raise ApplicationError if the file is a link, has no text, or is a private key or password file."""
+    """Raise ApplicationError for a link, for a binary or large file, whose text the agent does not report, and for a
+    file with a private key or passwords.
+    """
     if deployed.link or sha256_of(drift.found) != drift.found_sha256:
         raise ApplicationError(f"{drift.path} is not a text file, so it cannot be adopted. Overwrite the file.")
     if deployed.secret:

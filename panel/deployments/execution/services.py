@@ -95,7 +95,7 @@ def deployments_execute(uuids: Sequence[UUID]) -> dict[UUID, Attempt]:
 
 
 def _lock(claim: Claim, locks: HeldLocks, rows: Sequence[Deployment]) -> list[Group]:
-    """Lock the hosts of claimed deployments, and release deployments that have to wait. Return the groups to carry out
+    """Lock the hosts of claimed deployments, and requeue deployments that have to wait. Return the groups to carry out
     now; the deployments of a group share one transaction.
     """
     first = first_groups(rows)
@@ -133,7 +133,7 @@ class _Batch:
 
     def run(self, groups: Sequence[Group]) -> None:
         """Carry out groups of deployments, one transaction for each group. Return when each deployment has ended or is
-        released.
+        in the queue again.
         """
         host_agent.connect_soon(group[0].host for group in groups)  # connect while the requests are built
         jobs = self._prepared(groups)

@@ -1,6 +1,9 @@
 """Folders, sockets, services and ports that the sites of a plan need on their host, and warnings about missing ones.
 Pure functions: plans.py asks the host.
 
+A folder, socket or service is missing if it does not exist or cannot be used. An empty folder counts as missing. A port
+counts as missing if another program already listens on the port.
+
 A missing prerequisite never blocks a plan, because an application may be started, and files may be uploaded, after the
 site is deployed.
 """
@@ -37,7 +40,7 @@ class SiteNeeds:
     ports: frozenset[tuple[str, int]] = field(default_factory=frozenset)
 
     def has(self, missing: Missing) -> bool:
-        """Return whether the site needs the missing folder, socket, service, or port."""
+        """Return whether the site needs the folder, socket, service, or port that the agent reported as missing."""
         if missing.kind == "port":
             return missing.name in {_socket_name(*port) for port in self.ports}
         named = {"folder": self.folders, "socket": self.sockets, "service": self.services}
@@ -89,8 +92,10 @@ def _targets(spec: SiteSpec) -> Iterator[Target]:
 
 
 def as_request(needs: Sequence[SiteNeeds], servers: Iterable[WebServer]) -> dict[str, object] | None:
-    """Return the prerequisites, without duplicates, as arguments of the agent's operation `preflight`; None if there
-    are none. Ports on which the web servers in `servers` already listen do not count as missing.
+    """Return the prerequisites, without duplicates, as "needs" of the agent's operation `preflight`.
+
+    `servers` are the web servers of the plan. The agent does not report a port as missing if one of these web servers
+    already listens on the port. None if `needs` is empty.
     """
     if not needs:
         return None

@@ -196,7 +196,11 @@ def _live_or_refuse(site: Site) -> Revision:
 
 
 def _disable_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
-    """Return the changes that disable sites; their files stay on the host where no server loads them."""
+    """Return the changes that disable deployed sites. Raises ApplicationError if a site is not deployed.
+
+    The web server no longer loads the files of these sites. The files stay on the host, except on OpenLiteSpeed (see
+    disabled_files.py).
+    """
     live = [(site, _live_or_refuse(site)) for site in sites]
     return [
         (old.web_server.host, Change(site, old, None, disabled_after=old if can_stay_disabled(old) else None))
@@ -265,9 +269,11 @@ def _deployed_or_not(chosen: Sequence[Site], *, with_disabled: bool = True) -> t
 
 
 def sites_disable(*, actor: User, sites: Iterable[Site]) -> list[Deployment]:
-    """Plan to disable the sites; their files stay on the host where no server loads them.
+    """Plan to disable the deployed sites, and disable the other sites at once. Return the planned deployments; [] if no
+    site is deployed.
 
-    Undeployed sites are disabled at once; if no site is deployed, there is no plan.
+    The web server no longer loads the files of these sites. The files stay on the host, except on OpenLiteSpeed (see
+    disabled_files.py).
     """
     deployed, nowhere = _deployed_or_not(_allowed(actor, sites), with_disabled=False)
     plans = deployment_plan(actor=actor, sites=deployed, kind=DeploymentKind.DISABLE) if deployed else []
@@ -283,8 +289,8 @@ def site_disable(*, actor: User, site: Site) -> Deployment | None:
 
 
 def sites_delete(*, actor: User, sites: Iterable[Site]) -> list[Deployment]:
-    """Plan to remove the sites from their hosts; after success they are deleted with their history. Undeployed sites
-    are deleted at once.
+    """Plan to remove the sites from their hosts, and return the planned deployments. After success, the sites are
+    deleted with their history. Sites that are on no host are deleted at once.
     """
     deployed, nowhere = _deployed_or_not(_allowed(actor, sites, Action.CHANGE, Action.DEPLOY))
     for check in deletion_guards:

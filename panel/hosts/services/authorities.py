@@ -64,9 +64,10 @@ def authority_delete(*, actor: User, authority: SshAuthority, expected_version: 
 
 
 def certified_key_keep(host: Host, line: str) -> None:
-    """Store a host key that an SSH authority has signed as the trusted key of its host.
+    """Make the host key `line` the trusted key of the host. An SSH authority has signed this key.
 
-    The stored private key and passwords of the host stay, because the authority confirms that it is the same host.
+    The panel keeps the private key and the passwords that it has stored for this host, because the signature confirms
+    that the host is still the same.
     """
     changed = host.host_key != line
     before = snapshot(host)

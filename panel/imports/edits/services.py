@@ -45,11 +45,13 @@ class _Edit:
 
 @transaction.atomic
 def edit_adopt(*, actor: User, drift: Drift) -> Site:
-    """Change a site's settings to match a file edited on its host, in the live version and in the draft, whose other
-    changes stay; return the site.
+    """Change a site's settings to match a file that was edited on the site's host; return the site.
 
-    Nothing changes unless the settings produce exactly the edited directives and no other file changes. Raises
-    ApplicationError, Conflict, PermissionDenied.
+    Changes the live version and the draft. Other changes in the draft stay.
+
+    Raises ApplicationError, and changes nothing, if the file cannot be adopted, if the settings would produce other
+    directives than the edited ones, or if they would also change other files. Raises Conflict if the drift is closed or
+    the site has left the web server, PermissionDenied for users who are not administrators.
     """
     require(actor, Action.ADMINISTER)
     found = adoptable(drift)

@@ -102,8 +102,11 @@ def _defaults(servers: Sequence[Node], sites: Sequence[FoundSite]) -> None:
 
 
 def _upstream_parts(http: Sequence[Node], upstreams: dict[str, Node], sites: Sequence[FoundSite]) -> None:
-    """Let the first deployments of sites remove the lines of their upstreams too: add these lines to the `parts` of the
-    sites that use an upstream. An upstream stays if directives outside of sites, or raw directives, refer to it.
+    """Add the lines of each upstream to the `parts` of every site that uses the upstream. The `parts` of a site are the
+    lines that the site's first deployment removes from the host's own files.
+
+    Lines of an upstream are not added if directives outside of sites, or raw directives of sites, refer to the
+    upstream. Such an upstream must stay in the host's own files.
     """
     places = {(part.file, part.first): site for site in sites for part in site.parts}
     for name, block in upstreams.items():

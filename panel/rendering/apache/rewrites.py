@@ -32,10 +32,10 @@ ANEW = f"N={rewriting.ROUNDS}"
 class Dialect:
     """Differences between the rewrite rules of Apache and those of OpenLiteSpeed.
 
-    `proxied(place)`: URL of a location's upstream, which receives paths changed with the flag `break`; None if the
-    location does not proxy. `foreign`: conditions that detect the server's internal requests for index files and error
-    pages, which are not rewritten. `anew`: the flag that restarts the rules. `encoding`: the rewrite flags that encode
-    captures in a query.
+    `proxied(place)` returns the URL of the upstream to which the location `place` proxies; None if the location does
+    not proxy. After a rewrite with the flag `break`, the request goes to this URL with the new path. `foreign`:
+    conditions that detect the server's internal requests for index files and error pages, which are not rewritten.
+    `anew`: the flag that restarts the rules. `encoding`: the rewrite flags that encode captures in a query.
     """
 
     server_name: str

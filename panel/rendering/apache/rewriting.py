@@ -239,7 +239,9 @@ def _stepping_up(place: Place, condition: Condition, words: Interpolator) -> lis
 
 
 def line_breaks(source: ServerBlock) -> list[Directive]:
-    """Return a rule that rejects paths with line breaks, before which a capture could end in `..`; [] if not needed."""
+    """Return a rule that rejects paths with line breaks; [] if the server block does not need the rule. In a path such
+    as `/..<line break>x`, `.*` captures only `/..`, so the rewritten path could leave the site's folder.
+    """
     if not confinement.refuses_line_breaks(source):
         return []
     return [directive("RewriteRule", confinement.LINE_BREAK, "-", "[R=400,L]")]
@@ -263,8 +265,7 @@ def rest_of(place: Place) -> str:
 def of_requests_only(rules: Sequence[Directive]) -> list[Directive]:
     """Return the rewrite rules. Those with the flag PT also get the flag NS, so that they do not run for subrequests.
 
-    mod_dir looks for a folder's index files with subrequests; a folder without index files must not count as a missing
-    path.
+    mod_dir looks for index files with subrequests, and a folder without index files must not count as a missing path.
     """
     return [
         replace(line, args=(*line.args[:-1], str(line.args[-1]).replace("[PT,", "[PT,NS,")))

@@ -66,11 +66,11 @@ def has_own(source: Location, inside: ServerBlock) -> bool:
 
 
 def statuses(source: Location, inside: ServerBlock) -> tuple[int, ...]:
-    """Return the statuses that separate contexts send for a location, in ascending order: 404, 403 for folders, and the
-    status of try_files.
+    """Return the statuses that separate contexts send for a location, in ascending order. Possible statuses are 404,
+    403 for folders, and the status at the end of try_files.
 
-    The tuple is empty unless access control must come before these responses, or the responses have headers of the
-    site.
+    A location needs these contexts if it has access control, which must come before the responses. It also needs them
+    if the responses need headers. The tuple is empty for other locations, and for those that cannot have such contexts.
     """
     if not can_have_own(source) or not refusals.can_be_marked(inside):
         return ()

@@ -28,8 +28,9 @@ _NAMES = {"uri", "args", "query_string", "is_args"}  # variables that a context'
 
 
 def is_here(source: Location, inside: ServerBlock) -> bool:
-    """Return whether the location has access control, and its own context can have the rewrite rule for the fallback of
-    try_files.
+    """Return whether a rewrite rule of the location's own context replaces the path by the fallback of try_files.
+
+    True if the location has access control and its context can have such a rule.
     """
     if source.handler not in ("static", "php") or not source.try_files or not handlers.asks_access(source):
         return False

@@ -169,10 +169,11 @@ def _indexed(block: ServerBlock, place: Place | None) -> _Indexed | None:
 def contexts(
     block: ServerBlock, found: Locations, headers: Callable[[Place | None, bool], tuple[str, ...]]
 ) -> Iterator[Node]:
-    """Yield the separate contexts (asides.py) that send redirects, refusals and errors for locations.
+    """Yield the separate contexts that send redirects, refusals and errors for locations.
 
-    `headers(place, True)` returns the header lines of a location with its expiry times, `headers(place, False)` without
-    these times. The place None stands for paths without a location.
+    A separate context has a path that only rewrite rules can reach (see asides.py). `headers(place, times)` returns the
+    header lines of the location `place`, or of paths without a location if `place` is None. If `times` is True, the
+    lines include the expiry times of the location.
     """
     if asides.refuses_trace(block):
         yield asides.context("refused", headers(None, False), refusals.REFUSED)

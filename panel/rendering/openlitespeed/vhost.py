@@ -311,7 +311,10 @@ def _for_hosts(line: Directive, hosts: str) -> list[Directive]:
 
 
 def _fixed(fallback: Place | None, source: ServerBlock) -> Place | None:
-    """Return the location `fallback` if a rule of the virtual host must send its fixed response; None otherwise."""
+    """Return the location `fallback` if a rule of the virtual host must send its fixed response; otherwise None.
+
+    `fallback` handles the last item of another location's try_files; None if no location is known to do so.
+    """
     if fallback is None or fallback.location.handler != "return":
         return None
     if ruled.is_here(fallback.location, source) and not ruled.names_path(fallback.location):
@@ -371,7 +374,7 @@ def _contexts(
 
 
 def _folders(spec: SiteSpec, number: int, found: Locations, everywhere: tuple[Header, ...]) -> list[Node]:
-    """Return separate contexts that send redirects and refusals for other contexts (see folders.contexts)."""
+    """Return the separate contexts that send redirects, refusals and errors for locations (see folders.contexts)."""
     source = spec.blocks[number]
     if refusals.says_itself(source.snippet, "rewrite"):
         return []
