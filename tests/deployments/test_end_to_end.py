@@ -258,6 +258,28 @@ def test_drift_is_overwritten(machine: Machine, served: Served) -> None:
     assert Drift.objects.get().resolution == "overwritten"
 
 
+def test_edited_password_file_is_not_adopted(machine: Machine, served: Served) -> None:
+    """The agent reports no text of secret files; the reason that users read is that they are secret."""
+    site = machine.site("shop", served.web_server(machine))
+    websites.location_create(
+        actor=machine.people.owner,
+        block=site.blocks.get(),
+        pattern="/staff/",
+        handler="static",
+        basic_auth_realm="Staff",
+        basic_auth_users={"anna": "$2y$12$" + "a" * 53},
+    )
+    machine.deploy(site)
+    revision = SiteState.objects.get().revision
+    assert revision is not None
+    path = Path(next(file["path"] for file in revision.files if file["secret"]))
+    path.write_text("bert:x\n")
+    (row,) = drift.drift_check(machine.host)
+    with pytest.raises(ApplicationError, match="contains a private key or passwords") as refused:
+        drift.drift_adopt(actor=machine.people.admin, drift=row)
+    assert str(path) in refused.value.message
+
+
 def test_drift_disappears_when_file_is_restored_by_hand(machine: Machine, served: Served) -> None:
     site = machine.site("shop", served.web_server(machine))
     machine.deploy(site)

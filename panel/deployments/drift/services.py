@@ -258,13 +258,13 @@ def _refuse_other_files(drift: Drift, deployed: FileRecord) -> None:
     """Raise ApplicationError for a link, for a binary or large file, whose text the agent does not report, and for a
     file with a private key or passwords.
     """
-    if deployed.link or sha256_of(drift.found) != drift.found_sha256:
-        raise ApplicationError(f"{drift.path} is not a text file, so it cannot be adopted. Overwrite the file.")
     if deployed.secret:
         raise ApplicationError(
-            "{drift.path} contains a private key or passwords, so it cannot be adopted. Enter the new key or "
+            f"{drift.path} contains a private key or passwords, so it cannot be adopted. Enter the new key or "
             "passwords in the site's settings, or overwrite the file."
         )
+    if deployed.link or sha256_of(drift.found) != drift.found_sha256:
+        raise ApplicationError(f"{drift.path} is not a text file, so it cannot be adopted. Overwrite the file.")
 
 
 def drift_overwrite(*, actor: User, site: Site) -> Deployment:
