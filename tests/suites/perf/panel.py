@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -70,7 +71,8 @@ def _row(host: FleetHost) -> dict[str, Any]:
 def panel(folder: Path, hosts: list[FleetHost]) -> Iterator[Panel]:
     """A panel on the database that PADDOCK_DATABASE_URL names, or on SQLite in `folder`."""
     argv = [sys.executable, "-m", "tests.suites.perf.controller", str(folder)]
-    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    environment = os.environ | {"MALLOC_ARENA_MAX": "2"}  # as paddock-worker.service has it
+    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
     try:
         yield Panel(process, hosts)
     finally:
