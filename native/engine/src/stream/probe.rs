@@ -1,9 +1,10 @@
 //! Health checks of the servers of `stream`.
 
 use super::proxy::{open, Way};
+use super::relay::BUFFER;
 use super::Session;
 use crate::conn::Conn;
-use crate::upstream::keepalive::Stream;
+use crate::upstream::keepalive::write_all;
 use crate::upstream::state::{Chosen, Group, Hint};
 use crate::upstream::transfer::datagrams_to;
 use crate::upstream::Attempt;
@@ -20,8 +21,6 @@ use std::sync::Arc;
 
 /// The default of `health_check_timeout` in milliseconds.
 const TIMEOUT: u64 = 5000;
-/// The default of `proxy_buffer_size`.
-const BUFFER: u64 = 16 * 1024;
 /// The most bytes of a datagram.
 const DATAGRAM: usize = 65_535;
 /// What a UDP server is sent without `send`.
@@ -109,7 +108,7 @@ impl<'a> Probe<'a> {
         let stream = opened.map_err(|failure| failure.message)?;
         if let Some(bytes) = self.send {
             doing.set(SENDING);
-            write(&*stream, bytes)
+            write_all(&*stream, bytes)
                 .await
                 .map_err(|e| broken("send", &e, SENDING))?;
         }
@@ -175,15 +174,4 @@ fn is_met(expect: &Expect, data: &[u8]) -> bool {
 
 fn broken(call: &str, e: &io::Error, doing: &str) -> String {
     format!("{call}() failed ({}) while {doing}", os_error(e))
-}
-
-async fn write(stream: &dyn Stream, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        let n = poll_fn(|cx| stream.poll_write(cx, bytes)).await?;
-        if n == 0 {
-            return Err(io::ErrorKind::WriteZero.into());
-        }
-        bytes = &bytes[n..];
-    }
-    poll_fn(|cx| stream.poll_flush(cx)).await
 }

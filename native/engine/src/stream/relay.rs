@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 
 /// The defaults of `proxy_timeout` in milliseconds, and of `proxy_buffer_size`.
 pub const TIMEOUT: u64 = 600_000;
-const BUFFER: u64 = 16 * 1024;
+pub const BUFFER: u64 = 16 * 1024;
 
 /// A direction.
 struct Way {

@@ -66,6 +66,18 @@ impl Stream for Sock {
     }
 }
 
+/// Write all bytes, until they have reached the socket.
+pub async fn write_all(stream: &dyn Stream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let n = poll_fn(|cx| stream.poll_write(cx, bytes)).await?;
+        if n == 0 {
+            return Err(io::Error::from(io::ErrorKind::WriteZero));
+        }
+        bytes = &bytes[n..];
+    }
+    poll_fn(|cx| stream.poll_flush(cx)).await
+}
+
 /// The rest of a connection that was closed after a complete response: only its end.
 pub struct Ended;
 
@@ -141,15 +153,8 @@ pub struct UpstreamConn {
 }
 
 impl UpstreamConn {
-    pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            let n = poll_fn(|cx| self.stream.poll_write(cx, bytes)).await?;
-            if n == 0 {
-                return Err(io::Error::from(io::ErrorKind::WriteZero));
-            }
-            bytes = &bytes[n..];
-        }
-        poll_fn(|cx| self.stream.poll_flush(cx)).await
+    pub async fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
+        write_all(&*self.stream, bytes).await
     }
 
     pub async fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
