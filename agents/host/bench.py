@@ -17,7 +17,7 @@ import threading
 import time
 from typing import Any
 
-from agents.host import install, latency, load_tools, safe, targets, testbed
+from agents.host import commands, install, latency, load_tools, safe, targets, testbed
 from agents.host.errors import Refusal, no_space
 from agents.host.operations import Emit
 from agents.host.sample import Sampler
@@ -174,11 +174,9 @@ class _Tool:
 
     def start(self) -> int:
         """Start the tool and return its process id. The tool dies with the agent if the host has setpriv(1)."""
-        setpriv = shutil.which("setpriv")
-        prefix = [setpriv, "--pdeathsig=KILL", "--"] if setpriv else []
         with open(self._path("stdout"), "wb") as out, open(self._path("stderr"), "wb") as err:
             self.process = subprocess.Popen(
-                prefix + self.argv,
+                commands.ending_with_agent(self.argv),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import subprocess
 import time
 from typing import Callable
@@ -15,6 +16,8 @@ from agents.host import safe
 
 MAX_OUTPUT = 64 * 1024
 TIMEOUT_S = 60.0
+# Start of a command line that runs the rest of it if the parent process is the one with the id given as $0.
+_IF_PARENT_LIVES = ["/bin/sh", "-c", '[ "$PPID" = "$0" ] && exec "$@"']
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -33,6 +36,19 @@ def environment(extra: dict[str, str] | None = None) -> dict[str, str]:
     """
     kept = {name: os.environ[name] for name in ("HOME", "TMPDIR") if name in os.environ}
     return dict({"PATH": PATH, "LANG": "C"}, **kept, **(extra or {}))
+
+
+def ending_with_agent(argv: list[str]) -> list[str]:
+    """Return `argv` after a call of setpriv(1), so that the kernel kills the process when the thread that started it
+    ends. Return `argv` unchanged if the host lacks setpriv.
+
+    The kernel sends no signal for a parent that ended before setpriv asked for it, so the program only runs if the
+    agent is still the parent process afterwards.
+    """
+    setpriv = shutil.which("setpriv")
+    if setpriv is None:
+        return argv
+    return [setpriv, "--pdeathsig=KILL", "--", *_IF_PARENT_LIVES, str(os.getpid()), *argv]
 
 
 def start(

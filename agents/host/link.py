@@ -187,7 +187,7 @@ class Emulated(Shaped):
 
     def _started(self, argv: List[str]) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
-            netns.die_with_us([self.binary, "run", *self._places(), *argv]),
+            commands.ending_with_agent([self.binary, "run", *self._places(), *argv]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -12,8 +12,8 @@ import os
 import shutil
 import subprocess
 import time
-from typing import List
 
+from agents.host import commands
 from agents.host.errors import Refusal
 
 CLONE_NEWNET = 0x40000000
@@ -23,14 +23,6 @@ _START_S = 10.0
 def mine() -> str:
     """Return this thread's network namespace in the kernel's notation: `net:[4026531840]`."""
     return os.readlink("/proc/thread-self/ns/net")
-
-
-def die_with_us(argv: List[str]) -> List[str]:
-    """Return `argv` after a call of setpriv(1), so that the kernel kills the process when the thread that started it
-    ends. Return `argv` unchanged if the host lacks setpriv.
-    """
-    setpriv = shutil.which("setpriv")
-    return [setpriv, "--pdeathsig=KILL", "--", *argv] if setpriv else argv
 
 
 class Keeper:
@@ -46,7 +38,7 @@ class Keeper:
                 "network profiles need root and unshare(1) on the host; let the agent run as root or with sudo, or "
                 "choose no network profile",
             )
-        argv = die_with_us([unshare, "--net", "--", "sleep", "infinity"])
+        argv = commands.ending_with_agent([unshare, "--net", "--", "sleep", "infinity"])
         self.process = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
         )

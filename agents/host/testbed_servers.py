@@ -18,7 +18,7 @@ import threading
 import time
 from typing import Any, Dict, Iterator, List, Optional, Set
 
-from agents.host import applications, commands, namespace, netns, paths, processes, safe, sample, testbed_files, unix
+from agents.host import applications, commands, namespace, paths, processes, safe, sample, testbed_files, unix
 from agents.host.engines.openlitespeed import TEMPORARY as LITESPEED_RUN
 from agents.host.engines.openlitespeed import HeldFolder, accounts
 from agents.host.errors import Refusal
@@ -66,7 +66,7 @@ class Server:
             safe.remove_tree(self._said, home)
             with os.fdopen(os.open(self._said, safe.NEW, 0o644, dir_fd=home), "wb") as said:
                 self.process = subprocess.Popen(
-                    netns.die_with_us(prefix + self.argv),
+                    commands.ending_with_agent(prefix + self.argv),
                     stdin=subprocess.DEVNULL,
                     stdout=said,
                     stderr=subprocess.STDOUT,

@@ -14,7 +14,7 @@ import tempfile
 import threading
 from typing import Callable, Dict, List
 
-from agents.host import applications, commands, netns, safe, testbed_files, testbed_servers
+from agents.host import applications, commands, safe, testbed_files, testbed_servers
 from agents.host.errors import Refusal, no_space
 from agents.host.wordpress_php import CONFIG, INSTALL, PLUGIN
 
@@ -125,7 +125,7 @@ class WordPress:
 
         Raises Refusal if the program fails. `what` names the object that the program sets up, for the message.
         """
-        done = commands.run(netns.die_with_us(argv), prepare=self._as_account(source), timeout_s=_SETUP_S)
+        done = commands.run(commands.ending_with_agent(argv), prepare=self._as_account(source), timeout_s=_SETUP_S)
         if done.exit_code != 0:
             raise Refusal("failed", "%s could not be set up in the test bed:\n%s" % (what, done.output[-3000:]))
         return done.output

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from tests.support.nginx import NginxInstance
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
+SETPRIV = shutil.which("setpriv")
 SIEGE = (
     "benchmark = true\nconnection = keep-alive\njson_output = true\nlogging = false\nquiet = true\nverbose = false\n"
 )
@@ -142,6 +144,27 @@ def test_tools_end_with_killed_agent(agent_file: Path, tmp_path: Path, site: tup
     for file in workdir.iterdir():  # what a killed agent cannot remove itself
         file.unlink()
     workdir.rmdir()
+
+
+def test_tool_does_not_run_if_agent_is_killed_while_it_starts(
+    agent_file: Path, tmp_path: Path, site: tuple[str, NginxInstance]
+) -> None:
+    target, _ = site
+    started, slow = tmp_path / "started", tmp_path / "bin" / "setpriv"
+    slow.parent.mkdir()
+    slow.write_text(f'#!/bin/sh\necho $$ >{started}.new; mv {started}.new {started}\nsleep 1\nexec {SETPRIV} "$@"\n')
+    slow.chmod(0o755)
+    process = AgentProcess(agent_file, tmp_path / "state")
+    process.env["PATH"] = f"{slow.parent}:{process.env['PATH']}"
+    process.__enter__()
+    process.send("bench", request(target, ab(target, "-t", "120", "-n", "9000000")))
+    assert eventually(started.exists)
+    tool = int(started.read_text())
+    workdir = Path(f"/proc/{tool}/cwd").resolve()
+    os.kill(process.process.pid, signal.SIGKILL)
+    process.__exit__()
+    assert eventually(lambda: not alive(tool), timeout_s=20.0)
+    shutil.rmtree(workdir)
 
 
 def children_of(pid: int) -> list[int]:
