@@ -344,8 +344,8 @@ impl Master {
             predecessor,
         };
         master.write_pid()?;
-        if predecessor.is_some() {
-            process::when_parent_dies(libc::SIGALRM);
+        if let Some(predecessor) = predecessor {
+            process::when_parent_dies(predecessor, libc::SIGALRM);
             listen::steer(&master.bound)?;
         }
         master.spawn()?;
@@ -372,6 +372,7 @@ impl Master {
 
     fn spawn(&mut self) -> Result<(), String> {
         self.restart_at = None;
+        let master = process::own();
         match process::fork() {
             Err(e) => {
                 self.restart_at = Some(Instant::now() + RESTART);
@@ -395,6 +396,7 @@ impl Master {
                 let code = worker::run(
                     self.config.clone(),
                     &self.bound,
+                    master,
                     self.ids.as_ref(),
                     &self.logs,
                     self.statistics.history(),

@@ -149,6 +149,12 @@ pub fn nameless_file() -> io::Result<File> {
     }
 }
 
+/// The id of this process.
+pub fn own() -> Pid {
+    // SAFETY: getpid takes no arguments and cannot fail.
+    unsafe { libc::getpid() }
+}
+
 pub fn parent() -> Pid {
     // SAFETY: getppid takes no arguments and cannot fail.
     unsafe { libc::getppid() }
@@ -233,11 +239,14 @@ pub fn drop_privileges(ids: &Ids) -> io::Result<()> {
     Ok(())
 }
 
-/// Send this signal to the process when its parent dies.
-pub fn when_parent_dies(signal: i32) {
+/// Send this signal to the process when `parent` dies, or now if it is no longer the parent.
+pub fn when_parent_dies(parent: Pid, signal: i32) {
     // SAFETY: prctl with PR_SET_PDEATHSIG takes only an integer.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, signal);
+    }
+    if self::parent() != parent {
+        let _ = kill(own(), signal);
     }
 }
 

@@ -5,7 +5,7 @@ use crate::datagram;
 use crate::idle::Idle;
 use crate::listen::{inet_of, local_addr, Bound};
 use crate::master::threads;
-use crate::process::{self, Ids};
+use crate::process::{self, Ids, Pid};
 use crate::quic;
 use crate::reuse;
 use crate::session;
@@ -40,10 +40,11 @@ pub fn check(config: &Config) -> Result<Vec<String>, String> {
     Ok(std::mem::take(&mut tls.warnings))
 }
 
-/// Run the worker process until it ends. Returns the exit code.
+/// Run the worker process until it ends; it ends with the process `master`. Returns the exit code.
 pub fn run(
     config: Arc<Config>,
     bound: &[Bound],
+    master: Pid,
     ids: Option<&Ids>,
     logs: &[ErrorLog],
     history: History,
@@ -75,7 +76,7 @@ pub fn run(
             return alert(format!("setuid({}) failed ({e})", ids.uid));
         }
     }
-    process::when_parent_dies(libc::SIGTERM);
+    process::when_parent_dies(master, libc::SIGTERM);
     panics::log_to(logs);
     let shared = Arc::new(Shared::new(config.clone(), logs.to_vec(), history));
     tend_caches(&shared);
@@ -92,7 +93,7 @@ pub fn run(
     };
     let notify = || {
         // Wake the signal loop, which collects ended threads.
-        let _ = process::kill(std::process::id() as process::Pid, libc::SIGALRM);
+        let _ = process::kill(process::own(), libc::SIGALRM);
     };
     let count = threads(&config);
     let mut crew = Crew::new(count, handles.clone(), Box::new(prepare), logs, notify);

@@ -129,6 +129,32 @@ impl Site {
     }
 }
 
+#[test]
+fn worker_ends_if_master_is_killed_while_worker_starts() {
+    // The worker loads the certificate of each server before it is ready, which takes a while.
+    let servers: String = (0..300)
+        .map(|n| {
+            format!(
+                "server {{ listen 127.0.0.1:{} ssl; server_name n{n};\n\
+                 ssl_certificate %%/cert.pem; ssl_certificate_key %%/key.pem; }}\n",
+                free_port()
+            )
+        })
+        .collect();
+    let own = rcgen::generate_simple_self_signed(vec!["example.org".to_string()]).unwrap();
+    let mut server = Server::start(&servers, |folder| {
+        std::fs::write(folder.join("cert.pem"), own.cert.pem()).unwrap();
+        std::fs::write(folder.join("key.pem"), own.signing_key.serialize_pem()).unwrap();
+    });
+    let worker = server.worker();
+    server.kill();
+    let deadline = Instant::now() + crate::PATIENCE;
+    while std::path::Path::new(&format!("/proc/{worker}")).exists() {
+        assert!(Instant::now() < deadline, "worker {worker} runs on");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// Locations, and what nginx 1.22 answers there; an empty status: it closes the connection.
 const STATUSES: [(&str, &str, &str); 22] = [
     ("return 0", "000", ""),

@@ -72,6 +72,12 @@ impl Server {
         false
     }
 
+    /// Ends the master with SIGKILL.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
         let signal = format!("-{name}");
@@ -102,10 +108,12 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         // The master takes its workers with it.
-        let _ = Command::new("kill")
-            .arg(self.child.id().to_string())
-            .status();
-        let _ = self.child.wait();
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = Command::new("kill")
+                .arg(self.child.id().to_string())
+                .status();
+            let _ = self.child.wait();
+        }
         site::assert_no_panic(&self.errors());
     }
 }
