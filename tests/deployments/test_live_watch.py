@@ -179,7 +179,7 @@ def test_cut_host_is_unknown_and_its_site_still_seen_by_the_panel(
     pool.close()
     began = time.monotonic()
     state = watch(machine)
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 40
     host = Host.objects.get(pk=machine.host.pk)
     assert host.status == HostStatus.UNREACHABLE
     assert state.health == Health.UNKNOWN and "does not respond" in state.health_words

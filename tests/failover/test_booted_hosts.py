@@ -78,9 +78,9 @@ def test_address_survives_killed_nginx_and_reboot(
         ["active", "enabled"],
     ]
     with Poll(ip) as poll:
-        assert eventually(lambda: bool(poll.rows) and poll.rows[-1][1] == "web-1", timeout_s=15)
+        assert eventually(lambda: bool(poll.rows) and poll.rows[-1][1] == "web-1")
         hosts[0].shell("kill -9 $(systemctl show --property MainPID --value nginx)")
-        assert eventually(lambda: poll.rows[-1][1] == "web-2", timeout_s=15)
+        assert eventually(lambda: poll.rows[-1][1] == "web-2")
         hosts[0].power_off()
         hosts[0].power_on()
         assert eventually(lambda: poll.rows[-1][1] == "web-1", timeout_s=RETURN_S)

@@ -109,7 +109,7 @@ def received(machine: Machine) -> list[Received]:
 
 def assert_same(machine: Machine, before: list[Received]) -> None:
     """The application gets what it got before, at once or when the last old worker has ended."""
-    if not eventually(lambda: received(machine) == before, timeout_s=5):
+    if not eventually(lambda: received(machine) == before):
         assert received(machine) == before
 
 
@@ -136,6 +136,4 @@ def test_application_behind_adopted_apache_gets_the_same_headers(
     _enable(machine, apache, APACHE_SITE.format(lines=lines, backend=backend))
     before = received(machine)
     adopted(machine, _installed(machine, apache), "shop-example")
-    assert eventually(lambda: received(machine) == before, timeout_s=5), list(
-        zip(before, received(machine), strict=True)
-    )
+    assert eventually(lambda: received(machine) == before), list(zip(before, received(machine), strict=True))

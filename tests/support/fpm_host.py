@@ -59,7 +59,7 @@ class FpmHost:
         for mine, place in places.items():
             self.inside(tool("mount"), "--bind", str(self.root / mine), place)
         self.inside(tool(f"php-fpm{VERSION}"), "--daemonize")
-        assert eventually(lambda: self.runs(), timeout_s=10)
+        assert eventually(lambda: self.runs())
 
     def _with_accounts(self, place: str) -> str:
         text = Path("/etc", place).read_text()
@@ -79,7 +79,7 @@ class FpmHost:
         """Remove www.conf, as an administrator does who has pools of his own."""
         (self.pools / "www.conf").unlink()
         self.inside(tool("pkill"), "-USR2", "-f", "^php-fpm: master")
-        assert eventually(lambda: not (self.sockets / f"php{VERSION}-fpm.sock").exists(), timeout_s=10)
+        assert eventually(lambda: not (self.sockets / f"php{VERSION}-fpm.sock").exists())
 
     def files_of(self, folder: Path, account: str) -> None:
         """Give a folder to an account of this host."""

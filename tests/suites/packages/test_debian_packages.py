@@ -236,7 +236,7 @@ def test_gallop_package_runs_under_systemd_and_survives_kill_and_power_failure(
     assert machine.status_of("http://localhost/") == "200"
 
     machine.run("systemctl", "kill", "--signal=KILL", "gallop.service")
-    assert eventually(lambda: machine.status_of("http://localhost/") == "200", timeout_s=10)
+    assert eventually(lambda: machine.status_of("http://localhost/") == "200")
 
     machine.power_off()
     machine.power_on()

@@ -86,7 +86,7 @@ def test_large_anonymous_bodies_are_rejected_before_upload(server: LiveServer, p
     assert status == 413
     status, body = answer(begun(server, path, f"Content-Length: {bodies.ANONYMOUS + 1}"))
     assert status == 401 and b"Sign in" in body
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15
 
 
 @pytest.mark.parametrize(
