@@ -109,7 +109,7 @@ LEAF = "is not a certificate authority"
         ({"client_ca": CLIENTS.pem, "client_crl": "x"}, "client_crl", "PEM format"),
         ({"client_ca": CLIENTS.pem, "client_crl": Authority("Others").crl()}, "client_crl", "is missing"),
         ({"client_ca": CLIENTS.pem, "client_crl": Authority("Clients").crl()}, "client_crl", "not signed by"),
-        ({"client_crl": CLIENTS.crl()}, "client_crl", "need the certificates of their authorities"),
+        ({"client_crl": CLIENTS.crl()}, "client_crl", "Add the certificate of the authority"),
         ({"client_ca": CLIENTS.pem, "client_verify_depth": 11}, "client_verify_depth", "from 0 to 10"),
         ({"client_ca": CLIENTS.pem * 51}, "client_ca", "at most 50"),
         ({"client_ca": "é"}, "client_ca", "ASCII"),
