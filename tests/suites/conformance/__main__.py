@@ -1,6 +1,6 @@
 """`python -m tests.suites.conformance [--sites N] [--requests N] [--chance N]`: the fixed cases, then generated sites.
 
-Every engine is compared with nginx, and “Which location answers?” with every engine; the last line says which engines,
+Every engine is compared with nginx, and “Which location?” with every engine; the last line says which engines,
 how many requests, how many differences. Ends with 1 when a difference is not a documented one.
 
 `--keep FILE --minutes M` stops after M minutes and goes on at the next call (ends with 2 while something is left);

@@ -1,4 +1,4 @@
-"""“Which location answers?” held against running servers: every location marks its answers with its own number.
+"""“Which location?” held against running servers: every location marks its answers with its own number.
 
 The explanation must name the location that a server's mark names, or one that it says the request may be handed on to
 (an index file's, a fallback's, an error page's), and with it the file, the answer or the upstream's path that results.

@@ -1,4 +1,4 @@
-"""What a whole run found, for docs/results/conformance.md: every figure and table is computed."""
+"""The results of a whole run as docs/results/conformance.md; every figure and table is computed."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tests.suites.conformance.servers import OPENLITESPEED
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "results" / "conformance.md"
 KEPT = "## OpenLiteSpeed"
 HEAD = """\
-# One definition, the same answers
+# One definition, the same responses
 
-`make conformance` puts the same sites on every server of this machine, asks every server the same requests over raw
-sockets, and compares status, body and the headers that a site controls with what nginx answers. “Which location
-answers?” is held against the running servers in the same run. A departure counts as documented only where a row of the
-tables in [engines.md](../engines.md) names it; everything else is a difference. This run:
+`make conformance` deploys the same sites to every web server of this host and sends the same requests to each of them
+over raw sockets. It compares status, body and the headers that a site controls with the responses of nginx. In the same
+run, the results of “Which location?” are compared with the running web servers. A difference counts as documented only
+if a row of the tables in [engines.md](../engines.md) names it. This run:
 
     {command}
 
     {line}
 
-| part | answers compared | documented differences | differences |
+| part | responses compared | documented differences | differences |
 |---|---:|---:|---:|
 """
 
@@ -48,15 +48,15 @@ def markdown(versions: Mapping[str, str], numbers: tuple[int, int, int, int], pr
     command += f" --explained {explained} --chance {chance}"
     lines = [HEAD.format(command=command, line=line(versions, progress)).rstrip("\n")]
     labels = {
-        "fixed": "fixed cases, every engine",
-        "generated": f"{sites} generated sites x {requests} requests, each engine beside nginx",
-        "explained": f"“Which location answers?”, {explained} requests of each site, every engine",
+        "fixed": "fixed cases, every web server",
+        "generated": f"{sites} generated sites x {requests} requests, each web server compared with nginx",
+        "explained": f"“Which location?”, {explained} requests of each site, every web server",
     }
     for prefix, label in labels.items():
         part = progress.whole(f"{prefix}:")
         lines.append(f"| {label} | {part.compared} | {part.known.total()} | {len(part.unexplained)} |")
     system = platform.freedesktop_os_release()["PRETTY_NAME"]
-    lines += ["", f"Machine: {system}, {os.cpu_count()} CPUs.", "", "Documented differences that the requests met:", ""]
+    lines += ["", f"Host: {system}, {os.cpu_count()} CPUs.", "", "Documented differences that the requests met:", ""]
     found = progress.whole().known
     lines += [f"- {name}: {count}" for name, count in sorted(found.items())] or ["- none"]
     lines += [] if OPENLITESPEED.name in versions else _kept_section()
@@ -64,7 +64,7 @@ def markdown(versions: Mapping[str, str], numbers: tuple[int, int, int, int], pr
 
 
 def _kept_section() -> list[str]:
-    """What an earlier run with OpenLiteSpeed found, as the document has it: this run had none to ask."""
+    """The section about OpenLiteSpeed from the existing document, for a run without OpenLiteSpeed."""
     before = DOCUMENT.read_text() if DOCUMENT.exists() else ""
     _start, found, rest = before.partition(f"\n{KEPT}\n")
     return ["", KEPT, rest.partition("\n## ")[0].rstrip("\n")] if found else []

@@ -70,13 +70,14 @@ INTRODUCTION = """\
 # Lines of sites on Apache
 
 `python -m tests.suites.corpora --apache --write` imports every site of the pinned corpora into a database in memory,
-renders it for Apache and writes this page. Lines are those with a directive or with the beginning or end of a section,
-without comments and empty lines. *Before* is the published file, for presets and generated sites the same site rendered
-for nginx; *after* is the file for Apache. *General* counts the sites of which a location or server block needs the
-general rules, which request a rewritten path internally. A comment above them says why.
+renders it for Apache and writes this page. A line counts if it has a directive, or the beginning or end of a section;
+comments and empty lines do not count. *Before* is the published file; for presets and generated sites, it is the same
+site rendered for nginx. *After* is the file for Apache. *General* counts the sites with a location or server block that
+needs the general rules, which request a rewritten path internally. A comment above these rules gives the reason.
 
-An imported Apache site gets lines that its file leaves to the server's own files: the settings of its folders, and
-headers that make it respond as on the other web servers. Raw directives of nginx are not rendered for Apache.
+An imported Apache site also gets lines that its own file leaves to the web server's main files: the settings of its
+folders, and the headers with which it responds as on the other web servers. Raw directives of nginx are not rendered
+for Apache.
 """
 
 
