@@ -95,7 +95,7 @@ def test_step_2_host_is_added_by_one_pasted_line(walk: CountedPage, hosts: Hosts
 
 
 def test_step_3_first_site_responds_with_200(walk: CountedPage, hosts: Hosts) -> None:
-    with walk.stage("First site, until it answers 200"):
+    with walk.stage("First site, until it responds with 200"):
         walk.link("Create a site")
         walk.fill("name", "hello")
         walk.fill("domains", "hello.example")

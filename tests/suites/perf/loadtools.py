@@ -121,7 +121,8 @@ def main(home: Path) -> None:
     home.chmod(0o755)
     said = subprocess.run([tool("h2load"), "--version"], check=True, capture_output=True, text=True).stdout
     print(f"{said.strip()}; a link of 200 Mbit/s, 10 ms; medians of {ROUNDS} rounds in turns")
-    head = ("case", "h2load, /s", "gallop-load, /s", "ratio", "h2load, ms", "gallop-load, ms", "its CPU", "its CPU")
+    head = ("case", "h2load, /s", "gallop-load, /s", "ratio", "h2load, ms", "gallop-load, ms")
+    head += ("CPU of h2load", "CPU of gallop-load")
     print("| " + " | ".join(head) + " |")
     print("|" + "|".join(["---"] + ["---:"] * (len(head) - 1)) + "|")
     place = Place(home)
