@@ -46,7 +46,7 @@ const NOTES: &[(&str, &str)] = &[
     ("connection_pool_size", NO_EFFECT),
     (
         "debug_connection",
-        "Everything else is logged too, as in nginx, but of debug lines there are few: the location, the upstream server, the outcome.",
+        "All other lines are logged too, as in nginx. gallop has only a few debug lines: the location, the upstream server, the outcome.",
     ),
     ("debug_points", NO_EFFECT),
     ("directio", NO_EFFECT),
@@ -82,7 +82,7 @@ const NOTES: &[(&str, &str)] = &[
     ("keepalive_min_timeout", NO_EFFECT),
     (
         "load_module",
-        "Modules of brotli, zstd, and stream are built in: a note. Others are refused.",
+        "The modules of brotli, zstd, geoip2, and stream are built in: loading one writes a note. Others are refused.",
     ),
     ("lock_file", NO_EFFECT),
     ("map_hash_bucket_size", NO_EFFECT),
@@ -100,7 +100,7 @@ const NOTES: &[(&str, &str)] = &[
     ),
     (
         "open_file_cache",
-        "No effect: answers of small files are kept, and the file is looked at again after 50 ms.",
+        "No effect: responses of small files are prepared in memory, and gallop checks the file again after 50 ms.",
     ),
     ("open_file_cache_errors", NO_EFFECT),
     ("open_file_cache_events", NO_EFFECT),
@@ -116,11 +116,11 @@ const NOTES: &[(&str, &str)] = &[
     ("proxy_cache_purge", PURGE),
     (
         "prepared_responses_size",
-        "gallop's own: bytes of each worker for responses of small files that lie ready, 16m by default, 0 for none.",
+        "gallop's own: bytes of each worker for prepared responses of small files, 16m by default, 0 for none.",
     ),
     (
         "prepared_responses_valid",
-        "gallop's own: how long such a response is sent without a look at its files, 50ms by default; 0 looks each time.",
+        "gallop's own: how long a prepared response is sent without a check of its files, 50ms by default; with 0 gallop checks them each time.",
     ),
     ("proxy_headers_hash_bucket_size", NO_EFFECT),
     ("proxy_headers_hash_max_size", NO_EFFECT),
@@ -135,7 +135,7 @@ const NOTES: &[(&str, &str)] = &[
     ("quic_bpf", NO_EFFECT),
     (
         "quic_retry_above",
-        "gallop's own: handshakes under way at a worker's socket above which clients get a Retry packet; a quarter of worker_connections, 16 to 1024, by default.",
+        "gallop's own: number of handshakes in progress at a worker's socket above which clients get a Retry packet; a quarter of worker_connections, 16 to 1024, by default.",
     ),
     ("proxy_send_lowat", NO_EFFECT),
     ("read_ahead", NO_EFFECT),
@@ -161,7 +161,7 @@ const NOTES: &[(&str, &str)] = &[
     ("ssl_buffer_size", NO_EFFECT),
     (
         "ssl_certificate",
-        "Over QUIC its variables know of the client only the name it asks for.",
+        "Over QUIC its variables know only the name that the client asks for.",
     ),
     ("ssl_certificate_cache", "Counted by server block."),
     (
@@ -172,29 +172,29 @@ const NOTES: &[(&str, &str)] = &[
     ("ssl_dhparam", "Accepted, no effect: rustls offers no DHE."),
     (
         "ssl_early_data",
-        "Sessions are then kept by the server and good for one use each, not in tickets; over TCP the early request is answered once the handshake is whole.",
+        "gallop then keeps sessions in its memory, each good for one use, not in tickets; over TCP the early request gets its response after the handshake is complete.",
     ),
-    ("ssl_engine", "Refused: TLS is done by rustls and AWS-LC, which have no engines."),
-    ("ssl_ocsp", "Refused where HTTP/3 is spoken."),
+    ("ssl_engine", "Refused: gallop uses rustls and AWS-LC, which have no engines."),
+    ("ssl_ocsp", "Refused in servers with HTTP/3."),
     (
         "ssl_password_file",
         "Keys in PKCS #8 with PBES2 and AES, as OpenSSL 3 writes them.",
     ),
     (
         "ssl_stapling",
-        "The first handshake of any client begins to ask, also of one that does not want an answer.",
+        "The first handshake of any client starts the request for an OCSP response, even if this client does not want one.",
     ),
     (
         "status",
-        "gallop's own: what is counted, `format=json` (also without it) or `format=prometheus`.",
+        "gallop's own: shows the counters, with `format=json` (the default) or `format=prometheus`.",
     ),
     (
         "status_socket",
-        "gallop's own: a unix socket, `mode=0600` unless said otherwise, with the status as JSON and at `/metrics` for Prometheus.",
+        "gallop's own: a unix socket, by default with `mode=0600`, with the status as JSON and at `/metrics` for Prometheus.",
     ),
     (
         "status_zone",
-        "Name under which a server's requests count; its first name otherwise. In nginx's commercial edition alone, there in locations too.",
+        "Name under which a server's requests count; by default its first name. nginx has this directive in its commercial edition only, and there in locations, too.",
     ),
     ("tcp_nodelay", "No effect: always on."),
     ("tcp_nopush", NO_EFFECT),
@@ -306,10 +306,10 @@ pub fn markdown() -> String {
     specs.sort_by_key(|spec| (spec.name, spec.contexts));
     let mut text = format!(
         "# gallop's directives\n\n\
-         Written from the directive table (native/conf/src/table.rs) by\n\
-         `UPDATE_REFERENCE=1 cargo test -p gallop-conf --test reference`. {} rows. Each does what nginx's\n\
-         documentation says of it, except for what stands in the last column; what is not here is refused\n\
-         when the configuration is tested. See COMPATIBILITY.md for the server as a whole.\n\n\
+         Generated from the directive table (native/conf/src/table.rs) with\n\
+         `UPDATE_REFERENCE=1 cargo test -p gallop-conf --test reference`. {} rows. Each directive works as\n\
+         nginx's documentation says, with the differences in the last column. gallop refuses all other directives\n\
+         when the configuration is tested. COMPATIBILITY.md lists the differences of the server as a whole.\n\n\
          | Directive | Where | Arguments | Difference from nginx |\n|---|---|---|---|\n",
         specs.len()
     );
