@@ -175,7 +175,7 @@ const NOTES: &[(&str, &str)] = &[
         "gallop then keeps sessions in its memory, each good for one use, not in tickets; over TCP the early request gets its response after the handshake is complete.",
     ),
     ("ssl_engine", "Refused: gallop uses rustls and AWS-LC, which have no engines."),
-    ("ssl_ocsp", "Refused in servers with HTTP/3."),
+    ("ssl_ocsp", "Over HTTP/3 early requests wait for the check, too."),
     (
         "ssl_password_file",
         "Keys in PKCS #8 with PBES2 and AES, as OpenSSL 3 writes them.",
