@@ -51,7 +51,7 @@ class Result:
     def line(self) -> str:
         return (
             f"{self.engine}: {self.sites} sites, {self.requests} requests "
-            f"({self.answered} answered 200, {self.silent} not answered), "
+            f"({self.answered} responses with 200, {self.silent} without a response), "
             f"{len(self.read)} canaries read, {self.refused} definitions refused"
         )
 
