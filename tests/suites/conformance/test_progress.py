@@ -33,6 +33,6 @@ def test_summary_line_names_engines_requests_and_differences() -> None:
 
 def test_results_document_counts_each_part() -> None:
     text = markdown(VERSIONS, (25, 100, 20, 1), filled(None))
-    assert "| 25 generated sites x 100 requests, each engine beside nginx | 7500 | 3 | 1 |" in text
+    assert "| 25 generated sites x 100 requests, each web server compared with nginx | 7500 | 3 | 1 |" in text
     assert "- gallop: headers of 416: 3" in text
     assert "| location: websocket | same | documented difference | not offered | same |" in text
