@@ -62,7 +62,7 @@ def _refused_body(pair: Pair) -> Pair:
 
 BODIES: dict[str, Callable[[Pair], Pair]] = {
     "the length of the client's body in a subrequest to an upstream": _subrequest_length,
-    "a copy without its body, whose upstream nginx tells of one": _mirrored_body,
-    "a part of an answer, and the size of the client's body": _measured_part,
+    "a mirrored request without its body, whose length nginx announces": _mirrored_body,
+    "a part of a response, and the size of the client's body": _measured_part,
     "the body of a request that is refused, and its error page's upstream": _refused_body,
 }

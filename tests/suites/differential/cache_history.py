@@ -1,8 +1,9 @@
-"""What only one of both servers has in its cache, since they answered a request before differently.
+"""Responses that only one of the servers has cached, since both responded differently to an earlier request.
 
-gallop keeps what it answers a client whose `If-Unmodified-Since` is no date, where nginx gives up with a 412; an older
-nginx answers CONNECT, and may keep the page. The one that has the answer says HIT for the next request, the other MISS;
-from then on each has its own, which tells of the request that it was made for.
+gallop caches its response to a client whose `If-Unmodified-Since` is not a date, where nginx responds with 412; an
+older nginx responds to CONNECT, and may cache the page. The server with the cached response says HIT for the next
+request, the other one MISS; from then on each has its own response, whose variables belong to the request that created
+it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tests.suites.differential.changes import changed, logged
 from tests.suites.differential.logs import FIELD
 from tests.suites.differential.servers import Pair
 
-NAME = "kept by one of both only, after an answer that differed"
+NAME = "cached by one server only, after responses that differed"
 _URI = re.compile(r"\|rl=\d+\| \S+ \S+ (.*)\|a=([^|]*)\|")
 _SEEN = re.compile(r"\|[\d :,-]+\|(?:HIT|MISS)\|[\d :,-]+\|")
 _SHOWN = re.compile(r"\|\d*\|([^|]*)\|(?:HIT|MISS)\|")
@@ -24,7 +25,7 @@ _SHOWN = re.compile(r"\|\d*\|([^|]*)\|(?:HIT|MISS)\|")
 
 @dataclass
 class Kept:
-    """The URIs whose answers one of both may have kept, and what either was seen to answer there."""
+    """The URIs whose responses one of the servers may have cached, with the responses seen from either."""
 
     bodies: defaultdict[str, set[bytes]] = field(default_factory=lambda: defaultdict(set))
 

@@ -1,4 +1,4 @@
-"""The differences that native/COMPATIBILITY.md names, each with what an answer must look like to be one of them."""
+"""Rules for the differences in native/COMPATIBILITY.md; each recognizes only the responses of its own difference."""
 
 from __future__ import annotations
 
@@ -342,48 +342,48 @@ def _lost_stub(pair: Pair) -> Pair:
 
 
 def _commands_in_slices(pair: Pair) -> Pair:
-    """SSI of an answer in slices: nginx looks at each by itself, and so for no command that reaches into the next."""
+    """SSI of a response in slices: nginx reads each slice separately and misses commands that reach into the next."""
     sliced = all("|206|" in answer.headers.get(FIELD, "") for answer in (pair.nginx, pair.gallop))
     cut = b"-->" in pair.nginx.body and b"-->" not in pair.gallop.body
     return replace(pair, nginx=replace(pair.nginx, body=pair.gallop.body)) if sliced and cut else pair
 
 
-# Each makes of a pair what it would be without that difference.
+# Each rule returns the pair as it would be without the difference of its name.
 RULES: dict[str, Callable[[Pair], Pair]] = {
     **OLDER,
     **UPSTREAMS,
-    "100 (Continue) without a body, or for one that nobody wants": _continue,
-    "an upstream's range that cannot be unpacked": _cut_gzip,
-    "an upstream's status that is none, or a line that is no field": _odd_head,
+    "100 (Continue) without a body, or for a body that is not needed": _continue,
+    "an upstream's range that cannot be decompressed": _cut_gzip,
+    "an upstream's invalid status, or a line that is not a field": _odd_head,
     "Content-Length of an upstream's 204": _length_of_nothing,
-    "how much of a broken answer goes out": _both_cut,
+    "the part of a broken response that is sent": _both_cut,
     "the room in the buffers of a head": _head_room,
-    "a FastCGI answer without an end": _no_end,
+    "a FastCGI response without an end": _no_end,
     "arguments of a URI that has none: not a value in every build of nginx": _undefined_arguments,
-    "line feeds in a field's value go out as blanks": _line_feed,
+    "a line feed in a field's value is sent as a space": _line_feed,
     "$content_length of a chunked body, and how much of a body counts in $request_length": _body_length,
     "$request_length of a request that is refused": _refused_length,
     "a 412 is not complete": _given_up,
-    "an answer without a body that fills a cache: $upstream_response_length": _cached_head,
-    "Accept-Ranges of an upstream's answer that a filter changes": _ranges_of_changed,
-    "416 with the fields of the 200 that it would have been": _range_fields,
-    "WWW-Authenticate of an error page that asks again": _asked_twice,
-    "If-Unmodified-Since that is no date, or of what has none": _unmodified,
-    "a tab behind a field's value": _tab,
-    "304 with the validators that a filter of all types takes away": _validators,
-    "a blank or control character that a variable puts into a request to an upstream": _split_line,
-    "a file path that ascends by a .. of the request": _ascending,
-    "a chunked body that is malformed and came with its head": _bad_chunk,
+    "a response without a body that fills a cache: $upstream_response_length": _cached_head,
+    "Accept-Ranges of an upstream's response that a filter changes": _ranges_of_changed,
+    "416 with the fields of the 200 that would have been sent": _range_fields,
+    "WWW-Authenticate of an error page that asks for a password again": _asked_twice,
+    "If-Unmodified-Since that is not a date, or for a response without Last-Modified": _unmodified,
+    "a tab after a field's value": _tab,
+    "304 with the validators that a filter for all types removes": _validators,
+    "a blank or control character that a variable writes into a request to an upstream": _split_line,
+    "a file path that ascends by a .. from the request": _ascending,
+    "a malformed chunked body that arrived together with its head": _bad_chunk,
     **BODIES,
     "a Location and a $uri of NUL bytes": _unwritten,
-    "what is known of a target without a host": _no_host,
+    "variables of a target without a host": _no_host,
     "the method of a refused line of HEAD": _no_method,
     "a folder of one letter, listed by an alias without a slash": _listed_above,
-    "how the end of an empty body is told": _empty_body,
-    "variables in an index, looked at again for an error page": _index_variables,
-    "a byte behind invalid UTF-8": _invalid_utf8,
+    "the framing of an empty body": _empty_body,
+    "variables in an index, evaluated again for an error page": _index_variables,
+    "a byte after invalid UTF-8": _invalid_utf8,
     "a stub block of SSI below a sub_filter": _lost_stub,
-    "SSI of an answer in slices": _commands_in_slices,
+    "SSI of a response in slices": _commands_in_slices,
     "a fallback of try_files below an alias": _slashless,
     "X-Accel-Charset that no directive names": _charset,
 }

@@ -125,6 +125,6 @@ OLDER: dict[str, Callable[[Pair], Pair]] = {
     "an older nginx: version towards upstreams": _old_upstream,
     "an older nginx: hosts and CONNECT": _old_head,
     "an older nginx: addresses in brackets": _old_bracket,
-    "an older nginx: a field that comes twice": _old_doubled,
-    "an older nginx: ranges of files that lie there compressed": _old_ranges,
+    "an older nginx: a repeated field": _old_doubled,
+    "an older nginx: ranges of precompressed files": _old_ranges,
 }

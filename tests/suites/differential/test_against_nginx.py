@@ -72,7 +72,7 @@ def test_comparison_detects_every_kind_of_difference() -> None:
 def test_difference_rule_explains_only_its_own_difference() -> None:
     sent = Sent("/", data=b"GET /a%0Ab HTTP/1.1\r\n\r\n")
     pair = Pair(sent, Answer(200, {"x": "a\nb"}), Answer(200, {"x": "a b"}))
-    assert explained(pair, difference) == "line feeds in a field's value go out as blanks"
+    assert explained(pair, difference) == "a line feed in a field's value is sent as a space"
     pair = Pair(sent, Answer(200, {"x": "a\nb", "y": "1"}), Answer(200, {"x": "a b", "y": "2"}))
     assert explained(pair, difference) == ""
 

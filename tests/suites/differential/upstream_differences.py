@@ -93,7 +93,7 @@ def _reset(pair: Pair) -> Pair:
 
 
 def _ranges_twice(pair: Pair) -> Pair:
-    """`Accept-Ranges` of an answer with `X-Accel-Redirect`, beside that of the file it leads to."""
+    """`Accept-Ranges` of a response with `X-Accel-Redirect`, together with that of the file it leads to."""
     found = re.fullmatch(r"\w+, (bytes)", pair.nginx.headers.get("accept-ranges", ""))
     is_led = re.search(rb"(?i)x-accel-redirect:", _text(pair))
     if not found or not is_led or pair.gallop.headers.get("accept-ranges") != found[1]:
@@ -185,16 +185,16 @@ def _two_locations(pair: Pair) -> Pair:
 
 UPSTREAMS: dict[str, Callable[[Pair], Pair]] = {
     "a status line of HTTP that a FastCGI record cuts": _cut_status_line,
-    "variables of an answer that is refused": _refused_cookie,
-    "room for a head where the answer is to be kept": _cache_room,
-    "answers before the one that counts": _interim_answer,
+    "variables of a response that is refused": _refused_cookie,
+    "room for the head of a response that is cached": _cache_room,
+    "interim responses": _interim_answer,
     "$upstream_status after early hints": _hinted_status,
     "a connection that was kept and has ended": _asked_anew,
-    "what came before a reset": _reset,
-    "output of FastCGI behind its end": _ended_before,
-    "Accept-Ranges of an answer that leads elsewhere": _ranges_twice,
+    "the bytes before a reset": _reset,
+    "output of FastCGI after its end": _ended_before,
+    "Accept-Ranges of a response with X-Accel-Redirect": _ranges_twice,
     "a charset that is not the last of a type's parameters": _charset_not_last,
-    "a line behind a chunked body that is no field": _bad_trailer,
-    "how much of a broken FastCGI answer goes out": _broken_record,
+    "a line after a chunked body that is not a field": _bad_trailer,
+    "the part of a broken FastCGI response that is sent": _broken_record,
     "Location of a redirect whose page is another one": _two_locations,
 }
