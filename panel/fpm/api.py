@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.db.models import QuerySet
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -13,16 +13,18 @@ from panel.api.base import Resource, one
 from panel.api.problems import parameter_error
 from panel.fpm import services
 from panel.fpm.models import FpmPool
-from panel.fpm.selectors import pools_visible
+from panel.fpm.selectors import pools_visible, site_host
 from panel.fpm.serializers import FpmPoolChange, FpmPoolInput, FpmPoolSerializer, PoolApplyInput
 from panel.hosts.api import queued
 from panel.hosts.serializers import HostJobSerializer
 from panel.websites.selectors import sites_visible
 
 FORGET = OpenApiParameter("forget", bool, description="Delete the pool only in the panel; the host keeps the pool.")
+HOST = OpenApiParameter("host", str, description="Name of the host on which a move left the pool.")
 JOB = {202: HostJobSerializer}
 
 
+@extend_schema_view(retrieve=extend_schema(parameters=[HOST]))
 class FpmPools(Resource):
     """PHP-FPM pools that Paddock creates on hosts, one for each site. Only administrators can change them."""
 
@@ -36,11 +38,16 @@ class FpmPools(Resource):
     filter_fields = {"site__name": ["exact", "in"], "host__name": ["exact", "in"]}
     ordering_fields = ("id", "name", "created_at")
     ordering = "name"
-    parameters = {"destroy": {"forget"}}
+    parameters = {"retrieve": {"host"}, "destroy": {"forget", "host"}}
     dry_run_actions = {"create", "partial_update", "destroy"}
 
     def rows(self) -> QuerySet[FpmPool]:
-        return pools_visible(self.actor)
+        """Return all pools for the list; otherwise only those on one host, by default on the hosts of their sites."""
+        rows = pools_visible(self.actor)
+        if not self.detail:
+            return rows
+        host = self.request.query_params.get("host")
+        return rows.filter(host__name=host) if host else rows.filter(host=site_host())
 
     @extend_schema(request=FpmPoolInput, responses=JOB)
     def create(self, request: Request) -> Response:
@@ -59,9 +66,11 @@ class FpmPools(Resource):
         expected, values = self.expected_version(row), self.body(FpmPoolChange, partial=True)
         return queued(services.fpm_pool_update(actor=self.actor, pool=row, expected_version=expected, **values))
 
-    @extend_schema(parameters=[FORGET], responses={**JOB, 204: None})
+    @extend_schema(parameters=[FORGET, HOST], responses={**JOB, 204: None})
     def destroy(self, request: Request, site: str = "") -> Response:
-        """Start the job that removes the pool from its host. Rejected while a live site uses the pool."""
+        """Start the job that removes the pool from its host, by default from the host of the site. Rejected while a
+        live site uses the pool.
+        """
         row, forget = self.get_object(), request.query_params.get("forget", "false")
         if forget not in ("true", "false"):
             raise parameter_error("forget", "Send true or false.")

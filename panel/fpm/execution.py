@@ -54,7 +54,7 @@ def _applied(pool: FpmPool, agent: Session, *, replace: bool) -> dict[str, objec
     _told(agent, pool, "put", replace, account=pool.account, text=text)
     FpmPool.objects.filter(pk=pool.pk).update(text=text, owner=pool.owner, group=pool.group)
     pools_read(agent, [pool])
-    _sockets_follow(pool.host, added=pool.socket)
+    sockets_follow(pool.host, added=pool.socket)
     return {"socket": pool.socket}
 
 
@@ -63,7 +63,7 @@ def _removed(pool: FpmPool, agent: Session, *, replace: bool) -> dict[str, objec
     _told(agent, pool, "remove", replace)
     with transaction.atomic():
         FpmPool.objects.filter(pk=pool.pk).delete()
-        _sockets_follow(pool.host, removed=pool.socket)
+        sockets_follow(pool.host, removed=pool.socket)
     return {"removed": pool.name}
 
 
@@ -74,7 +74,7 @@ def _told(agent: Session, pool: FpmPool, action: str, replace: bool, **values: s
     agent.call("fpm", args, timeout=CHANGE_TIMEOUT_S)
 
 
-def _sockets_follow(host: Host, *, added: str = "", removed: str = "") -> None:
+def sockets_follow(host: Host, *, added: str = "", removed: str = "") -> None:
     """Update the list of PHP sockets in the host's stored facts: add the socket `added`, remove the socket `removed`.
     Forms of sites offer these sockets. The next check of the host replaces the list.
     """

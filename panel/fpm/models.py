@@ -18,13 +18,16 @@ def _whole(pattern: str, message: object) -> RegexValidator:
 
 
 class FpmPool(BaseModel):
-    """The PHP-FPM pool of one site, a file on its host that Paddock writes.
+    """The PHP-FPM pool of one site on one host, a file that Paddock writes.
+
+    A site uses the pool on the host of its web server. After a move to another host, the old host still has its pool
+    until an administrator removes it.
 
     `text` is the file as Paddock last wrote it, "" before the first time. `owner` and `group` are user and group of the
     host's web server at that time. `seen` is the host's last report on the pool (`reading.cleaned`).
     """
 
-    site = models.OneToOneField(Site, on_delete=models.PROTECT, related_name="fpm_pool")
+    site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="fpm_pools")
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="fpm_pools", editable=False)
     name = models.CharField(max_length=71, editable=False)  # paddock-SITE, as the site was named at creation
     php_version = models.CharField(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -30,8 +30,20 @@ def pools_visible(user: User) -> QuerySet[FpmPool]:
     return visible(rows, user, team_path="site__team")
 
 
-def pool_of(user: User, site: Site) -> FpmPool | None:
-    return pools_visible(user).filter(site=site).first()
+def pool_of(user: User, site: Site, host: str = "") -> FpmPool | None:
+    """Return the pool of a site on the host of its web server, or on the host with the name `host`."""
+    rows = pools_visible(user).filter(site=site)
+    return (rows.filter(host__name=host) if host else rows.filter(host=site_host())).first()
+
+
+def site_host() -> F:
+    """Return the host of a pool's site, for queries of pools."""
+    return F("site__web_server__host")
+
+
+def pools_left(user: User, site: Site) -> QuerySet[FpmPool]:
+    """Return the pools of a site on other hosts than that of its web server, where moves left them."""
+    return pools_visible(user).filter(site=site).exclude(host=site_host())
 
 
 def pools_on(host: Host) -> list[FpmPool]:

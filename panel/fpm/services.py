@@ -37,12 +37,12 @@ def fpm_pool_create(*, actor: User, site: Site, **values: Any) -> HostJob:
     if is_leaving(site):
         words = _("A deployment that deletes %s or moves it to another host is planned or running. Cancel it first.")
         raise Conflict(words % site.name)
-    if FpmPool.objects.filter(site=site).exists():
+    if FpmPool.objects.filter(site=site, host=site.web_server.host).exists():
         raise Conflict(_("%s already has a PHP-FPM pool. Change that pool.") % site.name)
     pool = FpmPool(site=site, host=site.web_server.host, name=f"paddock-{site.name}", **values)
     pool.full_clean()
     pool.save()
-    audit_record(actor=actor, action="fpm_pool.create", target=pool, after=_settings(pool))
+    audit_record(actor=actor, action="fpm_pool.create", target=pool, after=settings_of(pool))
     return _requested(actor, pool, "apply")
 
 
@@ -57,13 +57,13 @@ def fpm_pool_update(*, actor: User, pool: FpmPool, expected_version: int | None 
     if values.get("php_version", pool.php_version) != pool.php_version:
         words = _("The PHP version of a pool cannot be changed. Remove the pool, then create it again.")
         raise ValidationError({"php_version": words})
-    before = _settings(pool)
+    before = settings_of(pool)
     version_bump(pool, expected_version)
     for name, value in values.items():
         setattr(pool, name, value)
     pool.full_clean()
     pool.save(update_fields=FIELDS)
-    audit_record(actor=actor, action="fpm_pool.update", target=pool, before=before, after=_settings(pool))
+    audit_record(actor=actor, action="fpm_pool.update", target=pool, before=before, after=settings_of(pool))
     return _requested(actor, pool, "apply")
 
 
@@ -89,11 +89,11 @@ def fpm_pool_forget(*, actor: User, pool: FpmPool) -> None:
     """Delete a pool in the panel only; the pool remains on its host. Use this for a host that no longer exists."""
     require(actor, Action.ADMINISTER)
     _refuse_running(pool)
-    audit_record(actor=actor, action="fpm_pool.forget", target=pool, before=_settings(pool))
+    audit_record(actor=actor, action="fpm_pool.forget", target=pool, before=settings_of(pool))
     pool.delete()
 
 
-def _settings(pool: FpmPool) -> dict[str, object]:
+def settings_of(pool: FpmPool) -> dict[str, object]:
     return {"site": pool.site.name, "host": pool.host.name, **{name: getattr(pool, name) for name in FIELDS}}
 
 
@@ -102,7 +102,7 @@ def _requested(actor: User, pool: FpmPool, action: str, replace: bool = False) -
     _refuse_running(pool)
     refuse_paused([pool.host])
     if action == "remove":
-        audit_record(actor=actor, action="fpm_pool.remove", target=pool, before=_settings(pool))
+        audit_record(actor=actor, action="fpm_pool.remove", target=pool, before=settings_of(pool))
     params = {"name": pool.name, "action": action, "replace": replace}
     return host_job_request(actor=actor, host=pool.host, kind=HostJobKind.FPM_POOL, params=params)
 

@@ -21,7 +21,15 @@ from panel.fpm import services
 from panel.fpm.forms import FpmPoolForm
 from panel.fpm.models import FpmPool
 from panel.fpm.observing import offer
-from panel.fpm.selectors import accounts_of_others, is_changed, last_job, pool_of, state_of, suggested_folder
+from panel.fpm.selectors import (
+    accounts_of_others,
+    is_changed,
+    last_job,
+    pool_of,
+    pools_left,
+    state_of,
+    suggested_folder,
+)
 from panel.hosts.models import HostJob
 from panel.remote.errors import RemoteError
 from panel.websites.models import Site
@@ -59,13 +67,14 @@ def pool(request: Request, name: str) -> HttpResponse:
 
 def _shown(request: Request, site: Site) -> dict[str, object]:
     found = pool_of(request.user, site)  # as stored: the form has changed its own
+    left = [(row, state_of(row)) for row in pools_left(request.user, site)]
     if found is None:
-        return {"pool": None}
+        return {"pool": None, "left": left}
     job = last_job(found)
     failed = job if job is not None and job.error else None
     is_chosen = site.php_pools.filter(address=f"unix:{found.socket}").exists()
     shown = {"pool": found, "state": state_of(found), "is_changed": is_changed(found), "failed": failed}
-    return {**shown, "is_chosen": is_chosen}
+    return {**shown, "is_chosen": is_chosen, "left": left}
 
 
 def _form(request: Request, site: Site, found: FpmPool | None) -> tuple[FpmPoolForm | None, str]:
@@ -115,6 +124,7 @@ def remove(request: Request, name: str) -> HttpResponse:
         "text": _("Paddock removes %(path)s on %(host)s and reloads php-fpm.")
         % {"path": row.path, "host": row.host.name},
         "cancel_url": reverse("fpm:pool", args=[site.name]),
+        "action": request.get_full_path(),
         "crumbs": _crumbs(site),
     }
     return site_render(request, site, "php", "websites/confirm.html", **context)
@@ -139,6 +149,7 @@ def forget(request: Request, name: str) -> HttpResponse:
         "text": _("The host %(host)s keeps the pool and its file %(path)s.")
         % {"host": row.host.name, "path": row.path},
         "cancel_url": reverse("fpm:pool", args=[site.name]),
+        "action": request.get_full_path(),
         "crumbs": _crumbs(site),
         "status_code": form_status(form),
     }
@@ -146,9 +157,10 @@ def forget(request: Request, name: str) -> HttpResponse:
 
 
 def _row(request: Request, name: str) -> tuple[Site, FpmPool]:
+    """Return a site and its pool on the host in the query, by default on the host of the site."""
     require(request.user, Action.ADMINISTER)
     site = site_get(request, name)
-    row = pool_of(request.user, site)
+    row = pool_of(request.user, site, request.GET.get("host", ""))
     if row is None:
         raise Http404
     return site, row
