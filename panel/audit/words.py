@@ -80,6 +80,7 @@ ACTIONS: dict[str, str | Promise] = {
     "fpm_pool.create": _("PHP-FPM pool created"),
     "fpm_pool.forget": _("PHP-FPM pool deleted in the panel only"),
     "fpm_pool.remove": _("Removal of a PHP-FPM pool started"),
+    "fpm_pool.undo": _("PHP-FPM pool of a failed move removed"),
     "fpm_pool.update": _("PHP-FPM pool changed"),
     "host.fpm_pool": _("Change of a PHP-FPM pool started"),
     "host.virtual_address": _("Change of a virtual address started"),

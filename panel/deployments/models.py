@@ -240,8 +240,10 @@ class StepStatus(models.TextChoices):
     SKIPPED = "skipped", _("Skipped")
 
 
-# Names for people of the agent's steps (agents/protocol.py).
+# Names for people of the agent's steps (agents/protocol.py), and of those for pools (execution/pools.py).
 STEP_WORDS = {
+    "pool": _("Create the PHP pool"),
+    "undo_pool": _("Remove the PHP pool"),
     "lock": _("Wait for the host"),
     "check": _("Compare with the files on the host"),
     "journal": _("Prepare the rollback"),

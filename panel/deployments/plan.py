@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 # Workers leave plans of a higher format to workers of the release that made them. Raise it with a change that a worker
 # of the previous release would carry out wrongly, or not at all (docs/contributing/write-a-migration.md).
-PLAN_FORMAT = 1
+PLAN_FORMAT = 2
 
 T = TypeVar("T")
 
@@ -121,6 +121,32 @@ class PlanAddress:
     path: str
 
 
+@dataclass(frozen=True)
+class PlanPool:
+    """A PHP-FPM pool that a move creates on the host of the plan, before the web server gets the site's files.
+
+    `host` is the host's name, `old_host` the name of the host from which the site moves and which keeps its own pool.
+    `site` is the site's name. `owner` and `group` are those of the web server on the host. `version` is the version of
+    the old pool's row: a plan made from other settings is outdated. `exists`: the host has the pool from an earlier
+    move, so the deployment creates nothing.
+    """
+
+    site: str
+    name: str
+    host: str
+    old_host: str
+    php_version: str
+    account: str
+    folder: str
+    max_children: int
+    memory_mb: int
+    upload_mb: int
+    owner: str
+    group: str
+    version: int
+    exists: bool = False
+
+
 @dataclass
 class Plan:
     """Changes of one deployment on its host.
@@ -128,6 +154,7 @@ class Plan:
     `web_servers` are ids of web servers in the order in which they are reloaded. `drifted` are paths that were edited
     on the host since the last deployment. `unchecked` is the reason why the host's files are unknown, "" if they are
     known. `main_files`: the panel's main file and the kept original after a change of the main file (main_file/).
+    `pools`: PHP-FPM pools of sites that move to the host.
     """
 
     sites: list[PlanSite] = field(default_factory=list)
@@ -138,11 +165,17 @@ class Plan:
     unchecked: str = ""
     main_files: list[FileRecord] = field(default_factory=list)
     busiest: list[PlanAddress] = field(default_factory=list)
+    pools: list[PlanPool] = field(default_factory=list)
 
     @property
     def checked(self) -> bool:
         """True if the current files of the host were read for this plan."""
         return not self.unchecked
+
+    @property
+    def new_pools(self) -> list[PlanPool]:
+        """PHP-FPM pools that the deployment creates."""
+        return [pool for pool in self.pools if not pool.exists]
 
     @property
     def changed_files(self) -> list[PlanFile]:
@@ -168,6 +201,7 @@ def plan_from_json(data: dict[str, Any]) -> Plan:
         unchecked=str(data.get("unchecked", "")),
         main_files=[_of(FileRecord, row) for row in data.get("main_files", ())],
         busiest=[_of(PlanAddress, row) for row in data.get("busiest", ())],
+        pools=[_of(PlanPool, row) for row in data.get("pools", ())],
     )
 
 
@@ -178,5 +212,5 @@ def _of(kind: type[T], row: dict[str, Any]) -> T:
 
 _NAMES: dict[type, frozenset[str]] = {
     kind: frozenset(item.name for item in fields(kind))
-    for kind in (FileRecord, PlanSite, PlanFile, PlanWarning, PlanAddress)
+    for kind in (FileRecord, PlanSite, PlanFile, PlanWarning, PlanAddress, PlanPool)
 }

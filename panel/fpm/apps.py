@@ -6,8 +6,10 @@ class FpmConfig(AppConfig):
     label = "fpm"
 
     def ready(self) -> None:
+        from panel.deployments import pool_moves
         from panel.fpm.execution import pool_job
         from panel.fpm.guards import deletion_guard, move_guard
+        from panel.fpm.moving import PoolMover
         from panel.fpm.observing import host_observed
         from panel.fpm.selectors import job_params, pools_edited, sockets_of_teams
         from panel.hosts.edited_files import SOURCES
@@ -28,5 +30,7 @@ class FpmConfig(AppConfig):
             move_guards.append(move_guard)
         if pools_edited not in SOURCES:
             SOURCES.append(pools_edited)
+        if not pool_moves.handlers:
+            pool_moves.handlers.append(PoolMover())
         if sockets_of_teams not in web_server_specs.team_sockets:
             web_server_specs.team_sockets.append(sockets_of_teams)

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from panel.core.errors import ApplicationError
 from panel.fpm.models import FpmPool
-from panel.fpm.selectors import live_users
+from panel.fpm.selectors import live_users, site_host
 from panel.hosts.models import WebServer
 from panel.websites.models import Site
 
@@ -27,17 +27,17 @@ def deletion_guard(sites: Iterable[Site]) -> None:
 
 
 def move_guard(sites: Iterable[Site], web_server: WebServer | None) -> None:
-    """Raise ApplicationError (in_use) if one of the sites has a PHP-FPM pool that would not move with the site.
+    """Raise ApplicationError (in_use) if one of the sites, none of which is live, has a PHP-FPM pool on its host.
     `web_server` is the new web server of the sites. Pools on its host do not prevent the move.
     """
-    rows = FpmPool.objects.filter(site__in=list(sites)).select_related("site", "host")
+    rows = FpmPool.objects.filter(site__in=list(sites), host=site_host()).select_related("site", "host")
     pool = (rows.exclude(host=web_server.host_id) if web_server is not None else rows).first()
     if pool is None:
         return
     words = _(
-        "The site %(site)s has the PHP-FPM pool %(pool)s on %(host)s, which does not move with the site. If the site "
-        "is live, disable the site. Remove the pool on the site's PHP page, and move the site. Then create a pool on "
-        "the new host, enable the site, and deploy it."
+        "The site %(site)s has the PHP-FPM pool %(pool)s on %(host)s, which does not move with the site, because the "
+        "site is not live. Deploy the site, then move it. Or remove the pool on the site's PHP page, move the site, "
+        "and create a pool on the new host."
     )
     values = {"site": pool.site.name, "pool": pool.name, "host": pool.host.name}
     raise ApplicationError(words % values, code="in_use", field="web_server")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError
@@ -19,111 +17,23 @@ from panel.fpm import services
 from panel.fpm.models import FpmPool
 from panel.fpm.reading import digest
 from panel.fpm.selectors import is_changed, state_of
-from panel.hosts.execution import host_job_execute
 from panel.hosts.models import Engine, Host, HostJob, WebServer
 from panel.hosts.services.jobs import host_job_request
-from panel.hosts.watching import host_look
 from panel.remote import pool as connections
 from panel.websites import services as websites
 from panel.websites.models import Allowance, Site
 from panel.websites.selectors import local_services_of, php_sockets
-from panel.websites.services import blocks
 from tests.api.caller import caller_of
-from tests.deployments.real_host import Machine
-from tests.support.apache import ApacheInstance
+from tests.fpm.world import ADDRESS, World
 from tests.support.cast import signed_in
 from tests.support.fpm_host import FpmHost, fpm_host
-from tests.support.gallop import GallopInstance
-from tests.support.nginx import NginxInstance
 from tests.support.process import tool
-
-ADDRESS = "unix:/run/php/paddock-shop.sock"
-PORT = 8080
-WHO = """<?php
-file_put_contents(__DIR__ . '/made', 'by php');
-echo posix_getpwuid(posix_geteuid())['name'], ' ', ini_get('memory_limit'), ' ', @file_get_contents('/etc/hostname');
-"""
 
 TEMPORARY = """<?php
 $made = tempnam('', 'x');
 file_put_contents($made, 'secret');
 echo dirname($made), ' ', ini_get('upload_tmp_dir'), ' ', @file_put_contents('/tmp/shop', 'x') ? 'in /tmp' : 'not /tmp';
 """
-
-
-class World:
-    """A host with a live site `shop`, whose document root is `folder`."""
-
-    def __init__(self, root: Path, host: FpmHost, engine: Engine) -> None:
-        self.host = host
-        self.panel = Machine(root, host.machine.sshd)
-        self.people, row = self.panel.people, self.panel.host
-        row.address = host.machine.sshd.address
-        row.save()
-        Allowance.objects.all().delete()
-        self.panel.port = PORT
-        self.server = self.panel.web_server(_server(root, engine), engine)
-        self.site = self.panel.site("shop", self.server)
-        self.folder = root / "www" / "shop"
-        (self.folder / "who.php").write_text(WHO)
-        host.files_of(self.folder, "shop")
-        self.panel.deploy(self.site)
-
-    def values(self, **values: Any) -> dict[str, Any]:
-        return {"php_version": "8.2", "account": "shop", "folder": str(self.folder), **values}
-
-    def created(self, **values: Any) -> HostJob:
-        return self.done(services.fpm_pool_create(actor=self.people.admin, site=self.site, **self.values(**values)))
-
-    def done(self, job: HostJob) -> HostJob:
-        host_job_execute(job.uuid)
-        job.refresh_from_db()
-        return job
-
-    def pool(self) -> FpmPool:
-        return FpmPool.objects.select_related("site__team", "site__web_server", "host").get()
-
-    def looked(self) -> str:
-        host_look(self.panel.host.pk)
-        return str(state_of(self.pool()).label)
-
-    def with_php(self) -> None:
-        """The site's PHP files go to the pool, by an operator."""
-        draft = Site.objects.get(pk=self.site.pk)
-        php = websites.php_pool_create(actor=self.people.owner, site=draft, name="php", address=ADDRESS)
-        blocks.location_create(
-            actor=self.people.owner,
-            block=draft.blocks.get(),
-            match="~",
-            pattern=r"\.php$",
-            handler="php",
-            php_pool=php,
-        )
-        self.panel.deploy(draft)
-
-    def get(self, path: str) -> tuple[int, str]:
-        return self.host.get(PORT, "shop.example", path)
-
-    @property
-    def file(self) -> Path:
-        return self.host.pools / "paddock-shop.conf"
-
-    @property
-    def socket(self) -> Path:
-        return self.host.sockets / "paddock-shop.sock"
-
-
-def _server(root: Path, engine: Engine) -> Any:
-    """Installed, not running: the agent starts it on the host. Its workers run as www-data."""
-    if engine == Engine.APACHE:
-        server = ApacheInstance(root / "apache")
-        (root / "apache" / "www").rmdir()
-        (root / "apache" / "www").symlink_to(root / "www")
-        return server
-    server = NginxInstance(root) if engine == Engine.NGINX else GallopInstance(root)
-    shutil.copy("/etc/nginx/fastcgi_params", root)
-    server.main_config.write_text(server.main_config.read_text().replace("user root;", "user www-data;"))
-    return server
 
 
 @pytest.fixture
@@ -280,18 +190,17 @@ def test_removed_pool_leaves_no_file_and_no_socket(world: World) -> None:
     assert not Site.objects.exists()
 
 
-def test_move_to_another_host_is_refused_until_the_pool_is_removed(world: World) -> None:
+def test_disabled_site_stays_on_its_host_until_its_pool_is_removed(world: World) -> None:
     assert world.created().error == ""
     world.with_php()
     other = WebServer.objects.create(
         host=Host.objects.create(name="node-2", address="192.0.2.2"), engine=Engine.NGINX, paths=world.server.paths
     )
-    with pytest.raises(ApplicationError, match=r"has the PHP-FPM pool paddock-shop on .*, which does not move"):
-        planning.site_move(actor=world.people.owner, site=world.site, web_server=other)
-    assert world.get("/who.php")[0] == 200
-    # The way on that the message names.
     plan = planning.site_disable(actor=world.people.owner, site=world.site)
     assert plan is not None and world.panel.run(plan).status == DeploymentStatus.SUCCEEDED
+    with pytest.raises(ApplicationError, match=r"has the PHP-FPM pool paddock-shop on .*, which does not move"):
+        planning.site_move(actor=world.people.owner, site=Site.objects.get(), web_server=other)
+    # The way on that the message names.
     assert world.done(services.fpm_pool_remove(actor=world.people.admin, pool=world.pool())).error == ""
     (moved,) = planning.site_move(actor=world.people.owner, site=Site.objects.get(), web_server=other)
     with pytest.raises(Conflict, match="moves it to another host"):

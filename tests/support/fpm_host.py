@@ -26,11 +26,12 @@ ACCOUNTS = {"shop": 5001, "blog": 5002, "boss": 5003}
 class FpmHost:
     root: Path
     machine: Machine
+    version: str = VERSION  # another one is the same php-fpm under another name
 
     @property
     def pools(self) -> Path:
         """The folder that the host sees as /etc/php/8.2/fpm/pool.d."""
-        return self.root / "php" / VERSION / "fpm" / "pool.d"
+        return self.root / "php" / self.version / "fpm" / "pool.d"
 
     @property
     def sockets(self) -> Path:
@@ -45,8 +46,11 @@ class FpmHost:
         for name in ("run", "run/sshd", "run/php", "lib"):
             (self.root / name).mkdir(mode=0o755)
         shutil.chown(self.sockets, "www-data", "www-data")  # as php-common does
+        if self.version != VERSION:
+            self._rename_php()
         main = self.pools.parent / "php-fpm.conf"
-        main.write_text(main.read_text().replace("/var/log/php8.2-fpm.log", str(self.root / "fpm.log")))
+        log = f"/var/log/php{self.version}-fpm.log"
+        main.write_text(main.read_text().replace(log, str(self.root / "fpm.log")))
         for place in ("passwd", "group"):
             (self.root / place).write_text(self._with_accounts(place))
         places = {
@@ -58,8 +62,22 @@ class FpmHost:
         }
         for mine, place in places.items():
             self.inside(tool("mount"), "--bind", str(self.root / mine), place)
-        self.inside(tool(f"php-fpm{VERSION}"), "--daemonize")
+        if self.version != VERSION:
+            self.inside(tool("mount"), "--bind", str(self.root / "bin"), "/usr/local/sbin")
+        self.inside(
+            f"php-fpm{self.version}", "--daemonize", "--fpm-config", f"/etc/php/{self.version}/fpm/php-fpm.conf"
+        )
         assert eventually(lambda: self.runs())
+
+    def _rename_php(self) -> None:
+        """Give PHP another version: its folder in /etc/php, and its program. Extensions stay where PHP loads them."""
+        former = self.root / "php" / VERSION
+        shutil.copytree(former, self.root / "php" / self.version, symlinks=True)
+        shutil.rmtree(former / "fpm" / "pool.d")
+        for path in (self.pools.parent / "php-fpm.conf", self.pools / "www.conf"):
+            path.write_text(path.read_text().replace(VERSION, self.version))
+        (self.root / "bin").mkdir()
+        shutil.copy2(tool(f"php-fpm{VERSION}"), self.root / "bin" / f"php-fpm{self.version}")
 
     def _with_accounts(self, place: str) -> str:
         text = Path("/etc", place).read_text()
@@ -70,7 +88,7 @@ class FpmHost:
 
     def runs(self) -> bool:
         """Return whether php-fpm runs, with the pool that Debian brings."""
-        return (self.sockets / f"php{VERSION}-fpm.sock").exists() and bool(self._masters())
+        return (self.sockets / f"php{self.version}-fpm.sock").exists() and bool(self._masters())
 
     def _masters(self) -> str:
         return self.inside(tool("pgrep"), "-f", "^php-fpm: master", check=False).strip()
@@ -98,9 +116,21 @@ class FpmHost:
 
 @contextmanager
 def fpm_host(root: Path) -> Iterator[FpmHost]:
+    with fpm_hosts(root, VERSION) as (host,):
+        yield host
+
+
+@contextmanager
+def fpm_hosts(root: Path, *versions: str) -> Iterator[list[FpmHost]]:
+    """Start one host for each PHP version, in the folders `host`, `host-2`, ... of `root`, on one network."""
     with ExitStack() as ended:
         switch = ended.enter_context(Switch())
-        machine = ended.enter_context(Machine(root / "host", switch, PADDOCK_AGENT_STATE=str(root / "state")))
-        host = FpmHost(root / "host", machine)
-        host.prepare()
-        yield host
+        hosts = []
+        for number, version in enumerate(versions, 1):
+            name = "" if number == 1 else f"-{number}"
+            folder, state = root / f"host{name}", root / f"state{name}"
+            machine = ended.enter_context(Machine(folder, switch, PADDOCK_AGENT_STATE=str(state)))
+            host = FpmHost(folder, machine, version)
+            host.prepare()
+            hosts.append(host)
+        yield hosts

@@ -179,11 +179,13 @@ class DeployableSites(Sites):
     @extend_schema(request=MoveInput, responses=_PLANS)
     @action(detail=True, methods=["post"], writes=Action.DEPLOY)
     def move(self, request: Request, name: str = "") -> Response:
-        """Plan to move the site to another web server, on this host or another."""
-        site = self.get_object()
-        web_server = web_server_named(self.actor, self.body(MoveInput)["web_server"])
+        """Plan to move the site to another web server, on this host or another. The plan for another host creates the
+        site's PHP-FPM pool there; only administrators may move a site with a pool.
+        """
+        site, values = self.get_object(), self.body(MoveInput)
+        web_server = web_server_named(self.actor, values.pop("web_server"))
         assert web_server is not None
-        return plans_answer(self, services.site_move(actor=self.actor, site=site, web_server=web_server))
+        return plans_answer(self, services.site_move(actor=self.actor, site=site, web_server=web_server, **values))
 
     def _web_server_wanted(self, site: Site) -> WebServer:
         """Return the web server whose ID is in `?web_server=`; without this parameter, the web server of the site.

@@ -17,6 +17,7 @@ from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind,
 from panel.deployments.planning.disabled_files import disabled_revision_ids
 from panel.deployments.planning.live_versions import live_versions_follow
 from panel.deployments.planning.selectors import live_numbers, live_revision
+from panel.deployments.pool_moves import pools_confirm, pools_settle
 from panel.deployments.waking import deployments_wake
 from panel.deployments.windows.services import refuse_closed
 from panel.hosts.models import WebServer
@@ -77,6 +78,7 @@ def deployment_confirm(
         sites_lock(item.site_id for item in items)
         refuse_busy(item.site_id for item in items)
         _refuse_stale(items)
+        pools_confirm(actor, batch)
         _confirm_rows(actor, batch, deploy_anyway, held)
     return batch
 
@@ -222,6 +224,8 @@ def deployment_cancel(*, actor: User, deployment: Deployment) -> Deployment:
                 "you can roll it back."
             )
         _take_back_disabling(rows)
+        for row in rows.filter(confirmed_at__isnull=False):
+            pools_settle(row, is_live=False, left=[pool.name for pool in row.plan.pools if row.started_at])
         rows.filter(started_at__isnull=False).update(error=UNKNOWN_RESULT)
         rows.update(status=DeploymentStatus.CANCELLED, finished_at=timezone.now())
         deployment.refresh_from_db()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -36,6 +36,7 @@ from panel.deployments.models import (
 from panel.deployments.plan import FileRecord
 from panel.deployments.planning.outdated import outdated_plans_cancel
 from panel.deployments.planning.replacing import replaced_done
+from panel.deployments.pool_moves import pools_settle
 from panel.hosts.models import WebServer
 from panel.websites.models import Site
 from panel.websites.paths import logs_follow
@@ -66,6 +67,7 @@ class End:
     web_server_files: Mapping[int, list[FileRecord]] = field(default_factory=dict)
     comparison: dict[str, Any] | None = None  # what adopted sites answered before and after
     checks: Sequence[dict[str, Any]] = ()  # what sites were asked before and after (agents/host/checking.py)
+    left_pools: Collection[str] = ()  # names of PHP-FPM pools that the host may still have after a failure
 
 
 def end_of(
@@ -122,6 +124,7 @@ def ends_record(claim: Claim, ends: Sequence[End]) -> None:
     for end in mine:
         if end.status != DeploymentStatus.SUCCEEDED:
             _not_succeeded(end.deployment)
+        pools_settle(end.deployment, is_live=end.status == DeploymentStatus.SUCCEEDED, left=end.left_pools)
     rows_settle(DeploymentItem.objects.filter(deployment__in=owned).values_list("site", flat=True))
 
 

@@ -19,6 +19,7 @@ from panel.deployments.execution import comparing
 from panel.deployments.execution.elsewhere import Elsewhere, observed
 from panel.deployments.execution.joining import Group
 from panel.deployments.execution.outcomes import STATUS_OF, End, end_of
+from panel.deployments.execution.pools import CREATED, Pools, is_busy, left_words
 from panel.deployments.models import Deployment, DeploymentStatus
 from panel.deployments.plan import FileRecord
 from panel.remote.client import Asked, Message, outcome
@@ -101,7 +102,7 @@ def hand_over(job: Dispatch, tell: Callable[[dict[str, object] | Verdict | Lost]
     Another thread then passes events and the result to `tell`. Return None if `deliver` has to send the transaction.
     """
     host = job.deployment.host
-    if job.attempted or job.compared or job.names or job.elsewhere:
+    if job.attempted or job.compared or job.names or job.elsewhere or job.deployment.plan.new_pools:
         return None
 
     def heard(message: Message | None) -> None:
@@ -137,7 +138,25 @@ def ask_again(job: Dispatch, lost: Lost) -> Verdict:
 
 def deliver(job: Dispatch, tell: Tell) -> Verdict:
     """Carry out one transaction on its host and wait for its end; return the result, or the reason to try again."""
+    pools = Pools(job.deployment, tell)
+    return _with_pools(_deliver(job, tell, pools), pools)
+
+
+def _with_pools(verdict: Verdict, pools: Pools) -> Verdict:
+    """Remove the PHP-FPM pools of a transaction that did not succeed, and add the steps of its pools to the result."""
+    end = verdict.end
+    if end is None or not pools.deployment.plan.new_pools:
+        return verdict
+    left = {} if end.status == DeploymentStatus.SUCCEEDED else pools.remove()
+    error = " ".join(filter(None, [end.error, left_words(pools.deployment.host, left)]))
+    made = [step for step in pools.steps if step.name == CREATED]
+    steps = [*made, *end.steps, *(step for step in pools.steps if step.name != CREATED)]
+    return replace(verdict, end=replace(end, steps=steps, error=error, left_pools=frozenset(left)))
+
+
+def _deliver(job: Dispatch, tell: Tell, pools: Pools) -> Verdict:
     if job.attempted:
+        pools.were_made()
         try:
             known = host_agent.outcome(job.deployment.host, job.request.transaction)
         except ApplicationError as error:
@@ -148,6 +167,10 @@ def deliver(job: Dispatch, tell: Tell) -> Verdict:
             return _abandon(job)
     if words := _refused_names(job):
         return _failed(job, f"{words}. Nothing was changed on the host.")
+    try:
+        pools.create()
+    except ApplicationError as error:
+        return Verdict(waits=error.message) if is_busy(error) else _failed(job, f"{error.message} The site stays live.")
     before = _ask_before(job)
     if before is not None:
         tell(before)

@@ -35,6 +35,7 @@ from panel.deployments.execution.requests import jobs_make
 from panel.deployments.execution.sending import Before, Dispatch, Lost, Verdict, ask_again, deliver, hand_over
 from panel.deployments.execution.steps import Recorder
 from panel.deployments.models import Deployment, DeploymentStatus, Step
+from panel.deployments.pool_moves import pools_begin
 from panel.deployments.waking import AT_ONCE
 from panel.hosts.authorities import authorities_once
 from panel.hosts.locks import BEATING_LEASE, HeldLocks
@@ -177,6 +178,7 @@ class _Batch:
             row.started_at = row.started_at or now
             row.progress = ""
         left = [job for job in jobs if self._is_whole(job, kept)]
+        pools_begin(row for job in left for row in job.group)
         self._recorder.resume(row for job in left if job.attempted for row in job.group)
         return left
 

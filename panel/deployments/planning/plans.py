@@ -13,7 +13,7 @@ from panel.core.errors import ApplicationError
 from panel.deployments import host_agent
 from panel.deployments.execution.probes import logs_of
 from panel.deployments.models import PinnedFile, Revision, SiteState, WebServerState
-from panel.deployments.plan import FileAction, FileRecord, Plan, PlanAddress, PlanFile, PlanSite, PlanWarning
+from panel.deployments.plan import FileAction, FileRecord, Plan, PlanAddress, PlanFile, PlanPool, PlanSite, PlanWarning
 from panel.deployments.planning import placeholders, prerequisites, resolved_names
 from panel.deployments.planning.changes import Change
 from panel.deployments.planning.disabled_files import disabled_records
@@ -33,6 +33,7 @@ from panel.hosts.authorities import authorities_once
 from panel.hosts.models import Host, HostStatus, WebServer
 from panel.rendering.capabilities import differences, place
 from panel.rendering.errors import NotExpressible
+from panel.rendering.fpm import socket_of
 from panel.rendering.spec import RenderedFile, SiteSpec
 from panel.websites import web_server_specs
 from panel.websites.models import Certificate, Site
@@ -42,11 +43,13 @@ Log = tuple[str, str, str]  # site, name of the server block, path of its access
 LOOKS_AT_ONCE = 64  # hosts; nearly all of the time is waiting
 
 
-def plans_make(hosts: Mapping[Host, Sequence[Change]], *, only_changes: bool = False) -> list[Plan]:
+def plans_make(
+    hosts: Mapping[Host, Sequence[Change]], *, only_changes: bool = False, pools: Sequence[PlanPool] = ()
+) -> list[Plan]:
     """Return one plan per host, in the order of `hosts`, with a constant number of database queries.
 
     All reachable hosts are asked at the same time. With `only_changes`, the plans leave out files that the deployment
-    does not change, even if these files were edited on the host.
+    does not change, even if these files were edited on the host. Sockets of `pools` are no missing prerequisites.
     """
     specs_load(change.old for changes in hosts.values() for change in changes if change.old)
     drafts = [_Draft(host, changes) for host, changes in hosts.items()]
@@ -70,7 +73,7 @@ def plans_make(hosts: Mapping[Host, Sequence[Change]], *, only_changes: bool = F
     for draft, warnings in zip(drafts, elsewhere, strict=True):
         resolved_names.refuse(draft.host, draft.changes, draft.refused)
         draft.add_placeholders()
-        made = placeholders.made_folders(draft.placeholders)
+        made = placeholders.made_folders(draft.placeholders) | {(pool.site, socket_of(pool.name)) for pool in pools}
         draft.observed = [*prerequisites.warnings_of(draft.needs, draft.missing, made), *warnings]
     return [_plan(draft, words, texts, notes) for draft, words in zip(drafts, unchecked, strict=True)]
 

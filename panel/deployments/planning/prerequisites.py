@@ -127,7 +127,8 @@ def warnings_of(
 ) -> list[PlanWarning]:
     """Return one warning for each site and each prerequisite of the site that is missing on the host.
 
-    `made`: folders that the plan creates with a placeholder page, as (name of the site, path).
+    `made`: folders that the plan creates with a placeholder page, and sockets of the pools that it creates, as (name of
+    the site, path).
     """
     return [
         PlanWarning(item.site, "", *words, is_observed=True)
@@ -138,11 +139,13 @@ def warnings_of(
 
 
 def _words(needs: SiteNeeds, missing: Missing, *, is_made: bool) -> tuple[str, str] | None:
-    """Describe a missing prerequisite as (fact, advice); None for an empty folder of a site that is live already."""
+    """Describe a missing prerequisite as (fact, advice); None for an empty folder of a site that is live already,
+    and for the socket of a pool that the plan creates.
+    """
     if missing.kind == "folder":
         return _folder_words(needs, missing, is_made=is_made)
     if missing.kind == "socket":
-        return _socket_words(needs, missing)
+        return None if is_made else _socket_words(needs, missing)
     if missing.kind == "service":
         return _service_words(needs, missing)
     return (

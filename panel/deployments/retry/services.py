@@ -62,7 +62,8 @@ def deployment_replan(*, actor: User, deployment: Deployment) -> list[Deployment
                 raise ApplicationError(
                     "The target web server of this move is no longer in the panel. Move the site to another web server."
                 )
-            return sites_move(actor=actor, sites=sites, web_server=target)
+            version = next((pool.php_version for pool in deployment.plan.new_pools), "")
+            return sites_move(actor=actor, sites=sites, web_server=target, php_version=version)
         case DeploymentKind.ROLLBACK:
             item = deployment.items.select_related("site__team", "revision__web_server__host").get()
             assert item.revision is not None

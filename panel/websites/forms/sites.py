@@ -301,6 +301,14 @@ class SiteCloneForm(Form):
 
 class SiteServerForm(Form):
     web_server = _web_server_choice()
+    php_version = forms.CharField(
+        label=_("PHP version"),
+        required=False,
+        max_length=5,
+        help_text=_(
+            "For the site's PHP-FPM pool on another host, for example `8.2`. Leave empty to keep the present version."
+        ),
+    )
 
     def leave(self, web_server: WebServer | None) -> None:
         """Prepare the form for the move of a site with files on a host: its `web_server` is not among the choices."""

@@ -202,6 +202,7 @@ class CloneInput(StrictSerializer):
 
 class MoveInput(StrictSerializer):
     web_server = serializers.IntegerField(min_value=1)
+    php_version = serializers.CharField(max_length=5, default="", allow_blank=True)
 
 
 class ProblemOfSite(serializers.Serializer[Any]):

@@ -59,9 +59,12 @@ def server(request: Request, name: str) -> HttpResponse:
             )
         elif is_there:
             back = f"{reverse('websites:server', args=[site.name])}?web_server={web_server.pk}"
-            return planned(
-                request, lambda: deployments.site_move(actor=request.user, site=site, web_server=web_server), back
-            )
+            version = form.cleaned_data["php_version"]
+
+            def work() -> list[Deployment]:
+                return deployments.site_move(actor=request.user, site=site, web_server=web_server, php_version=version)
+
+            return planned(request, work, back)
         elif attempt(
             form, lambda: services.site_web_server_set(actor=request.user, site=site_again(site), web_server=web_server)
         ):
