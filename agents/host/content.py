@@ -21,7 +21,7 @@ import time
 import zlib
 from typing import Any, Callable, Dict, List, Tuple
 
-from agents.host import content_tree, exchange, paths, safe
+from agents.host import content_kept, content_tree, exchange, paths, safe
 from agents.host.content_tree import Files
 from agents.host.errors import Refusal
 from agents.host.install import Place
@@ -29,7 +29,6 @@ from agents.host.operations import Emit
 
 PREFIX = ".paddock-content."
 MOST_SHOWN = 20
-MOST_KEPT = 50
 _NAME = re.compile(r"r[0-9]{1,9}")
 _UPLOAD = re.compile(r"content-[0-9a-f]{64}")
 
@@ -123,6 +122,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
         upload is removed, even if unpacking fails.
     look: {"own": {path: SHA-256}, "keep": [paths]} -> {"current", "strange", "count"}: files that were not published,
         without those of `own` (the placeholder page) and `keep`; at most MOST_SHOWN are named.
+    measure: {"keep"} -> {"kept": {path: size and owner}}, see content_kept.measured.
     switch: {"release", "keep"} -> {"replaced", "atomic"}: exchange the folders, and move the kept paths.
     return: {"release", "keep"} -> {}: undo a switch.
     tidy: {"keep_releases": [names]} -> {"removed", "current"}: remove other releases, but no unpublished files.
@@ -230,7 +230,7 @@ def _owner(site: _Site) -> Tuple[Tuple[int, int] | None, int]:
 
 
 def _look(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
-    own, keep = args.get("own"), _keep(args)
+    own, keep = args.get("own"), content_kept.checked(args)
     if not isinstance(own, dict):
         raise Refusal("invalid", "own is an object of paths and digests")
     tree = site.opened()
@@ -249,13 +249,23 @@ def _look(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
     return {"current": current, "strange": sorted(strange)[:MOST_SHOWN], "count": len(strange)}
 
 
+def _measure(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
+    tree = site.opened()
+    if tree is None:
+        return {"kept": {}}
+    try:
+        return {"kept": content_kept.measured(tree, content_kept.checked(args))}
+    finally:
+        os.close(tree)
+
+
 def _is_own(tree: int, path: str, own: Dict[str, Any]) -> bool:
     return path in own and content_tree.digest(tree, path) == own[path]
 
 
 def _switch(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
     """Exchange the site's folder with the folder of a release. A previous, interrupted switch is completed first."""
-    release, keep, atomic = _release(args), _keep(args), True
+    release, keep, atomic = _release(args), content_kept.checked(args), True
     current = site.current()
     if current != release:
         if not site.recorded(release) or release not in os.listdir(site.store):
@@ -332,7 +342,7 @@ def _return(site: _Site, args: Dict[str, Any]) -> Dict[str, Any]:
     """Undo a switch: restore the folder that the release replaced. The kept paths move first, then the folders are
     exchanged, so that a call that was interrupted before the exchange can be repeated.
     """
-    release, keep = _release(args), _keep(args)
+    release, keep = _release(args), content_kept.checked(args)
     if site.current() != release:
         raise Refusal("refused", "the folder no longer contains %s" % release, path=site.path)
     former = _before(site, release)
@@ -370,21 +380,10 @@ def _release(args: Dict[str, Any]) -> str:
     return release
 
 
-def _keep(args: Dict[str, Any]) -> List[str]:
-    keep = args.get("keep", [])
-    if not isinstance(keep, list) or len(keep) > MOST_KEPT:
-        raise Refusal("invalid", "keep is a list of at most %d paths" % MOST_KEPT)
-    for path in keep:
-        if not isinstance(path, str) or not path or path.startswith("/") or os.path.normpath(path) != path:
-            raise Refusal("invalid", "a path that is kept is relative and plain: %r" % path)
-        if path.split("/")[0] in ("..", "."):
-            raise Refusal("invalid", "a path that is kept lies in the folder: %r" % path)
-    return keep
-
-
 _ACTIONS: Dict[str, Callable[[_Site, Dict[str, Any]], Dict[str, Any]]] = {
     "stage": _stage,
     "look": _look,
+    "measure": _measure,
     "switch": _switch,
     "return": _return,
     "tidy": _tidy,

@@ -140,7 +140,7 @@ def _list(folder: int, before: str, found: Files, depth: int, without: Collectio
 
 def digest(tree: int, path: str) -> str:
     """Return the SHA-256 of a file below an open folder; "" for anything but a regular file."""
-    folder = _opened(tree, path.split("/")[:-1])
+    folder = opened(tree, path.split("/")[:-1])
     try:
         descriptor = os.open(path.rpartition("/")[2], safe.READ, dir_fd=folder)
         try:
@@ -163,7 +163,7 @@ def move(path: str, source: int, target: int) -> None:
     """
     parts = path.split("/")
     try:
-        above = _opened(source, parts[:-1])
+        above = opened(source, parts[:-1])
     except OSError:
         return
     try:
@@ -184,7 +184,7 @@ def has(tree: int, path: str) -> bool:
     """Return whether the open tree has a file, folder or link at this path."""
     parts = path.split("/")
     try:
-        above = _opened(tree, parts[:-1])
+        above = opened(tree, parts[:-1])
     except (FileNotFoundError, NotADirectoryError):
         return False
     try:
@@ -196,7 +196,8 @@ def has(tree: int, path: str) -> bool:
     return True
 
 
-def _opened(tree: int, parts: List[str]) -> int:
+def opened(tree: int, parts: List[str]) -> int:
+    """Open the folder `parts` below an open folder without following links; return its descriptor."""
     at = os.dup(tree)
     for part in parts:
         try:

@@ -48,9 +48,8 @@ handlers: list[PoolMoves] = []
 
 
 def pools_plan(actor: User, sites: Mapping[Site, Host], server: WebServer, version: str = "") -> list[PlanPool]:
-    """Return the pools that a move creates on the host of `server`, see `PoolMoves.plan`."""
-    away = {site: host for site, host in sites.items() if host.pk != server.host_id}
-    return [pool for handler in handlers if away for pool in handler.plan(actor, away, server, version)]
+    """Return the pools that a move to another host creates there, see `PoolMoves.plan`."""
+    return [pool for handler in handlers if sites for pool in handler.plan(actor, sites, server, version)]
 
 
 def pools_confirm(actor: User | None, deployments: Sequence[Deployment]) -> None:

@@ -20,7 +20,7 @@ from panel.deployments.models import Deployment
 from panel.deployments.plan import PlanPool
 from panel.fpm.execution import CHANGE_TIMEOUT_S, sockets_follow
 from panel.fpm.models import FpmPool
-from panel.fpm.observing import PAGE_TIMEOUT_S
+from panel.fpm.observing import TIMEOUT_S
 from panel.fpm.reading import Offer, cleaned, digest, offer_of, server_of
 from panel.fpm.services import FIELDS, settings_of
 from panel.hosts.models import Host, WebServer
@@ -143,9 +143,9 @@ def _asked(server: WebServer, versions: Mapping[str, str], there: Collection[Fpm
     pools = [{"name": name, "version": version} for name, version in asked.items()]
     args = {"action": "look", "accounts": True, "pools": pools, "pid_file": server.paths["pid_file"]}
     try:
-        response = _ask(server.host, args, PAGE_TIMEOUT_S)
+        response = _ask(server.host, args, TIMEOUT_S)
     except ConnectionLost:
-        response = _ask(server.host, args, PAGE_TIMEOUT_S)
+        response = _ask(server.host, args, TIMEOUT_S)
     return _NewHost(
         server.host, offer_of(response), server_of(response), {name: cleaned(response, name) for name in asked}
     )

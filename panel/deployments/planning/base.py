@@ -15,7 +15,7 @@ from panel.core.errors import ApplicationError
 from panel.deployments.confirmation.services import refuse_busy
 from panel.deployments.locking import sites_lock
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, OnSuccess, Revision
-from panel.deployments.plan import PlanPool
+from panel.deployments.plan import PlanPool, PlanWarning
 from panel.deployments.planning.changes import Change
 from panel.deployments.planning.disabled_files import disabled_revisions
 from panel.deployments.planning.live_versions import live_versions_recognize
@@ -35,7 +35,16 @@ class Then:
     waits_for: Deployment | None = None
 
 
+@dataclass(frozen=True)
+class Moved:
+    """Additions to the plan of a move to another host: PHP-FPM pools that it creates, and warnings."""
+
+    pools: Sequence[PlanPool] = ()
+    warnings: Sequence[PlanWarning] = ()
+
+
 NOTHING_ELSE = Then()
+NOTHING_MOVED = Moved()
 
 
 def sites_allowed(actor: User, sites: Iterable[Site], *actions: Action) -> list[Site]:
@@ -55,14 +64,13 @@ def plans_store(
     kind: DeploymentKind,
     batch: UUID,
     then: Then,
-    pools: Sequence[PlanPool] = (),
+    moved: Moved = NOTHING_MOVED,
 ) -> list[Deployment]:
-    """Plan the changes and store one deployment per host, all in one batch. `pools`: PHP-FPM pools that the first
-    deployment creates.
-    """
+    """Plan the changes and store one deployment per host, all in one batch. `moved`: additions to the first plan."""
     # A renewed certificate neither needs nor overwrites a file that somebody edited.
-    plans = plans_make(hosts, only_changes=kind == DeploymentKind.CERTIFICATE, pools=pools)
-    plans[0].pools = list(pools)
+    plans = plans_make(hosts, only_changes=kind == DeploymentKind.CERTIFICATE, pools=moved.pools)
+    plans[0].pools += moved.pools
+    plans[0].warnings += moved.warnings
     with transaction.atomic():
         sites_lock(change.site.pk for changes in hosts.values() for change in changes)
         rows = Deployment.objects.bulk_create(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from uuid import uuid4
 
 from django.core.exceptions import ValidationError
@@ -12,7 +12,9 @@ from panel.accounts.models import User
 from panel.accounts.permissions import Action
 from panel.core.errors import ApplicationError
 from panel.deployments.models import Deployment, DeploymentKind, OnSuccess
+from panel.deployments.plan import PlanWarning
 from panel.deployments.planning.base import (
+    Moved,
     Then,
     deployed_or_not,
     leaving_changes,
@@ -32,6 +34,10 @@ from panel.websites.checks import refuse_host_of_others
 from panel.websites.models import Site
 from panel.websites.services import site_web_server_set
 from panel.websites.services.base import move_guards
+
+# Hook for apps that depend on this one (publishing): warnings in the plan of a move to another host. Called with the
+# sites, each with its old host.
+notes: list[Callable[[Mapping[Site, Host], WebServer], list[PlanWarning]]] = []
 
 
 def site_move(*, actor: User, site: Site, web_server: WebServer, php_version: str = "") -> list[Deployment]:
@@ -108,20 +114,21 @@ def _move_plans(
             "server, or leave these sites out.",
             field="web_server",
         )
-    pools = pools_plan(actor, {site: old[site.pk].web_server.host for site in chosen}, web_server, php_version)
+    hosts = {site: old[site.pk].web_server.host for site in chosen}
+    away = {site: host for site, host in hosts.items() if host.pk != web_server.host_id}
+    pools = pools_plan(actor, away, web_server, php_version)
     frozen = frozen_now([(site, web_server) for site in sites_check(actor, chosen, web_server, beside)])
     new = revisions_keep(actor=actor, sites=frozen)
-    here = {site.pk for site in chosen if old[site.pk].web_server.host_id == web_server.host_id}
     changes = []
     for item in frozen:
-        before = old[item.site.pk] if item.site.pk in here else None
+        before = None if item.site in away else old[item.site.pk]
         changes.append(Change(item.site, before, new[item.site.pk], item.site.version))
     leaving: dict[Host, list[Change]] = {}
-    for site in chosen:
-        if site.pk not in here:
-            leaving.setdefault(old[site.pk].web_server.host, []).append(Change(site, old[site.pk], None))
+    for site, host in away.items():
+        leaving.setdefault(host, []).append(Change(site, old[site.pk], None))
+    moved = Moved(pools, [warning for note in notes if away for warning in note(away, web_server)])
     batch, then = uuid4(), Then(OnSuccess.MOVE, web_server)
-    (first,) = plans_store(actor, {web_server.host: changes}, DeploymentKind.MOVE, batch, then, pools)
+    (first,) = plans_store(actor, {web_server.host: changes}, DeploymentKind.MOVE, batch, then, moved)
     after_first = Then(waits_for=first)
     rest = plans_store(actor, leaving, DeploymentKind.MOVE, batch, after_first) if leaving else []
     return [first, *rest]
