@@ -6,7 +6,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from panel.core.errors import ApplicationError
-from panel.fpm.guards import refuse_used
+from panel.fpm.guards import refuse_arriving, refuse_used
 from panel.fpm.models import FpmPool
 from panel.fpm.observing import pools_read
 from panel.fpm.reading import digest, server_of
@@ -30,6 +30,7 @@ def pool_job(job: HostJob) -> dict[str, object]:
     if found is None:
         raise ApplicationError(_("This PHP-FPM pool was deleted before the job began."))
     refuse_paused([found.host])
+    refuse_arriving(found)
     with connections.session(target_for(found.host)) as agent:
         if job.params["action"] == "remove":
             return _removed(found, agent, replace=job.params["replace"])

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from django.utils.translation import gettext as _
 
-from panel.core.errors import ApplicationError
+from panel.core.errors import ApplicationError, Conflict
 from panel.fpm.models import FpmPool
-from panel.fpm.selectors import live_users, site_host
+from panel.fpm.selectors import is_arriving, live_users, site_host
 from panel.hosts.models import WebServer
 from panel.websites.models import Site
 
@@ -41,6 +41,13 @@ def move_guard(sites: Iterable[Site], web_server: WebServer | None) -> None:
     )
     values = {"site": pool.site.name, "pool": pool.name, "host": pool.host.name}
     raise ApplicationError(words % values, code="in_use", field="web_server")
+
+
+def refuse_arriving(pool: FpmPool) -> None:
+    """Raise Conflict while a deployment that creates the PHP-FPM pool on its host is queued or running."""
+    if is_arriving(pool):
+        words = _("A deployment moves %(site)s to %(host)s and creates this pool. Wait until the deployment ends.")
+        raise Conflict(words % {"site": pool.site.name, "host": pool.host.name})
 
 
 def refuse_used(pool: FpmPool) -> None:

@@ -63,7 +63,9 @@ class PoolMover:
         for pool in deployment.plan.pools:
             source = _row(pool, host__name=pool.old_host)
             there = _row(pool, host=deployment.host)
-            if source is None or source.row_version != pool.version or (there is None and pool.exists):
+            sites = {line.id for line in deployment.plan.sites}
+            is_same = source is not None and source.row_version == pool.version and source.site_id in sites
+            if source is None or not is_same or (there is None and pool.exists):
                 words = _("This plan is outdated: the PHP pool %s was changed after the plan was created. Plan again.")
                 raise Conflict(words % pool.name)
             if not pool.exists:
@@ -112,7 +114,7 @@ def _require_administrator(actor: User, created: Sequence[FpmPool]) -> None:
 
 
 def _row(pool: PlanPool, **values: object) -> FpmPool | None:
-    rows = FpmPool.objects.select_related("site__team", "host").filter(site__name=pool.site, name=pool.name, **values)
+    rows = FpmPool.objects.select_related("site__team", "host").filter(name=pool.name, **values)
     return rows.select_for_update(of=("self",)).first()
 
 

@@ -13,7 +13,16 @@ from django.utils.translation import gettext as _
 
 from panel.accounts.models import User
 from panel.accounts.permissions import visible
-from panel.deployments.models import DEPLOYED, Deployment, DeploymentStatus, OnSuccess, SiteState
+from panel.deployments.confirmation.services import ACTIVE
+from panel.deployments.models import (
+    DEPLOYED,
+    Deployment,
+    DeploymentItem,
+    DeploymentKind,
+    DeploymentStatus,
+    OnSuccess,
+    SiteState,
+)
 from panel.fpm.models import FpmPool
 from panel.fpm.reading import CURRENT, Verdict, is_edited, verdict
 from panel.fpm.rules import folder_of
@@ -125,10 +134,22 @@ def is_leaving(site: Site) -> bool:
 
 
 def live_users(pool: FpmPool) -> list[str]:
-    """Return the names of sites whose live revision refers to the socket of the PHP-FPM pool."""
-    rows = SiteState.objects.filter(revision__web_server__host=pool.host, status__in=DEPLOYED)
+    """Return the names of sites on the pool's host whose live revision refers to the socket of the PHP-FPM pool, and of
+    sites that a queued or running deployment still has to remove from the host.
+    """
     # Anywhere in the specification: raw directives can name the socket too.
-    return sorted(rows.filter(revision__spec__icontains=pool.socket).values_list("site__name", flat=True))
+    live = SiteState.objects.filter(revision__web_server__host=pool.host, status__in=DEPLOYED)
+    leaving = DeploymentItem.objects.filter(previous__web_server__host=pool.host, deployment__status__in=ACTIVE)
+    names = live.filter(revision__spec__icontains=pool.socket).values_list("site__name", flat=True)
+    return sorted({*names, *leaving.filter(previous__spec__icontains=pool.socket).values_list("site__name", flat=True)})
+
+
+def is_arriving(pool: FpmPool) -> bool:
+    """Return whether a queued or running deployment moves the pool's site to the host of the pool."""
+    rows = DeploymentItem.objects.filter(site=pool.site_id, revision__isnull=False, previous=None)
+    return rows.filter(
+        deployment__host=pool.host_id, deployment__kind=DeploymentKind.MOVE, deployment__status__in=ACTIVE
+    ).exists()
 
 
 def sockets_of_teams(hosts: Iterable[int]) -> dict[int, dict[str, int]]:

@@ -13,7 +13,7 @@ from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record
 from panel.core.errors import Conflict
 from panel.core.models import version_bump
-from panel.fpm.guards import refuse_used
+from panel.fpm.guards import refuse_arriving, refuse_used
 from panel.fpm.models import FpmPool
 from panel.fpm.selectors import is_leaving
 from panel.hosts.models import HostJob, HostJobKind
@@ -88,6 +88,7 @@ def fpm_pool_remove(*, actor: User, pool: FpmPool, replace: bool = False) -> Hos
 def fpm_pool_forget(*, actor: User, pool: FpmPool) -> None:
     """Delete a pool in the panel only; the pool remains on its host. Use this for a host that no longer exists."""
     require(actor, Action.ADMINISTER)
+    refuse_arriving(pool)
     _refuse_running(pool)
     audit_record(actor=actor, action="fpm_pool.forget", target=pool, before=settings_of(pool))
     pool.delete()
@@ -99,6 +100,7 @@ def settings_of(pool: FpmPool) -> dict[str, object]:
 
 @transaction.atomic
 def _requested(actor: User, pool: FpmPool, action: str, replace: bool = False) -> HostJob:
+    refuse_arriving(pool)
     _refuse_running(pool)
     refuse_paused([pool.host])
     if action == "remove":

@@ -19,6 +19,7 @@ from panel.hosts.targets import target_for
 from panel.publishing.models import Publication
 from panel.publishing.selectors import places_of, published
 from panel.remote import pool
+from panel.remote.client import Message
 from panel.remote.errors import ConnectionLost, OperationRefused, RemoteError
 from panel.websites.models import Site
 
@@ -89,7 +90,7 @@ def _size_words(row: Kept) -> str:
 
 def _measured(host: Host, folder: str, keep: Sequence[str]) -> list[Kept]:
     """Ask a host for the sizes of the kept paths that it has. Raises ApplicationError."""
-    args: dict[str, Any] = {"action": "measure", "folder": folder, "roots": list(host.site_roots), "keep": list(keep)}
+    args: Message = {"action": "measure", "folder": folder, "roots": list(host.site_roots), "keep": list(keep)}
     try:
         response = _asked(host, args)
     except ConnectionLost:  # a pooled connection may be dead although the host is reachable
@@ -97,7 +98,7 @@ def _measured(host: Host, folder: str, keep: Sequence[str]) -> list[Kept]:
     return kept_of(response, keep)
 
 
-def _asked(host: Host, args: dict[str, Any]) -> Mapping[str, Any]:
+def _asked(host: Host, args: Message) -> Message:
     with pool.session(target_for(host)) as agent:
         return agent.call("content", args, timeout=TIMEOUT_S)
 

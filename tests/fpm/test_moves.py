@@ -227,6 +227,21 @@ def test_site_that_moves_back_uses_the_pool_that_it_left(move: Move) -> None:
     assert "pool" not in up.steps.values_list("name", flat=True)
 
 
+def test_pools_of_a_move_are_not_removed_while_its_deployments_wait(move: Move) -> None:
+    up, down = move.planned()
+    deployment_confirm(actor=move.people.admin, deployment=up)
+    new = FpmPool.objects.get(host=move.row)
+    for work in (services.fpm_pool_remove, services.fpm_pool_forget, services.fpm_pool_apply):
+        with pytest.raises(Conflict, match="Wait until the deployment ends"):
+            work(actor=move.people.admin, pool=new)  # type: ignore[operator] # three services with the same arguments
+    execution.deployment_execute(up.uuid)
+    with pytest.raises(ApplicationError, match="Live sites use this pool: shop"):
+        services.fpm_pool_remove(actor=move.people.admin, pool=move.world.pool())
+    execution.deployment_execute(down.uuid)
+    job = services.fpm_pool_remove(actor=move.people.admin, pool=move.world.pool())
+    assert move.world.done(job).error == "" and not move.world.file.exists()
+
+
 def test_cancelled_move_leaves_no_pool(move: Move) -> None:
     up, _down = move.planned()
     deployment_confirm(actor=move.people.admin, deployment=up)

@@ -170,7 +170,9 @@ def _deliver(job: Dispatch, tell: Tell, pools: Pools) -> Verdict:
     try:
         pools.create()
     except ApplicationError as error:
-        return Verdict(waits=error.message) if is_busy(error) else _failed(job, f"{error.message} The site stays live.")
+        if is_busy(error):
+            return Verdict(waits=error.message)
+        return _failed(job, f"{error.message.rstrip('.')}. The web server was not changed.")
     before = _ask_before(job)
     if before is not None:
         tell(before)
