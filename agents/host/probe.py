@@ -8,19 +8,16 @@ stream server closed the connection at once, "at": Unix time}. Keys without info
 
 from __future__ import annotations
 
-import hashlib
 import socket
-import ssl
 import time
 from typing import Any
 
-from agents.host import addresses, certificate_end, streams
+from agents.host import addresses, streams, tls
 
 AGENT = b"paddock-probe"
 MAX_HEAD = 64 * 1024
 MAX_BODY = 256 * 1024  # in which an expected text is looked for
 MAX_REDIRECT = 300
-_contexts: dict[bool, ssl.SSLContext] = {}  # made once each: that costs more than a request
 
 
 def url(probe: dict[str, Any]) -> str:
@@ -53,8 +50,8 @@ def observe(probe: dict[str, Any]) -> dict[str, Any]:
         _refuse(probe["address"])
         stream = socket.create_connection((probe["address"], probe["port"]), probe["timeout_s"])
         if probe["tls"]:
-            stream = _secured(stream, probe, with_h2=False)
-            _note_tls(seen, stream)
+            stream = tls.secured(stream, probe["host"], with_h2=False)
+            tls.note(seen, stream)
         seen["connected"] = True
         _exchange(stream, probe, seen)
         if probe.get("http2") and seen["status"]:
@@ -145,39 +142,13 @@ def _redirect(head: bytes) -> str:
     return ""
 
 
-def _note_tls(seen: dict[str, Any], stream: ssl.SSLSocket) -> None:
-    found = stream.getpeercert(True)
-    if found:
-        seen["certificate"] = hashlib.sha256(found).hexdigest()
-        ends = certificate_end.end_of(found)
-        if ends is not None:
-            seen["certificate_ends"] = ends
-    seen["protocol"] = stream.version() or ""
-
-
 def _alpn(probe: dict[str, Any]) -> str:
     """Return the protocol that the server selects by ALPN from h2 and http/1.1, in a separate TLS handshake; "" for
     none.
     """
     plain = socket.create_connection((probe["address"], probe["port"]), probe["timeout_s"])
-    stream = _secured(plain, probe, with_h2=True)
+    stream = tls.secured(plain, probe["host"], with_h2=True)
     try:
         return stream.selected_alpn_protocol() or ""
     finally:
         stream.close()
-
-
-def _secured(plain: socket.socket, probe: dict[str, Any], *, with_h2: bool) -> ssl.SSLSocket:
-    """Start TLS on an open connection; return the TLS socket. Closing this socket closes the connection."""
-    return _tls_context(with_h2).wrap_socket(plain, server_hostname=probe["host"].strip("[]") or None)
-
-
-def _tls_context(with_h2: bool) -> ssl.SSLContext:
-    if with_h2 not in _contexts:
-        made = ssl.create_default_context()
-        made.check_hostname = False
-        made.verify_mode = ssl.CERT_NONE
-        if with_h2:
-            made.set_alpn_protocols(["h2", "http/1.1"])
-        _contexts[with_h2] = made
-    return _contexts[with_h2]
