@@ -131,7 +131,8 @@ class Probe:
     are expected in the response, `headers` are sent. `intended`: statuses that the new configuration sets on purpose,
     which never count as worse. `new`: the location is new, so its application may not run yet. `required`: a bad
     response undoes the change even if there is no observation before. `exact`: the status must not change. `stream` is
-    "tcp_denied" if the access rules refuse clients on the host; then only the connection is judged.
+    "tcp_denied" if the access rules refuse clients on the host, or if the web server waits for data of the client; then
+    only the connection is judged.
     """
 
     address: str  # address to connect to: 127.0.0.1

@@ -68,6 +68,9 @@ def _judged_stream(check: dict[str, Any], before: Seen | None, after: Seen) -> t
     if not after.get("connected"):
         same = before is not None and not before.get("connected")
         return (SAME, "%s, as before" % words) if same else (WORSE, words)
+    wrong = _wrong_certificate(check, before or {}, after)
+    if wrong:
+        return WORSE, wrong
     if not after.get("closed"):
         return RIGHT, words
     if before is None:
@@ -133,14 +136,21 @@ def _other_harm(check: dict[str, Any], before: Seen, after: Seen) -> str:
     """Describe damage that the status code does not show: a wrong certificate, missing HTTP/2, or a redirect to another
     site. "" if there is none.
     """
-    certificate, wanted = after.get("certificate", ""), check["certificate"]
-    if wanted and certificate and certificate not in (wanted, before.get("certificate")):
-        return "presents neither the deployed certificate nor the previous certificate"
+    wrong = _wrong_certificate(check, before, after)
+    if wrong:
+        return wrong
     if check["http2"] and before.get("alpn") == "h2" and after.get("alpn") != "h2":
         return "no longer supports HTTP/2"
     away = after.get("to", "")
     if away and not check["intended"] and _leaves(check, away) and not _leaves(check, before.get("to", "")):
         return "redirects to %s, away from the site" % away
+    return ""
+
+
+def _wrong_certificate(check: dict[str, Any], before: Seen, after: Seen) -> str:
+    certificate, wanted = after.get("certificate", ""), check["certificate"]
+    if wanted and certificate and certificate not in (wanted, before.get("certificate")):
+        return "presents neither the deployed certificate nor the previous certificate"
     return ""
 
 
