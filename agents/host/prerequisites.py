@@ -1,4 +1,4 @@
-"""Check the folders, sockets, services and ports that sites of a plan need, without any change on the host.
+"""Check the folders, files, sockets, services and ports that sites of a plan need, without any change on the host.
 
 Each row of the result, {"kind", "name", "state", "detail"}, names something that is not usable. Something without a row
 is usable, or unknown because it could not be checked. Kinds and states:
@@ -7,6 +7,7 @@ is usable, or unknown because it could not be checked. Kinds and states:
              unreadable (`detail`: the account of the web server)
     socket   missing | refused | unreadable
     service  refused | silent | unknown (`detail`: the system's message)
+    file     missing | not_file
     port     taken (`detail`: the program that listens, with its process id)
 """
 
@@ -34,14 +35,16 @@ Missing = Dict[str, str]
 def look(needs: dict[str, Any]) -> list[Missing]:
     """Return a row for each thing that a plan needs and that is not usable on the host (see the top of this module).
 
-    `needs` is {"servers": [pid file], "folders" and "sockets": [{"path", "server": pid file}], "services":
-    ["host:port"], "ports": [{"address", "port"}]}. A port on which one of the `servers` listens is free for the plan.
+    `needs` is {"servers": [pid file], "folders" and "sockets": [{"path", "server": pid file}], "files": [path],
+    "services": ["host:port"], "ports": [{"address", "port"}]}. A port on which one of the `servers` listens is free for
+    the plan.
     """
-    for kind in ("servers", "folders", "sockets", "services", "ports"):
+    for kind in ("servers", "folders", "files", "sockets", "services", "ports"):
         if not isinstance(needs.get(kind), list) or len(needs[kind]) > MOST:
             raise Refusal("invalid", "%s is a list of at most %d" % (kind, MOST))
     accounts = {path: account_of(path) for path in dict.fromkeys(needs["servers"])}
     found = [_folder(str(item["path"])) for item in needs["folders"]]
+    found += [_file(str(path)) for path in needs["files"]]
     until = time.monotonic() + FOR_S
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found += pool.map(lambda item: _socket(str(item["path"]), until), needs["sockets"])
@@ -67,6 +70,15 @@ def _folder(path: str) -> Optional[Missing]:
     except (FileNotFoundError, NotADirectoryError):
         return _answer("folder", path, "missing", "own" if _is_own(path) else "")
     except OSError:  # this account cannot read the folder
+        return None
+
+
+def _file(path: str) -> Optional[Missing]:
+    try:
+        return None if stat.S_ISREG(os.stat(path).st_mode) else _answer("file", path, "not_file")
+    except (FileNotFoundError, NotADirectoryError):
+        return _answer("file", path, "missing")
+    except OSError:  # this account cannot enter the folder
         return None
 
 

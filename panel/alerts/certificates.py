@@ -17,11 +17,13 @@ from panel.certificates.models import AutomaticCertificate, CertificateWatch
 from panel.certificates.selectors import automatic_visible
 from panel.deployments.models import DEPLOYED, SiteState
 from panel.websites.certificates import EXPIRY_STEPS, expiry_step
-from panel.websites.models import Certificate, CertificateSource, ServerBlock
+from panel.websites.models import Certificate, CertificateSource, ServerBlock, StreamServer
 
 SHOWN = 3  # problems shown for one site
 SHARING = dt.timedelta(minutes=30)
-_IS_USED = Exists(ServerBlock.objects.filter(certificate=OuterRef("pk")))
+_IS_USED = Exists(ServerBlock.objects.filter(certificate=OuterRef("pk"))) | Exists(
+    StreamServer.objects.filter(certificate=OuterRef("pk"))
+)
 # Programs on hosts, and orders, usually renew 30 days before the end.
 _RENEWED = Q(source=CertificateSource.HOST) | Q(automatic__isnull=False)
 _MOST_DAYS_RENEWED = EXPIRY_STEPS[1]
@@ -180,7 +182,8 @@ def live_alerts(user: User, most: int) -> list[Alert]:
     # `certificate_alerts` reports a certificate that the draft uses too; one that was renewed for another site
     # reaches this one within minutes.
     known = Q(not_after=OuterRef("revision__certificate_ends_at")) | Q(automatic__seen_at__gt=now - SHARING)
-    rows = rows.exclude(Exists(Certificate.objects.filter(known, blocks__site=OuterRef("site"))))
+    own = Q(blocks__site=OuterRef("site")) | Q(stream_servers__site=OuterRef("site"))
+    rows = rows.exclude(Exists(Certificate.objects.filter(known, own)))
     rows = rows.order_by("revision__certificate_ends_at").select_related("site", "revision")
     found = []
     for state in rows.only("site__name", "revision__certificate_ends_at")[:most]:

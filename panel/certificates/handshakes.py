@@ -116,7 +116,7 @@ def _certificates(
     if protocols:
         context.set_alpn_protos(list(protocols))
     connection = SSL.Connection(context, None)
-    if not is_address(listener.name):  # an address is never sent as a name (RFC 6066 section 3)
+    if listener.name and not is_address(listener.name):  # an address is never sent as a name (RFC 6066 section 3)
         connection.set_tlsext_host_name(listener.name.encode())
     connection.set_connect_state()
     with contextlib.closing(connected(listener.address, listener.port, through)) as stream:

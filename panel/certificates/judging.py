@@ -20,7 +20,8 @@ MOST_LETTERS = 200
 def problem_of(
     chain: Sequence[x509.Certificate], deployed: Sequence[x509.Certificate], name: str, now: dt.datetime
 ) -> str:
-    """Describe what visitors of `name` get instead of the deployed certificate, or why browsers reject it.
+    """Describe what visitors of `name` get instead of the deployed certificate, or why browsers reject it. `name` is ""
+    for a listener without names.
 
     The result is "" if the chain is as deployed and valid for the name. `deployed` is empty if the panel does not
     know the deployed chain. Faults and expiry of the deployed certificate itself are left out, because they have
@@ -45,7 +46,7 @@ def _problems(
         problems.append(words % {"names": names, "end": f"{leaf.not_valid_after_utc:%Y-%m-%d}"})
     elif deployed and list(chain) != list(deployed):
         problems.append(_chain_words(len(chain) - 1, len(deployed) - 1))
-    if not covers(names_of(leaf), name):
+    if name and not covers(names_of(leaf), name):
         problems.append(_("Visitors get a certificate that is not valid for this domain name."))
     if not deployed or leaf != deployed[0]:
         if leaf.not_valid_after_utc <= now:

@@ -16,7 +16,8 @@ WILDCARD_LABEL = "paddock-check"
 class Listener:
     """One socket of a site, with one name to request in the handshake.
 
-    `address` is the address to which the panel connects; "" if the panel cannot reach the listener.
+    `name` is "" for stream servers, which have no names. `address` is the address to which the panel connects; "" if
+    the panel cannot reach the listener.
     """
 
     name: str
@@ -63,8 +64,9 @@ def _asked_names(names: tuple[str, ...], *, wildcards: bool) -> list[str]:
 def listeners_of(
     spec: SiteSpec, certificate_path: str, host_address: str, *, wildcards: bool = False
 ) -> list[Listener]:
-    """Return the TLS listeners of the server blocks that use the certificate: one `Listener` for each socket and name.
-    `host_address` is the address at which the panel reaches the host, "" for the panel's own host.
+    """Return the TLS listeners of the server blocks and stream servers that use the certificate: one `Listener` for
+    each socket and name. `host_address` is the address at which the panel reaches the host, "" for the panel's own
+    host.
     """
     found: dict[tuple[str, str, int, bool], Listener] = {}
     for block in spec.blocks:
@@ -74,7 +76,9 @@ def listeners_of(
             for name in _asked_names(block.names, wildcards=wildcards) if listen.tls else ():
                 for item in _sockets(listen, name, host_address):
                     found[item.name, item.label, item.port, item.is_quic] = item
-    return list(found.values())
+    served = [row for row in spec.stream_servers if row.tls and row.tls.certificate_path == certificate_path]
+    streams = (item for row in served for item in _sockets(Listen(row.port, row.address), "", host_address))
+    return [*found.values(), *streams]
 
 
 def _sockets(listen: Listen, name: str, host_address: str) -> Iterator[Listener]:

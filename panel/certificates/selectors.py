@@ -15,7 +15,7 @@ from panel.certificates.choices import STEPS, OrderStep
 from panel.certificates.models import AcmeAccount, AutomaticCertificate, DnsAccount, Order
 from panel.core.jobs import JobStatus
 from panel.hosts.models import Host
-from panel.websites.models import Certificate, ServerBlock, Site
+from panel.websites.models import Certificate, ServerBlock, Site, StreamServer
 
 CALENDAR_DAYS = 120
 
@@ -40,8 +40,9 @@ def certificates_on_hosts() -> dict[Host, list[Certificate]]:
 
 
 def automatic_elsewhere(user: User, site: Site) -> QuerySet[AutomaticCertificate]:
-    """Select other sites' automatic certificates that server blocks of this site use."""
-    return automatic_visible(user).filter(certificate__blocks__site=site).exclude(site=site).distinct()
+    """Select other sites' automatic certificates that server blocks and stream servers of this site use."""
+    used = Q(certificate__blocks__site=site) | Q(certificate__stream_servers__site=site)
+    return automatic_visible(user).filter(used).exclude(site=site).distinct()
 
 
 def automatic_visible(user: User) -> QuerySet[AutomaticCertificate]:
@@ -63,8 +64,9 @@ def certificates_due(user: User) -> QuerySet[Certificate]:
     """
     limit = timezone.now() + dt.timedelta(days=CALENDAR_DAYS)
     renewals = Q(automatic__next_at__lt=limit)
-    is_used = Exists(ServerBlock.objects.filter(certificate=OuterRef("pk")))
-    ends = Q(is_used, automatic=None, not_after__lt=limit)
+    uses = (kind.objects.filter(certificate=OuterRef("pk")) for kind in (ServerBlock, StreamServer))
+    in_block, in_stream_server = map(Exists, uses)
+    ends = Q(in_block | in_stream_server, automatic=None, not_after__lt=limit)
     rows = visible(Certificate.objects.filter(renewals | ends), user)
     renewed_at = F("automatic__next_at")
     rows = rows.annotate(renewed_at=renewed_at, due_at=Coalesce(renewed_at, "not_after"))

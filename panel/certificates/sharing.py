@@ -11,6 +11,7 @@ import datetime as dt
 import logging
 from collections import defaultdict
 from collections.abc import Mapping
+from typing import TypeVar
 
 from django.db.models import F, QuerySet
 from django.utils import timezone
@@ -29,13 +30,14 @@ from panel.hosts.models import Engine, Host, WebServer
 from panel.rendering.challenges import shows_over_tls, without
 from panel.rendering.nginx.scope import Dialect
 from panel.websites import freeze
-from panel.websites.models import Certificate, ServerBlock, Site
+from panel.websites.models import Certificate, ServerBlock, Site, StreamServer
 from panel.websites.versions import versions_count
 from panel.websites.web_server_specs import web_server_spec
 
 logger = logging.getLogger(__name__)
 
 AGAIN_AFTER = dt.timedelta(hours=1)  # after a failed deployment on a host
+Owner = TypeVar("Owner", ServerBlock, StreamServer)
 
 
 def twins_of(site: Site) -> list[tuple[Site, Revision]]:
@@ -113,15 +115,18 @@ def certificates_share() -> None:
 
     A site whose last deployment of certificates was rolled back is deployed alone, so that it does not stop the others.
     """
-    behind = list(_behind())
-    last = last_deployments([block.site for block in behind]) if behind else {}
+    behind: list[ServerBlock | StreamServer] = [
+        *_behind(ServerBlock.objects.all()),
+        *_behind(StreamServer.objects.all()),
+    ]
+    last = last_deployments([owner.site for owner in behind]) if behind else {}
     hosts: dict[tuple[Host, int], list[tuple[Site, Certificate]]] = defaultdict(list)
-    for block in behind:
-        revision, previous = block.site.state.revision, last.get(block.site_id)
-        assert block.certificate is not None and revision is not None
+    for owner in behind:
+        revision, previous = owner.site.state.revision, last.get(owner.site_id)
+        assert owner.certificate is not None and revision is not None
         if not _is_waiting(previous):
-            alone = block.site_id if was_rolled_back(previous) else 0
-            hosts[revision.web_server.host, alone].append((block.site, block.certificate))
+            alone = owner.site_id if was_rolled_back(previous) else 0
+            hosts[revision.web_server.host, alone].append((owner.site, owner.certificate))
     for (host, _alone), renewed in hosts.items():
         _deploy(host, list(dict.fromkeys(renewed)))
 
@@ -137,13 +142,14 @@ def _deploy(host: Host, renewed: list[tuple[Site, Certificate]]) -> None:
         logger.info("renewed certificates wait on %s: %s", host, words_of(error))
 
 
-def _behind() -> QuerySet[ServerBlock]:
-    """Select server blocks of live sites that still present the previous version of another site's certificate.
+def _behind(rows: QuerySet[Owner]) -> QuerySet[Owner]:
+    """Select those of the server blocks or stream servers `rows` that belong to live sites and still present the
+    previous version of another site's certificate.
 
     The other site's listeners already present the renewed certificate. Times of expiry are compared for inequality,
     because the renewed certificate may expire first: some ACME profiles have certificates for six days.
     """
-    rows = ServerBlock.objects.filter(
+    rows = rows.filter(
         certificate__automatic__seen_at__isnull=False,
         site__state__status__in=DEPLOYED,
         site__state__revision__certificate_ends_at__isnull=False,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from cryptography import x509
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from panel.certificates import acme_client, handshakes
 from panel.certificates.acme_client import AcmeProblem
@@ -28,6 +29,7 @@ from panel.deployments.models import DEPLOYED, Deployment, Revision, SiteState
 from panel.deployments.revisions.rendered import contents, spec_of
 from panel.deployments.selectors import states_on_running_servers
 from panel.remote.target import Target
+from panel.rendering.layout import tls_files
 from panel.websites.models import Certificate
 
 logger = logging.getLogger(__name__)
@@ -104,7 +106,7 @@ def _questions(state: SiteState) -> Iterator[Question]:
     assert revision is not None
     spec, host = spec_of(revision), revision.web_server.host
     via = through(host)
-    paths = dict.fromkeys(block.tls.certificate_path for block in spec.blocks if block.tls)
+    paths = dict.fromkeys(tls.certificate_path for tls in tls_files(spec))
     for path in paths:
         deployed = _deployed(revision, path)
         for listener in listeners_of(spec, path, host_address(host), wildcards=True)[:MOST_LISTENERS]:
@@ -161,7 +163,7 @@ def _changing(states: Mapping[SiteState, object]) -> set[int]:
 
 def _record(state: SiteState, questions: Sequence[Question], found: Mapping[Question, str]) -> None:
     problems = [
-        {"listener": item.listener.label, "name": item.listener.name, "problem": found[item]}
+        {"listener": item.listener.label, "name": item.listener.name or _("any name"), "problem": found[item]}
         for item in questions
         if found[item]
     ]

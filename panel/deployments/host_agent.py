@@ -43,7 +43,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Missing:
-    """A folder, socket, service or port that a site needs, and that is missing or unusable on the host. Kinds and
+    """A folder, file, socket, service or port that a site needs, and that is missing or unusable on the host. Kinds and
     states are those of agents/host/prerequisites.py.
     """
 

@@ -9,11 +9,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from posixpath import dirname, normpath
 
 from panel.rendering import checks, handlers, streams
 from panel.rendering.errors import NotExpressible
-from panel.rendering.spec import RenderedFile, SiteSpec, WebServerSpec
+from panel.rendering.spec import RenderedFile, ServerBlock, SiteSpec, StreamServer, TlsFiles, WebServerSpec
 
 DISABLED = ".disabled"  # not matched by conf.d/*.conf and stream.d/*.conf
 _KEEPS_DISABLED = frozenset({"nginx", "native", "apache"})
@@ -54,6 +56,12 @@ def disabled_path(path: str, web_server: WebServerSpec) -> str:
         return ""
     loaded = (f"{web_server.config_root}/conf.d", streams.folder(web_server))
     return path + DISABLED if dirname(path) in loaded else path
+
+
+def tls_files(spec: SiteSpec) -> Iterator[TlsFiles]:
+    """Yield the certificate files of each server block and each stream server with TLS."""
+    owners: Iterable[ServerBlock | StreamServer] = chain(spec.blocks, spec.stream_servers)
+    yield from (owner.tls for owner in owners if owner.tls is not None)
 
 
 def auxiliary_files(spec: SiteSpec) -> list[RenderedFile]:

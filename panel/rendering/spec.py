@@ -228,8 +228,20 @@ class Maintenance:
 
 
 @dataclass(frozen=True)
+class StreamRoute:
+    """A TLS server name, exact or `*.example.com`, whose connections a stream server passes on to an upstream."""
+
+    name: str
+    upstream: str
+
+
+@dataclass(frozen=True)
 class StreamServer:
-    """Server in nginx's stream block: passes TCP connections or UDP datagrams on to an upstream of the site."""
+    """Server in nginx's stream block: passes TCP connections or UDP datagrams on to an upstream of the site.
+
+    With `tls`, the web server decrypts the connections of clients. With `routes`, it passes TLS on unchanged and
+    chooses the upstream by the server name that the client requests; `upstream` gets all other connections.
+    """
 
     name: str  # unique within the site
     port: int
@@ -240,6 +252,11 @@ class StreamServer:
     session_timeout_s: int | None = None  # longest time without data in either direction
     proxy_protocol: bool = False  # send the client's address to the upstream
     allowed: tuple[str, ...] = ()  # addresses and networks in CIDR notation; empty: every client
+    tls: TlsFiles | None = None
+    upstream_tls: bool = False
+    upstream_tls_name: str = ""  # name that the upstream gets in the handshake, and that its certificate must have
+    upstream_tls_ca: str = ""  # file on the host; "": every certificate of the upstream is accepted
+    routes: tuple[StreamRoute, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from panel.rendering import checks
+from panel.rendering import checks, confined
 from panel.rendering.checks import refuse as fault
 from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import SiteSpec, StreamServer, Upstream, WebServerSpec
 from panel.rendering.targets import target_of
 
 _FOLDER = "stream.d"
+_LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+_TLS_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\Z")
 MODULE = "ngx_stream_module"  # as Debian's file of the module is named
+LONGEST_NAME = 253
+ROUTES_EXCLUDE_TLS = (
+    "the web server passes TLS on unchanged to choose an upstream by the name; remove the names, or choose no "
+    "certificate and no TLS to the upstream"
+)
 NOT_OFFERED = {
     "apache": "Apache httpd has no stream servers; move the site to nginx or gallop",
     "openlitespeed": "OpenLiteSpeed has no stream servers; move the site to nginx or gallop",
@@ -62,15 +71,62 @@ def check(spec: SiteSpec) -> None:
             checks.source(source, f"{at}/allowed")
         if server.protocol == "udp" and server.proxy_protocol:
             raise fault(f"{at}/proxy_protocol", "the PROXY protocol is only for TCP; turn it off")
-        if message := address_problem(server, upstream_of(spec, server, at)):
-            raise fault(f"{at}/upstream", message)
+        for name, place in _upstreams_of(server, at):
+            if message := address_problem(server, upstream_of(spec, name, place)):
+                raise fault(place, message)
+        _check_tls(server, at)
 
 
-def upstream_of(spec: SiteSpec, server: StreamServer, at: str) -> Upstream:
+def _upstreams_of(server: StreamServer, at: str) -> Iterator[tuple[str, str]]:
+    """Yield (name of an upstream, JSON pointer to this name) for the upstreams of a stream server."""
+    yield server.upstream, f"{at}/upstream"
+    yield from ((route.upstream, f"{at}/routes/{number}/upstream") for number, route in enumerate(server.routes))
+
+
+def _check_tls(server: StreamServer, at: str) -> None:
+    """Raise NotExpressible for a combination of TLS settings that no web server supports, and for invalid names."""
+    for field, value in (("tls", server.tls), ("upstream_tls", server.upstream_tls), ("routes", server.routes)):
+        if value and server.protocol == "udp":
+            raise fault(f"{at}/{field}", "TLS is only for TCP; turn it off, or choose TCP")
+    if server.routes and (server.tls or server.upstream_tls):
+        raise fault(f"{at}/routes", ROUTES_EXCLUDE_TLS)
+    names: set[str] = set()
+    for number, route in enumerate(server.routes):
+        place = f"{at}/routes/{number}/name"
+        name = tls_name(route.name.removeprefix("*."), place)
+        if route.name in names:
+            raise fault(place, f"{name} appears twice; remove one of the lines")
+        names.add(route.name)
+    if server.upstream_tls_name:
+        tls_name(server.upstream_tls_name, f"{at}/upstream_tls_name")
+    if server.upstream_tls_ca and not server.upstream_tls_name:
+        raise fault(f"{at}/upstream_tls_name", "enter the name that the upstream's certificate must have")
+
+
+def tls_name(value: str, at: str) -> str:
+    """Return `value`; raise NotExpressible unless it is a domain name in lower case, in the form that DNS uses."""
+    if len(value) > LONGEST_NAME:
+        raise fault(at, f"the name is longer than {LONGEST_NAME} characters")
+    return checks.word(value, _TLS_NAME, at, "a domain name such as mail.example.com")
+
+
+def ca_problem(path: str, web_server: WebServerSpec) -> str:
+    """Return an error message unless the path of CA certificates is below a site folder, or in a folder of the system's
+    certificates, which are public.
+    """
+    return confined.path_problem(path, (*web_server.site_roots, *confined.AUTHORITIES))
+
+
+def upstream_of(spec: SiteSpec, name: str, at: str) -> Upstream:
     for upstream in spec.upstreams:
-        if upstream.name == server.upstream:
+        if upstream.name == name:
             return upstream
-    raise fault(f"{at}/upstream", f"the site has no upstream “{server.upstream}”; choose an upstream of the site")
+    raise fault(at, f"the site has no upstream “{name}”; choose an upstream of the site")
+
+
+def upstream_names(server: StreamServer) -> set[str]:
+    """Return the names of the upstreams to which a stream server passes connections."""
+    return {server.upstream, *(route.upstream for route in server.routes)}
 
 
 def address_problem(server: StreamServer, upstream: Upstream) -> str:
@@ -89,6 +145,6 @@ def address_problem(server: StreamServer, upstream: Upstream) -> str:
 
 def used_only_by_udp(spec: SiteSpec, upstream: Upstream) -> bool:
     """Return whether only UDP stream servers use an upstream. A TCP connection is then no test of the upstream."""
-    protocols = {server.protocol for server in spec.stream_servers if server.upstream == upstream.name}
+    protocols = {server.protocol for server in spec.stream_servers if upstream.name in upstream_names(server)}
     locations = (location for block in spec.blocks for location in block.locations)
     return protocols == {"udp"} and not any(location.upstream == upstream.name for location in locations)

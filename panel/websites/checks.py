@@ -24,7 +24,7 @@ from panel.websites import freeze, ownership, paths
 from panel.websites.models import Listen, ServerBlock, ServerName, Site, Upstream
 from panel.websites.port_clashes import site_label, stream_clashes, suspects
 from panel.websites.problems import Problem
-from panel.websites.tls_checks import host_file_problems, tls_problems
+from panel.websites.tls_checks import host_file_problems, stream_problems, tls_problems
 
 _ANY = {"", "0.0.0.0", "::"}  # noqa: S104 - compared with, not bound to
 
@@ -60,7 +60,7 @@ def site_problems(
         problems += _path_problems(f"blocks/{index}", block, site.web_server, web_server)
         problems += _listener_problems(f"blocks/{index}", block, web_server)
         problems += host_file_problems(f"blocks/{index}", block, web_server)
-    problems += _upstream_problems(site)
+    problems += [*_upstream_problems(site), *stream_problems(site, web_server)]
     problems += _clashes(actor, site, web_server, blocks) if may_clash else _own_clashes(blocks)
     if may(actor, Action.ADMINISTER):  # administrators may share folders, names and addresses between teams
         return problems

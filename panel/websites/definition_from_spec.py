@@ -30,7 +30,7 @@ def definition_of(frozen: spec.SiteSpec, was_on: WebServer, now: SiteData, is_on
         "cache_mb": frozen.cache_mb,
         "upstreams": [_upstream(item, now) for item in frozen.upstreams],
         "php_pools": [asdict(pool) | {"settings": dict(pool.settings)} for pool in frozen.php_pools],
-        "stream_servers": [spec.to_json(item) for item in frozen.stream_servers],
+        "stream_servers": [_stream_server(item) for item in frozen.stream_servers],
         "blocks": [thaw.block(block, _same_block(block, n, now)) for n, block in enumerate(frozen.blocks)],
     }
     return cast(SiteData, definition)
@@ -43,6 +43,12 @@ def _upstream(source: spec.Upstream, now: SiteData) -> Mapping[str, object]:
     same: Mapping[str, object] = next((item for item in now["upstreams"] if item["name"] == source.name), {})
     following = {name: same[name] for name in ("host_tags", "host_port") if name in same}
     return asdict(source) | {"servers": [asdict(row) for row in source.servers]} | following
+
+
+def _stream_server(source: spec.StreamServer) -> dict[str, object]:
+    values: dict[str, object] = spec.to_json(source)
+    tls = values.pop("tls")
+    return values | {"certificate": source.tls.name if tls and source.tls else None}
 
 
 def _same_block(block: spec.ServerBlock, place: int, now: SiteData) -> Mapping[str, Any]:

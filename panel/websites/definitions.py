@@ -84,8 +84,17 @@ class PhpPoolData(TypedDict, total=False):
     settings: dict[str, str]
 
 
+class StreamRouteData(TypedDict):
+    """A TLS server name, and the name of the upstream that gets its connections."""
+
+    name: str
+    upstream: str
+
+
 class StreamServerData(TypedDict, total=False):
-    """A stream server. `upstream` is the name of an upstream of the site."""
+    """A stream server. `upstream` is the name of an upstream of the site, `certificate` that of a certificate of the
+    team.
+    """
 
     name: str
     protocol: str
@@ -96,6 +105,11 @@ class StreamServerData(TypedDict, total=False):
     session_timeout_s: int | None
     proxy_protocol: bool
     allowed: list[str]
+    certificate: str | None
+    upstream_tls: bool
+    upstream_tls_name: str
+    upstream_tls_ca: str
+    routes: list[StreamRouteData]
 
 
 # The groups of fields of a location and of a server block are the cards of their pages, in this order: forms/blocks.py

@@ -22,6 +22,7 @@ from panel.websites.models import (
     RawSnippet,
     ServerBlock,
     Site,
+    StreamRoute,
     StreamServer,
 )
 
@@ -38,7 +39,8 @@ def with_parts(sites: QuerySet[Site]) -> list[Site]:
             Prefetch("blocks__locations", Location.objects.select_related("upstream", "php_pool")),
             "upstreams__servers",
             "php_pools",
-            Prefetch("stream_servers", StreamServer.objects.select_related("upstream")),
+            Prefetch("stream_servers", StreamServer.objects.select_related("upstream", "certificate__host")),
+            Prefetch("stream_servers__routes", StreamRoute.objects.select_related("upstream")),
             "snippets",
         )
     )
@@ -111,11 +113,11 @@ def spec_of_fetched(site: Site, web_server: WebServer) -> spec.SiteSpec:
         challenge_folder=challenges.folder_of(web_server.paths["config_root"]) if site.answers_challenges else "",
         tls_challenge_port=site.tls_challenge_port if site.answers_challenges else 0,
         maintenance=maintenance_of(site),
-        stream_servers=tuple(map(_stream_server, site.stream_servers.all())),
+        stream_servers=tuple(_stream_server(site, web_server, row) for row in site.stream_servers.all()),
     )
 
 
-def _stream_server(row: StreamServer) -> spec.StreamServer:
+def _stream_server(site: Site, web_server: WebServer, row: StreamServer) -> spec.StreamServer:
     return spec.StreamServer(
         name=row.name,
         port=row.port,
@@ -126,6 +128,11 @@ def _stream_server(row: StreamServer) -> spec.StreamServer:
         session_timeout_s=row.session_timeout_s,
         proxy_protocol=row.proxy_protocol,
         allowed=tuple(row.allowed),
+        tls=tls_files(site, web_server, row.certificate) if row.certificate else None,
+        upstream_tls=row.upstream_tls,
+        upstream_tls_name=row.upstream_tls_name,
+        upstream_tls_ca=row.upstream_tls_ca,
+        routes=tuple(spec.StreamRoute(route.name, route.upstream.name) for route in row.routes.all()),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Literal, TypeVar
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 
-from panel.websites.definitions import CacheTimeData, ErrorPageData, HeaderData, ListenData, ServerData
+from panel.websites.definitions import CacheTimeData, ErrorPageData, HeaderData, ListenData, ServerData, StreamRouteData
 from panel.websites.shared import MARK
 
 KEPT = "(kept)"  # placeholder of a password hash, which is never shown
@@ -351,3 +351,21 @@ def _server_from_line(number: int, line: str) -> ServerData:
             )
             raise _fault(number, line, right)
     return item
+
+
+# --- names and upstreams of stream servers: `mail.example.com imap` ---
+
+
+def routes_to_text(value: list[StreamRouteData]) -> str:
+    return "\n".join(f"{item['name']} {item['upstream']}" for item in value)
+
+
+def routes_from_text(text: str) -> list[StreamRouteData]:
+    return _each(text, _route_from_line)
+
+
+def _route_from_line(number: int, line: str) -> StreamRouteData:
+    words = line.split()
+    if len(words) != 2:
+        raise _fault(number, line, _("enter a name and an upstream, such as mail.example.com imap."))
+    return {"name": words[0], "upstream": words[1]}

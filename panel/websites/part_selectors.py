@@ -14,6 +14,7 @@ from panel.websites.models import (
     ServerBlock,
     ServerName,
     Site,
+    StreamRoute,
     StreamServer,
     Upstream,
     UpstreamServer,
@@ -42,7 +43,12 @@ def php_pools_visible(user: User) -> QuerySet[PhpPool]:
 
 
 def stream_servers_visible(user: User) -> QuerySet[StreamServer]:
-    return visible(StreamServer.objects.select_related("site__team", "upstream"), user, team_path="site__team")
+    return visible(_stream_servers(), user, team_path="site__team")
+
+
+def _stream_servers() -> QuerySet[StreamServer]:
+    routes = Prefetch("routes", StreamRoute.objects.select_related("upstream"))
+    return StreamServer.objects.select_related("site__team", "upstream", "certificate").prefetch_related(routes)
 
 
 def snippets_visible(user: User) -> QuerySet[RawSnippet]:
@@ -86,7 +92,7 @@ def listens_of(site: Site) -> QuerySet[Listen]:
 
 def upstreams_of(site: Site) -> QuerySet[Upstream]:
     rows = Upstream.objects.filter(site=site).select_related("site__team")
-    return rows.prefetch_related("servers", "locations", "stream_servers")
+    return rows.prefetch_related("servers", "locations", "stream_servers", "stream_routes")
 
 
 def php_pools_of(site: Site) -> QuerySet[PhpPool]:
@@ -94,4 +100,4 @@ def php_pools_of(site: Site) -> QuerySet[PhpPool]:
 
 
 def stream_servers_of(site: Site) -> QuerySet[StreamServer]:
-    return StreamServer.objects.filter(site=site).select_related("site__team", "upstream")
+    return _stream_servers().filter(site=site)

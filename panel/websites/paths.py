@@ -16,6 +16,8 @@ from django.utils.translation import gettext as _
 from panel.accounts.models import Team
 from panel.hosts.models import Host, WebServer
 from panel.rendering import snippets
+from panel.rendering.confined import AUTHORITIES
+from panel.rendering.roots import is_below
 from panel.rendering.spec import SiteSpec
 from panel.websites.models import Location, RawSnippet, ServerBlock, Site
 
@@ -67,6 +69,17 @@ def _named(blocks: Iterable[tuple[Any, Iterable[Any]]]) -> dict[str, str]:
     return found
 
 
+def _authorities(servers: Iterable[Any]) -> dict[str, str]:
+    """Return {"stream_servers/NUMBER/upstream_tls_ca": path} for the CA files of stream servers. Those in folders of
+    the system's certificates are left out, because they are public.
+    """
+    return {
+        f"stream_servers/{number}/upstream_tls_ca": server.upstream_tls_ca
+        for number, server in enumerate(servers)
+        if server.upstream_tls_ca and not is_below(server.upstream_tls_ca, AUTHORITIES)
+    }
+
+
 def _raw_paths(text: str, engine: str) -> list[str]:
     """Return the file paths in raw directives for the kind of web server `engine`."""
     return [named.value for named in snippets.named(text, engine) if named.what == "path"]
@@ -84,11 +97,11 @@ def _raw(texts: Iterable[tuple[str, str]], engine: str) -> dict[str, str]:
 
 def site_paths(site: Site, web_server: WebServer | None = None) -> dict[str, str]:
     """Map each place in the definition of `site` (for example blocks/0/root) to its path on the host, including paths
-    in raw directives for `web_server` (default: the site's own web server). Three queries.
+    in raw directives for `web_server` (default: the site's own web server). A constant number of queries.
     """
     web_server = web_server or site.web_server
     blocks = list(site.blocks.prefetch_related("locations"))
-    found = _named((block, block.locations.all()) for block in blocks)
+    found = _named((block, block.locations.all()) for block in blocks) | _authorities(site.stream_servers.all())
     if web_server is None:
         return found
     places = {("block", block.pk): f"blocks/{index}/snippets" for index, block in enumerate(blocks)}
@@ -120,7 +133,8 @@ def spec_paths(spec: SiteSpec, engine: str) -> dict[str, str]:
         texts.append((f"blocks/{index}/snippets", block.snippet))
         for number, location in enumerate(block.locations):
             texts.append((f"blocks/{index}/locations/{number}/snippets", location.snippet))
-    return _named((block, block.locations) for block in spec.blocks) | _raw(texts, engine)
+    named = _named((block, block.locations) for block in spec.blocks)
+    return named | _authorities(spec.stream_servers) | _raw(texts, engine)
 
 
 def kept_paths(site: Site | None, team: Team, host: Host | None) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import TypeVar
 
 from django.db.models import Q, QuerySet
@@ -26,6 +27,7 @@ from panel.websites.models import (
     ServerBlock,
     SharedSetting,
     Site,
+    StreamServer,
 )
 from panel.websites.web_server_specs import services_of, sockets_on
 
@@ -56,7 +58,7 @@ def has_site_named(name: str) -> bool:
 
 def certificates_of(site: Site) -> QuerySet[Certificate]:
     """Return the certificates that the draft of a site uses."""
-    return Certificate.objects.filter(blocks__site=site).distinct()
+    return Certificate.objects.filter(Q(blocks__site=site) | Q(stream_servers__site=site)).distinct()
 
 
 def certificates_of_team(team_id: int) -> QuerySet[Certificate]:
@@ -183,16 +185,19 @@ def certificates_expired(sites: Iterable[Site]) -> dict[int, list[Certificate]]:
     are left out.
     """
     found: dict[int, list[Certificate]] = {}
-    rows = ServerBlock.objects.filter(site__in=sites, certificate__not_after__lte=timezone.now())
-    for block in rows.select_related("certificate").order_by("position"):
-        assert block.certificate is not None
-        if block.certificate not in found.setdefault(block.site_id, []):
-            found[block.site_id].append(block.certificate)
+    expired = {"site__in": sites, "certificate__not_after__lte": timezone.now()}
+    blocks = ServerBlock.objects.filter(**expired).select_related("certificate").order_by("position")
+    streams = StreamServer.objects.filter(**expired).select_related("certificate")
+    owners: Iterable[ServerBlock | StreamServer] = chain(blocks, streams)
+    for owner in owners:
+        assert owner.certificate is not None
+        if owner.certificate not in found.setdefault(owner.site_id, []):
+            found[owner.site_id].append(owner.certificate)
     return found
 
 
 def certificates_expiring(user: User, *, within_days: int = 21) -> QuerySet[Certificate]:
     """Return certificates that drafts use and that have expired or expire in `within_days` days, soonest first."""
     limit = timezone.now() + datetime.timedelta(days=within_days)
-    rows = certificates_visible(user).filter(not_after__lte=limit, blocks__isnull=False)
-    return rows.distinct().order_by("not_after")
+    is_used = Q(blocks__isnull=False) | Q(stream_servers__isnull=False)
+    return certificates_visible(user).filter(is_used, not_after__lte=limit).distinct().order_by("not_after")

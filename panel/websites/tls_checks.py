@@ -8,9 +8,11 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from panel.hosts.models import WebServer
+from panel.rendering.confined import AUTHORITIES
+from panel.rendering.roots import is_below
 from panel.websites import certificates
 from panel.websites.client_certificates import revocations_end
-from panel.websites.models import ClientVerify, ServerBlock
+from panel.websites.models import ClientVerify, ServerBlock, Site, StreamServer
 from panel.websites.problems import Problem
 
 
@@ -52,9 +54,22 @@ def _client_problems(where: str, block: ServerBlock, tls: bool) -> Iterable[Prob
         yield Problem(f"{where}/client_crl", words % f"{end:%Y-%m-%d %H:%M} UTC")
 
 
-def host_file_problems(where: str, block: ServerBlock, web_server: WebServer) -> Iterable[Problem]:
-    """Yield a problem if the server block's certificate is a file on another host than the web server."""
-    certificate = block.certificate
+def stream_problems(site: Site, web_server: WebServer) -> Iterable[Problem]:
+    """Yield problems with the TLS settings of the site's stream servers on a web server."""
+    for index, server in enumerate(site.stream_servers.all()):
+        yield from host_file_problems(f"stream_servers/{index}", server, web_server)
+        folders = (*(root for root in web_server.host.site_roots if root), *AUTHORITIES)
+        if server.upstream_tls_ca and not is_below(server.upstream_tls_ca, folders):
+            words = _("%(path)s is outside the folders of %(host)s for certificates: %(folders)s.")
+            values = {"path": server.upstream_tls_ca, "host": web_server.host, "folders": ", ".join(folders)}
+            yield Problem(f"stream_servers/{index}/upstream_tls_ca", words % values)
+
+
+def host_file_problems(where: str, owner: ServerBlock | StreamServer, web_server: WebServer) -> Iterable[Problem]:
+    """Yield a problem if the certificate of a server block or stream server is a file on another host than the web
+    server.
+    """
+    certificate = owner.certificate
     if certificate is not None and certificate.host_id not in (None, web_server.host_id):
         words = _("The certificate %(certificate)s is a file on %(host)s. Choose another certificate for %(other)s.")
         values = {"certificate": certificate, "host": certificate.host, "other": web_server.host}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from panel.websites.models import Certificate, Site
@@ -57,4 +57,10 @@ def plans_outdate(sites: Collection[int]) -> None:
 
 def certificate_count(certificate: Certificate) -> None:
     """Increment the version of every site that uses the certificate."""
-    versions_count(set(Site.objects.filter(blocks__certificate=certificate).values_list("pk", flat=True)))
+    versions_count(set(sites_with_certificate(certificate).values_list("pk", flat=True)))
+
+
+def sites_with_certificate(certificate: Certificate) -> QuerySet[Site]:
+    """Select the sites whose draft uses the certificate in a server block or stream server, each once."""
+    used = Q(blocks__certificate=certificate) | Q(stream_servers__certificate=certificate)
+    return Site.objects.filter(used).distinct()

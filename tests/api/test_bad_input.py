@@ -38,14 +38,17 @@ PLACES = {
     "php_pools/0": ["name", "address", "settings"],
     "stream_servers/0": [
         *("name", "protocol", "address", "port", "upstream", "connect_timeout_s", "session_timeout_s"),
-        *("proxy_protocol", "allowed"),
+        *("proxy_protocol", "allowed", "certificate", "routes", "upstream_tls", "upstream_tls_name", "upstream_tls_ca"),
     ],
+    "stream_servers/0/routes/0": ["name", "upstream"],
 }
 WHOLE: dict[str, Any] = SITE | {
     "name": "probe",
     "upstreams": [{"name": "app", "servers": [{"address": "127.0.0.1:3000"}]}],
     "php_pools": [{"name": "php", "address": "127.0.0.1:9000"}],
-    "stream_servers": [{"name": "db", "port": 5432, "upstream": "app"}],
+    "stream_servers": [
+        {"name": "db", "port": 5432, "upstream": "app", "routes": [{"name": "db.example", "upstream": "app"}]}
+    ],
 }
 WRONG = [None, True, -1, 1.5, 10**30, "", "\0", [7], [None], {"a": 7}]
 

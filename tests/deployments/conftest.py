@@ -9,12 +9,15 @@ from pytest_django import Settings
 
 from panel.hosts.models import Engine, HostStatus, WebServer
 from panel.remote import pool
+from tests.deployments.gallop_host import with_gallop
 from tests.deployments.real_host import Machine
 from tests.deployments.server_traits import SERVERS, Served, nginx_served, openlitespeed_served
+from tests.deployments.stream_host import StreamHost
 from tests.support.apache import ApacheInstance
 from tests.support.cast import Cast, cast
 from tests.support.gallop import GallopInstance
 from tests.support.nginx import NginxInstance
+from tests.support.nginx_streams import StreamingNginx
 from tests.support.openlitespeed import OpenLiteSpeedInstance
 from tests.support.sshd import SshServer
 
@@ -95,3 +98,28 @@ def placed(
     yield machine, machine.web_server(server, request.param)
     if server is not nginx:
         server.stop()
+
+
+@pytest.fixture
+def on_nginx(transactional_db: None, agent_home: Path, server_root: Path) -> Iterator[StreamHost]:
+    with StreamingNginx(server_root / "nginx") as server:
+        machine = Machine(server.root)
+        web_server = machine.web_server(server, Engine.NGINX)
+        web_server.modules = ["ngx_stream_module"]
+        web_server.save()
+        yield StreamHost(machine, web_server)
+
+
+@pytest.fixture
+def on_gallop(transactional_db: None, settings: Settings, server_root: Path) -> Iterator[StreamHost]:
+    with with_gallop(server_root, settings) as machine:
+        yield StreamHost(machine, WebServer.objects.get(engine="native"))
+
+
+@pytest.fixture(params=["on_nginx", "on_gallop"])
+def stream_host(request: pytest.FixtureRequest, transactional_db: None, server_root: Path) -> StreamHost:
+    """Each web server that can have stream servers. The other two fixtures are named for the choice of the test's part
+    (tests/environment.py).
+    """
+    found: StreamHost = request.getfixturevalue(request.param)
+    return found

@@ -166,9 +166,16 @@ def _everything(people: Cast) -> dict[str, Any]:
     locations += [{"pattern": "/x/", "root": "/srv/www/x", **files, **common, **limits, **auth}]
     times = {"connect_timeout_s": 5, "session_timeout_s": 60, "proxy_protocol": True, "allowed": ["192.0.2.0/24"]}
     stream = {"name": "db", "address": "127.0.0.1", "port": 5432, "upstream": "app"}
+    ca = "/etc/ssl/certs/ca-certificates.crt"
+    tls = {"certificate": "shop", "upstream_tls": True, "upstream_tls_name": "db.example", "upstream_tls_ca": ca}
+    routes = [{"name": "*.db.example", "upstream": "app"}]
     return {
         "cache_mb": 7,
-        "stream_servers": [{**stream, **times}, {**stream, "name": "dns", "protocol": "udp"}],
+        "stream_servers": [
+            {**stream, **times, **tls},
+            {**stream, "name": "dns", "protocol": "udp"},
+            {**stream, "name": "names", "port": 5433, "routes": routes},
+        ],
         "upstreams": [{"name": "app", "balancing": "least_conn", "keepalive": 3, "servers": servers}],
         "php_pools": [{"name": "php", "address": "127.0.0.1:9000", "settings": {"memory_limit": "1M"}}],
         "blocks": [

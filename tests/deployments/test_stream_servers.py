@@ -2,92 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
 import pytest
 from django.core.exceptions import ValidationError
-from pytest_django import Settings
 
 from panel.deployments.drift import services as drift
-from panel.deployments.models import Deployment, DeploymentStatus, Health, SiteState, SiteStatus, WebServerState
+from panel.deployments.models import DeploymentStatus, Health, SiteState, SiteStatus, WebServerState
 from panel.deployments.planning import services
 from panel.deployments.watching.services import host_watch
 from panel.hosts.models import Engine, WebServer
 from panel.websites import services as websites
 from panel.websites.models import Site, StreamServer
-from tests.deployments.gallop_host import with_gallop
 from tests.deployments.real_host import Machine
+from tests.deployments.stream_host import StreamHost
 from tests.support.echo_server import EchoServer, tcp_said, udp_said
-from tests.support.nginx_streams import StreamingNginx
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
 INCLUDING = "modules-enabled/99-paddock-streams.conf"
 
 
-@dataclass
-class Served:
-    machine: Machine
-    web_server: WebServer
-
-    @property
-    def root(self) -> Path:
-        return Path(self.web_server.paths["config_root"])
-
-    def file(self, name: str) -> Path:
-        return self.root / "stream.d" / f"{name}.conf"
-
-    def site(self, name: str, upstream: str, *servers: dict[str, Any], **more: Any) -> Site:
-        """A site without server blocks; an administrator lets its team use the port on loopback."""
-        rows = [{"name": f"s{n}", "upstream": "app", **values} for n, values in enumerate(servers)]
-        data = {
-            "name": name,
-            "team": "shop",
-            "web_server": self.web_server.pk,
-            "upstreams": [{"name": "app", "servers": [{"address": upstream}]}],
-            "stream_servers": rows,
-        }
-        return websites.site_define(actor=self.machine.people.admin, data=data | more)
-
-
-@pytest.fixture
-def on_nginx(transactional_db: None, agent_home: Path, server_root: Path) -> Iterator[Served]:
-    with StreamingNginx(server_root / "nginx") as server:
-        machine = Machine(server.root)
-        web_server = machine.web_server(server, Engine.NGINX)
-        web_server.modules = ["ngx_stream_module"]
-        web_server.save()
-        yield Served(machine, web_server)
-
-
-@pytest.fixture
-def on_gallop(transactional_db: None, settings: Settings, server_root: Path) -> Iterator[Served]:
-    with with_gallop(server_root, settings) as machine:
-        yield Served(machine, WebServer.objects.get(engine="native"))
-
-
-@pytest.fixture(params=["on_nginx", "on_gallop"])
-def served(request: pytest.FixtureRequest, transactional_db: None, server_root: Path) -> Served:
-    """The other two fixtures are named for the choice of the test's part (tests/environment.py)."""
-    found: Served = request.getfixturevalue(request.param)
-    return found
-
-
-def _rolled_back(served: Served, site: Site) -> Deployment:
-    deployment = served.machine.run(served.machine.plan(site))
-    assert deployment.status == DeploymentStatus.ROLLED_BACK, (deployment.status, deployment.error)
-    return deployment
-
-
-def test_connections_pass_to_the_upstream_after_deployment(served: Served) -> None:
-    port, machine = free_port(), served.machine
+def test_connections_pass_to_the_upstream_after_deployment(stream_host: StreamHost) -> None:
+    port, machine = free_port(), stream_host.machine
     with EchoServer("db") as app:
-        site = served.site("db", app.address, {"port": port, "address": "127.0.0.1", "proxy_protocol": True})
+        site = stream_host.site("db", app.address, {"port": port, "address": "127.0.0.1", "proxy_protocol": True})
         plan = machine.plan(site)
-        assert str(served.file("db")) in [file.path for file in plan.plan.changed_files]
+        assert str(stream_host.file("db")) in [file.path for file in plan.plan.changed_files]
         assert any("proxy_pass" in file.diff for file in plan.plan.files)
         assert not [note for note in plan.plan.warnings if note.is_observed]
         machine.run(plan)
@@ -101,10 +40,10 @@ def test_connections_pass_to_the_upstream_after_deployment(served: Served) -> No
         assert drift.drift_check(machine.host) == []
 
 
-def test_datagrams_pass_to_the_upstream_after_deployment(served: Served) -> None:
-    port, machine = free_port(), served.machine
+def test_datagrams_pass_to_the_upstream_after_deployment(stream_host: StreamHost) -> None:
+    port, machine = free_port(), stream_host.machine
     with EchoServer("dns", "udp") as app:
-        site = served.site("dns", app.address, {"port": port, "protocol": "udp"})
+        site = stream_host.site("dns", app.address, {"port": port, "protocol": "udp"})
         plan = machine.plan(site)
         assert not [note for note in plan.plan.warnings if note.is_observed], "nothing listens there for TCP"
         machine.run(plan)
@@ -114,7 +53,7 @@ def test_datagrams_pass_to_the_upstream_after_deployment(served: Served) -> None
         assert state.health_words == f"udp://127.0.0.1:{port} has a socket of a program on the host"
 
 
-def test_last_disabled_site_takes_the_stream_block_with_it(on_nginx: Served) -> None:
+def test_last_disabled_site_takes_the_stream_block_with_it(on_nginx: StreamHost) -> None:
     machine, including = on_nginx.machine, on_nginx.root / INCLUDING
     first, second = free_port(), free_port()
     with EchoServer("a") as one, EchoServer("b") as two:
@@ -141,43 +80,43 @@ def test_last_disabled_site_takes_the_stream_block_with_it(on_nginx: Served) -> 
         assert drift.drift_check(machine.host) == []
 
 
-def test_edit_of_the_file_on_the_host_is_drift_of_the_site(served: Served) -> None:
+def test_edit_of_the_file_on_the_host_is_drift_of_the_site(stream_host: StreamHost) -> None:
     with EchoServer() as app:
-        site = served.site("db", app.address, {"port": free_port()})
-        served.machine.deploy(site)
-    file = served.file("db")
+        site = stream_host.site("db", app.address, {"port": free_port()})
+        stream_host.machine.deploy(site)
+    file = stream_host.file("db")
     file.write_text(file.read_text() + "# by hand\n")
-    (row,) = drift.drift_check(served.machine.host)
+    (row,) = drift.drift_check(stream_host.machine.host)
     assert (row.site, row.path) == (site, str(file))
 
 
-def test_configuration_that_the_server_rejects_is_rolled_back(served: Served) -> None:
+def test_configuration_that_the_server_rejects_is_rolled_back(stream_host: StreamHost) -> None:
     """The web server looks the name up when it is tested."""
-    port, machine = free_port(), served.machine
+    port, machine = free_port(), stream_host.machine
     with EchoServer("db") as app:
-        site = served.site("db", app.address, {"port": port})
+        site = stream_host.site("db", app.address, {"port": port})
         machine.deploy(site)
-        before = served.file("db").read_text()
+        before = stream_host.file("db").read_text()
         websites.upstream_update(
             actor=machine.people.admin, upstream=site.upstreams.get(), servers=[{"address": "nowhere.invalid:5432"}]
         )
-        assert "nowhere.invalid" in _rolled_back(served, site).error
-        assert served.file("db").read_text() == before
+        assert "nowhere.invalid" in stream_host.rolled_back(site).error
+        assert stream_host.file("db").read_text() == before
         assert tcp_said(port) == b"db:hello"
 
 
-def test_second_stream_block_is_rolled_back_with_the_message_of_nginx(on_nginx: Served) -> None:
+def test_second_stream_block_is_rolled_back_with_the_message_of_nginx(on_nginx: StreamHost) -> None:
     own = on_nginx.root / "nginx.conf"
     own.write_text(own.read_text() + "stream { }\n")
     with EchoServer() as app:
         site = on_nginx.site("db", app.address, {"port": free_port()})
-        assert '"stream" directive is duplicate' in _rolled_back(on_nginx, site).error
+        assert '"stream" directive is duplicate' in on_nginx.rolled_back(site).error
     assert not on_nginx.file("db").exists() and not (on_nginx.root / INCLUDING).exists()
 
 
-def test_upstream_without_listener_is_a_warning_at_first_and_undone_later(served: Served) -> None:
-    port, dead, machine = free_port(), free_port(), served.machine
-    site = served.site("db", f"127.0.0.1:{dead}", {"port": port})
+def test_upstream_without_listener_is_a_warning_at_first_and_undone_later(stream_host: StreamHost) -> None:
+    port, dead, machine = free_port(), free_port(), stream_host.machine
+    site = stream_host.site("db", f"127.0.0.1:{dead}", {"port": port})
     plan = machine.plan(site)
     notes = [note.text for note in plan.plan.warnings]
     assert any(f"cannot connect to 127.0.0.1:{dead}" in note for note in notes), notes
@@ -193,50 +132,50 @@ def test_upstream_without_listener_is_a_warning_at_first_and_undone_later(served
         websites.upstream_update(
             actor=machine.people.admin, upstream=site.upstreams.get(), servers=[{"address": f"127.0.0.1:{free_port()}"}]
         )
-        assert "closes connections at once" in _rolled_back(served, site).error
+        assert "closes connections at once" in stream_host.rolled_back(site).error
         assert eventually(lambda: tcp_said(port) == b"db:hello")
 
 
-def test_port_of_another_program_is_named_and_the_deployment_undone(served: Served) -> None:
+def test_port_of_another_program_is_named_and_the_deployment_undone(stream_host: StreamHost) -> None:
     with EchoServer("db") as app, EchoServer("other") as other:
-        site = served.site("db", app.address, {"port": other.port, "address": "127.0.0.1"})
-        plan = served.machine.plan(site)
+        site = stream_host.site("db", app.address, {"port": other.port, "address": "127.0.0.1"})
+        plan = stream_host.machine.plan(site)
         assert any(f":{other.port} on web-1 is in use by" in note.text for note in plan.plan.warnings)
-        deployment = _rolled_back(served, site)
+        deployment = stream_host.rolled_back(site)
         assert f"port 127.0.0.1:{other.port} is in use by" in deployment.error
         assert tcp_said(other.port) == b"other:hello"
-        assert not served.file("db").exists()
+        assert not stream_host.file("db").exists()
 
 
-def test_only_allowed_addresses_are_served(served: Served) -> None:
+def test_only_allowed_addresses_are_served(stream_host: StreamHost) -> None:
     port = free_port()
     with EchoServer("db") as app:
-        site = served.site("db", app.address, {"port": port, "allowed": ["192.0.2.0/24"]})
-        served.machine.deploy(site)
+        site = stream_host.site("db", app.address, {"port": port, "allowed": ["192.0.2.0/24"]})
+        stream_host.machine.deploy(site)
         assert tcp_said(port) == b""
         websites.stream_server_update(
-            actor=served.machine.people.owner,
+            actor=stream_host.machine.people.owner,
             server=StreamServer.objects.get(),
             allowed=["192.0.2.0/24", "127.0.0.0/8"],
         )
-        served.machine.deploy(site)
+        stream_host.machine.deploy(site)
         assert tcp_said(port) == b"db:hello"
 
 
-def test_backup_server_takes_over(served: Served) -> None:
+def test_backup_server_takes_over(stream_host: StreamHost) -> None:
     port, dead = free_port(), free_port()
     servers = [{"address": f"127.0.0.1:{dead}"}, {"address": "", "backup": True}]
     with EchoServer("backup") as app:
         servers[1]["address"] = app.address
-        site = served.site("db", app.address, {"port": port}, upstreams=[{"name": "app", "servers": servers}])
-        served.machine.deploy(site)
+        site = stream_host.site("db", app.address, {"port": port}, upstreams=[{"name": "app", "servers": servers}])
+        stream_host.machine.deploy(site)
         assert tcp_said(port) == b"backup:hello"
 
 
-def test_earlier_revision_returns_by_rollback(served: Served) -> None:
-    first, second, machine = free_port(), free_port(), served.machine
+def test_earlier_revision_returns_by_rollback(stream_host: StreamHost) -> None:
+    first, second, machine = free_port(), free_port(), stream_host.machine
     with EchoServer("db") as app:
-        site = served.site("db", app.address, {"port": first})
+        site = stream_host.site("db", app.address, {"port": first})
         machine.deploy(site)
         websites.stream_server_update(actor=machine.people.owner, server=StreamServer.objects.get(), port=second)
         machine.deploy(site)
@@ -251,8 +190,8 @@ def test_plan_is_refused_where_the_web_server_has_no_stream_servers(machine: Mac
     web_server = WebServer.objects.create(
         host=machine.host, engine=Engine.NGINX, paths={"config_root": str(machine.root)}, layout="sites"
     )
-    served = Served(machine, web_server)
-    site = served.site("db", "192.0.2.1:5432", {"port": free_port()})
+    stream_host = StreamHost(machine, web_server)
+    site = stream_host.site("db", "192.0.2.1:5432", {"port": free_port()})
     with pytest.raises(ValidationError, match="has not loaded its stream module"):
         machine.plan(site)
     web_server.engine = Engine.APACHE
@@ -261,9 +200,11 @@ def test_plan_is_refused_where_the_web_server_has_no_stream_servers(machine: Mac
         machine.plan(Site.objects.get())
 
 
-def test_one_port_serves_both_address_families(served: Served) -> None:
+def test_one_port_serves_both_address_families(stream_host: StreamHost) -> None:
     port = free_port()
     with EchoServer("db") as app:
-        site = served.site("db", app.address, {"port": port, "address": "::1"}, {"port": port, "address": "127.0.0.1"})
-        served.machine.deploy(site)
+        site = stream_host.site(
+            "db", app.address, {"port": port, "address": "::1"}, {"port": port, "address": "127.0.0.1"}
+        )
+        stream_host.machine.deploy(site)
         assert tcp_said(port, address="::1") == tcp_said(port) == b"db:hello"

@@ -1,8 +1,11 @@
-"""A small authority for certificates of clients: intermediates, expired and revoked certificates, revocation lists."""
+"""A small authority for certificates of clients and servers: intermediates, expired and revoked certificates, and
+revocation lists.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -52,6 +55,16 @@ class Authority:
         path.write_bytes(private + made.public_bytes(serialization.Encoding.PEM) + self.chain.encode())
         return Client(path, made)
 
+    def server(self, name: str) -> tuple[str, str]:
+        """A server's certificate with its chain, and the key, in PEM."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = self.certificate.subject
+        made = _signed(_name(name), subject, key, self.key, is_authority=False, ends=30 * DAY, names=[name])
+        private = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        return made.public_bytes(serialization.Encoding.PEM).decode() + self.chain, private.decode()
+
     def crl(self, *, ends: dt.timedelta = 10 * DAY, has_extensions: bool = True) -> str:
         """Revocation list in PEM; one without extensions is valid for OpenSSL, but not by RFC 5280, 5.2."""
         now = dt.datetime.now(dt.UTC)
@@ -85,10 +98,14 @@ def _signed(
     *,
     is_authority: bool,
     ends: dt.timedelta,
+    names: Sequence[str] = (),
 ) -> x509.Certificate:
     now = dt.datetime.now(dt.UTC)
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
     builder = builder.serial_number(x509.random_serial_number())
     builder = builder.not_valid_before(now - 60 * DAY).not_valid_after(now + ends)
     builder = builder.add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+    if names:
+        alternatives = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
+        builder = builder.add_extension(alternatives, critical=False)
     return builder.sign(signer, hashes.SHA256())

@@ -163,7 +163,8 @@ def expiring(user: User) -> list[Expiring]:
         return []
     own = {line.keeper.certificate.pk for line in found if line.keeper and line.keeper.certificate}
     known = Q(pk__in=own) | Q(fingerprint__in={line.row.fingerprint for line in found})
-    used = Certificate.objects.filter(known, blocks__isnull=False).values_list("fingerprint", "pk")
+    is_used = Q(blocks__isnull=False) | Q(stream_servers__isnull=False)
+    used = Certificate.objects.filter(known, is_used).values_list("fingerprint", "pk")
     fingerprints, keys = {fingerprint for fingerprint, _pk in used}, {pk for _fingerprint, pk in used}
     left = [
         line.row

@@ -17,7 +17,7 @@ from panel.rendering import maintenance
 from panel.rendering.errors import NotExpressible
 from panel.rendering.locations import locations_of
 from panel.rendering.samples import reaching
-from panel.rendering.spec import Listen, ServerBlock, SiteSpec
+from panel.rendering.spec import Listen, ServerBlock, SiteSpec, StreamServer
 
 MAX_GUARDS = 24  # other sites asked before and after; each costs a request on the host
 MAX_EXTRAS = 400  # addresses of one deployment that are no health pages
@@ -99,26 +99,43 @@ def health_probes(asked: Asked) -> Iterator[tuple[Listen, Probe]]:
 
 def _stream_probes(asked: Asked) -> Iterator[tuple[Listen, Probe]]:
     """Yield an (address and port, probe) pair for every stream server of a site. A stream server is new if the live
-    revision has none with the same protocol, address and port.
+    revision has none with the same protocol, address and port, or has the port without TLS.
     """
-    before = {(row.protocol, row.address, row.port) for row in asked.old.stream_servers} if asked.old else set()
+    before = set(map(_stream_port, asked.old.stream_servers)) if asked.old else set()
     for row in asked.new.stream_servers:
         listen = Listen(row.port, row.address)
         address = connect_to(listen)
-        is_new = (row.protocol, row.address, row.port) not in before
-        kind = "tcp" if not row.allowed or any(_contains(source, address) for source in row.allowed) else "tcp_denied"
+        is_new = _stream_port(row) not in before
+        kind = _stream_kind(row, address)
+        has_tls = row.tls is not None and kind == "tcp"
         yield (
             listen,
             Probe(
                 address,
                 row.port,
                 address,
+                tls=has_tls,
+                certificate=asked.certificates.get(row.tls.name, "") if row.tls and has_tls else "",
                 site=asked.new.name,
-                stream=kind if row.protocol == "tcp" else "udp",
+                stream=kind,
                 fresh=is_new,
                 required=asked.is_moved,
             ),
         )
+
+
+def _stream_port(row: StreamServer) -> tuple[str, str, int, bool]:
+    return row.protocol, row.address, row.port, row.tls is not None
+
+
+def _stream_kind(row: StreamServer, address: str) -> str:
+    """Return the kind of check (Probe.stream) of a stream server's port at `address`. With routes, the web server waits
+    for the client's TLS handshake before it connects to an upstream, so only the connection is judged.
+    """
+    if row.protocol == "udp":
+        return "udp"
+    is_allowed = not row.allowed or any(_contains(source, address) for source in row.allowed)
+    return "tcp" if is_allowed and not row.routes else "tcp_denied"
 
 
 def _contains(source: str, address: str) -> bool:

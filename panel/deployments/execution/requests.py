@@ -24,6 +24,7 @@ from panel.deployments.planning.replacing import is_taking_over
 from panel.deployments.planning.selectors import live_states
 from panel.deployments.revisions.rendered import contents, spec_of
 from panel.hosts.models import Host, WebServer
+from panel.rendering.layout import tls_files
 from panel.websites.models import Certificate, Site
 
 # Requests to an adopted site whose status must stay the same, or everything is rolled back; each costs a request on the
@@ -205,7 +206,7 @@ def _moves(deployments: Sequence[Deployment]) -> dict[int, dict[int, Revision]]:
 def _certificates(drafts: Sequence[_Draft]) -> dict[str, str]:
     """Return the SHA-256 fingerprints of the certificates that the sites present, by certificate name."""
     specs = [spec_of(item.revision) for draft in drafts for item in draft.items if item.revision]
-    names = {block.tls.name for spec in specs for block in spec.blocks if block.tls}
+    names = {tls.name for spec in specs for tls in tls_files(spec)}
     rows = Certificate.objects.filter(name__in=names, host=None)  # those of a host are renewed there at any time
     return dict(rows.values_list("name", "fingerprint")) if names else {}
 

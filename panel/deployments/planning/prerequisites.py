@@ -1,5 +1,5 @@
-"""Folders, sockets, services and ports that the sites of a plan need on their host, and warnings about missing ones.
-Pure functions: plans.py asks the host.
+"""Folders, files, sockets, services and ports that the sites of a plan need on their host, and warnings about missing
+ones. Pure functions: plans.py asks the host.
 
 A folder, socket or service is missing if it does not exist or cannot be used. An empty folder counts as missing. A port
 counts as missing if another program already listens on the port.
@@ -14,10 +14,12 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
 from panel.deployments.host_agent import Missing
+from panel.deployments.models import Revision
 from panel.deployments.plan import PlanWarning
 from panel.deployments.planning.changes import Change
 from panel.deployments.revisions.rendered import spec_of
 from panel.hosts.models import WebServer
+from panel.rendering.layout import tls_files
 from panel.rendering.spec import SiteSpec
 from panel.rendering.streams import used_only_by_udp
 from panel.rendering.targets import Target, target_of
@@ -27,23 +29,24 @@ MAX_NEEDS = 500  # of each kind, as many as the agent takes
 
 @dataclass(frozen=True)
 class SiteNeeds:
-    """Prerequisites of one site on its host: absolute paths of `folders` and `sockets`, `services` as "host:port",
-    `ports` as (address, port). `is_new`: the site is not live on the host yet.
+    """Prerequisites of one site on its host: absolute paths of `folders`, `files` and `sockets`, `services` as
+    "host:port", `ports` as (address, port). `is_new`: the site is not live on the host yet.
     """
 
     site: str
     server: WebServer
     is_new: bool
     folders: frozenset[str] = field(default_factory=frozenset)
+    files: frozenset[str] = field(default_factory=frozenset)
     sockets: frozenset[str] = field(default_factory=frozenset)
     services: frozenset[str] = field(default_factory=frozenset)
     ports: frozenset[tuple[str, int]] = field(default_factory=frozenset)
 
     def has(self, missing: Missing) -> bool:
-        """Return whether the site needs the folder, socket, service, or port that the agent reported as missing."""
+        """Return whether the site needs the folder, file, socket, service, or port that is missing."""
         if missing.kind == "port":
             return missing.name in {_socket_name(*port) for port in self.ports}
-        named = {"folder": self.folders, "socket": self.sockets, "service": self.services}
+        named = {"folder": self.folders, "file": self.files, "socket": self.sockets, "service": self.services}
         return missing.name in named.get(missing.kind, ())
 
 
@@ -61,6 +64,7 @@ def _site_needs(change: Change) -> SiteNeeds:
         server=change.new.web_server,
         is_new=change.old is None,
         folders=frozenset(path for path in _folders(spec) if path.startswith("/") and "$" not in path),
+        files=frozenset(_files(change.new)),
         sockets=frozenset(target.path for target in targets if target.path),
         services=frozenset(str(target) for target in targets if not target.path),
         ports=frozenset(_ports(spec)),
@@ -83,6 +87,14 @@ def _folders(spec: SiteSpec) -> Iterator[str]:
                 yield location.alias
 
 
+def _files(revision: Revision) -> Iterator[str]:
+    """Yield the certificates, keys and CA files of a revision that other programs keep on the host."""
+    spec, written = spec_of(revision), {record["path"] for record in revision.files}
+    for tls in tls_files(spec):
+        yield from (path for path in (tls.certificate_path, tls.key_path) if path not in written)
+    yield from (server.upstream_tls_ca for server in spec.stream_servers if server.upstream_tls_ca)
+
+
 def _targets(spec: SiteSpec) -> Iterator[Target]:
     for upstream in spec.upstreams:
         if used_only_by_udp(spec, upstream):
@@ -103,6 +115,7 @@ def as_request(needs: Sequence[SiteNeeds], servers: Iterable[WebServer]) -> dict
     return {
         "servers": sorted({pid_file for server in servers if (pid_file := _pid_file(server))}),
         "folders": _with_server((path, item.server) for item in needs for path in sorted(item.folders)),
+        "files": sorted({path for item in needs for path in item.files})[:MAX_NEEDS],
         "sockets": _with_server((path, item.server) for item in needs for path in sorted(item.sockets)),
         "services": sorted({name for item in needs for name in item.services})[:MAX_NEEDS],
         "ports": [{"address": address, "port": port} for address, port in ports][:MAX_NEEDS],
@@ -144,6 +157,8 @@ def _words(needs: SiteNeeds, missing: Missing, *, is_made: bool) -> tuple[str, s
     """
     if missing.kind == "folder":
         return _folder_words(needs, missing, is_made=is_made)
+    if missing.kind == "file":
+        return _file_words(needs, missing)
     if missing.kind == "socket":
         return None if is_made else _socket_words(needs, missing)
     if missing.kind == "service":
@@ -176,6 +191,15 @@ def _folder_words(needs: SiteNeeds, missing: Missing, *, is_made: bool) -> tuple
     return (
         f"The folder {path} {fact} on {host}.",
         "Create the folder and copy the site's files to it, or correct the path in the draft.",
+    )
+
+
+def _file_words(needs: SiteNeeds, missing: Missing) -> tuple[str, str]:
+    fact = "does not exist" if missing.state == "missing" else "is not a file"
+    return (
+        f"The certificate file {missing.name} {fact} on {needs.server.host}.",
+        f"Create the file, or choose another one in the draft. Otherwise {needs.server} rejects the configuration, and "
+        "Paddock rolls back the deployment.",
     )
 
 

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, cast
 
 from django.core.exceptions import ValidationError
@@ -21,11 +22,12 @@ from panel.deployments.plan import FileRecord
 from panel.hosts.models import WebServer
 from panel.rendering import confinement, streams
 from panel.rendering.errors import NotExpressible
+from panel.rendering.layout import tls_files
 from panel.rendering.spec import RenderedFile, SiteSpec, from_json, to_json
 from panel.websites import freeze, web_server_specs
 from panel.websites.certificates import certificate_end
 from panel.websites.client_certificates import revocations_end
-from panel.websites.models import Site
+from panel.websites.models import ServerBlock, Site, StreamServer
 
 KEY_MODE = 0o600
 _SPEC = "_spec"  # cache key for a revision's SiteSpec
@@ -87,12 +89,13 @@ def contents(digests: Iterable[str]) -> dict[str, str]:
 
 def _certificate_files(site: Site, web_server: WebServer) -> list[RenderedFile]:
     files: dict[str, RenderedFile] = {}
-    for block in site.blocks.all():
-        if block.certificate is None or block.certificate.host_id:  # a file of the host stays as it is
+    owners: Iterable[ServerBlock | StreamServer] = chain(site.blocks.all(), site.stream_servers.all())
+    for owner in owners:
+        if owner.certificate is None or owner.certificate.host_id:  # a file of the host stays as it is
             continue
-        paths = freeze.tls_files(site, web_server, block.certificate)
-        chain, key = block.certificate.certificate_pem, block.certificate.private_key_pem
-        files[paths.certificate_path] = RenderedFile(paths.certificate_path, chain)
+        paths = freeze.tls_files(site, web_server, owner.certificate)
+        pem, key = owner.certificate.certificate_pem, owner.certificate.private_key_pem
+        files[paths.certificate_path] = RenderedFile(paths.certificate_path, pem)
         files[paths.key_path] = RenderedFile(paths.key_path, key, mode=KEY_MODE, is_secret=True)
     return list(files.values())
 
@@ -237,7 +240,7 @@ def _revocations_end(revision: Revision) -> dt.datetime | None:
 
 
 def _has_tls(revision: Revision) -> bool:
-    return any(block.tls for block in spec_of(revision).blocks)
+    return any(tls_files(spec_of(revision)))
 
 
 def is_unchecked(revision: Revision) -> bool:

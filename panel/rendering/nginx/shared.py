@@ -1,9 +1,12 @@
-"""Parts of a configuration that nginx has in both http and stream: servers of upstreams, and listen addresses."""
+"""Parts of a configuration that nginx has in both http and stream: servers of upstreams, listen addresses, and
+certificates.
+"""
 
 from __future__ import annotations
 
 from panel.rendering import checks
-from panel.rendering.spec import Upstream
+from panel.rendering.nginx.quoting import no_variables
+from panel.rendering.spec import TlsFiles, Upstream
 from panel.rendering.tree import Node, directive
 
 
@@ -33,3 +36,19 @@ def listen_place(address: str, port: int, at: str) -> str:
     if not address:
         return str(port)
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def tls_settings(tls: TlsFiles, at: str, *, zone: str) -> list[Node]:
+    """Return the TLS directives of a server: certificate, versions, and sessions in the shared memory `zone`, of which
+    http and stream cannot share one. `at`: JSON pointer of the server in the site, for error messages.
+    """
+    certificate, key = f"{at}/tls/certificate_path", f"{at}/tls/key_path"
+    return [
+        directive(
+            "ssl_certificate", no_variables(checks.path(tls.certificate_path, certificate), certificate), gap=True
+        ),
+        directive("ssl_certificate_key", no_variables(checks.path(tls.key_path, key), key)),
+        directive("ssl_protocols", "TLSv1.2", "TLSv1.3"),
+        directive("ssl_session_cache", f"shared:{zone}:10m"),
+        directive("ssl_session_timeout", "1d"),
+    ]

@@ -13,7 +13,7 @@ from panel.rendering.nginx import confining
 from panel.rendering.nginx.location import add_headers, brotli, gzip, index_files, location, rewrites
 from panel.rendering.nginx.quoting import no_variables, prefix
 from panel.rendering.nginx.scope import Scope
-from panel.rendering.nginx.shared import listen_place, upstream_servers
+from panel.rendering.nginx.shared import listen_place, tls_settings, upstream_servers
 from panel.rendering.spec import (
     ClientCertificates,
     ErrorPage,
@@ -21,7 +21,6 @@ from panel.rendering.spec import (
     Listen,
     ServerBlock,
     SiteSpec,
-    TlsFiles,
     Upstream,
     WebServerSpec,
 )
@@ -89,7 +88,8 @@ def _server(scope: Scope, source: ServerBlock, at: str) -> Node:
     scope.brotli = False
     body = [*_listens(scope, source.listens, at), *_names(source, at), *_counted(scope), *_files(source, at)]
     if source.tls is not None and any(listen.tls for listen in source.listens):
-        body += [*_tls(source.tls, at), *_client_certificates(source.client_certificates, at)]
+        body += tls_settings(source.tls, at, zone="paddock_tls")
+        body += _client_certificates(source.client_certificates, at)
     if scope.shows_challenges and any(listen.tls for listen in source.listens):
         body.append(directive("acme_tls_challenges", scope.spec.challenge_folder, gap=True))
         body += [directive("ssl_reject_handshake", "on")] if source.tls is None else []
@@ -192,19 +192,6 @@ def _files(source: ServerBlock, at: str) -> list[Node]:
     if source.autoindex:
         lines.append(directive("autoindex", "on"))
     return lines
-
-
-def _tls(tls: TlsFiles, at: str) -> list[Node]:
-    certificate, key = f"{at}/tls/certificate_path", f"{at}/tls/key_path"
-    return [
-        directive(
-            "ssl_certificate", no_variables(checks.path(tls.certificate_path, certificate), certificate), gap=True
-        ),
-        directive("ssl_certificate_key", no_variables(checks.path(tls.key_path, key), key)),
-        directive("ssl_protocols", "TLSv1.2", "TLSv1.3"),
-        directive("ssl_session_cache", "shared:paddock_tls:10m"),
-        directive("ssl_session_timeout", "1d"),
-    ]
 
 
 def _client_certificates(source: ClientCertificates | None, at: str) -> list[Node]:

@@ -95,11 +95,22 @@ class StreamServerForm(PartForm[StreamServer]):
         from_text=lines.words_from_text,
         help_text=_("Addresses and networks, for example `192.0.2.0/24`. Leave empty to allow every client."),
     )
+    routes = LinesField(
+        label=_("Upstreams by TLS server name"),
+        to_text=lines.routes_to_text,
+        from_text=lines.routes_from_text,
+        help_text=_(
+            "One name and one upstream per line, for example `mail.example.com imap` or `*.example.com web`. The web "
+            "server reads the name that a client requests, and passes its TLS connection on unchanged. The upstream "
+            "above gets all other connections."
+        ),
+    )
 
     class Meta:
         model = StreamServer
         fields = (
-            *("name", "protocol", "address", "port", "upstream", "connect_timeout_s", "session_timeout_s"),
+            *("name", "protocol", "address", "port", "certificate", "upstream", "routes", "upstream_tls"),
+            *("upstream_tls_name", "upstream_tls_ca", "connect_timeout_s", "session_timeout_s"),
             *("allowed", "proxy_protocol"),
         )
         labels = {
@@ -109,6 +120,10 @@ class StreamServerForm(PartForm[StreamServer]):
             "connect_timeout_s": _("Connect timeout, seconds"),
             "session_timeout_s": _("Session timeout, seconds"),
             "proxy_protocol": _("Send the PROXY protocol to the upstream"),
+            "certificate": _("Certificate"),
+            "upstream_tls": _("Connect to the upstream with TLS"),
+            "upstream_tls_name": _("Name of the upstream in TLS"),
+            "upstream_tls_ca": _("File with the upstream's certificate authority"),
         }
         help_texts = {
             "address": _("Leave empty for all IPv4 addresses. `::` means all IPv6 addresses."),
@@ -119,6 +134,16 @@ class StreamServerForm(PartForm[StreamServer]):
             "proxy_protocol": _(
                 "The upstream must expect the PROXY protocol. The upstream then sees the client's address."
             ),
+            "certificate": _(
+                "Only for TCP. With a certificate, clients connect with TLS, and the web server decrypts their "
+                "connections. Without one, the web server passes connections on unchanged."
+            ),
+            "upstream_tls": _("Only for TCP. The web server encrypts its connections to the upstream."),
+            "upstream_tls_name": _("The name that the upstream's certificate must have, for example `db.example.com`."),
+            "upstream_tls_ca": _(
+                "A PEM file on the host, for example `/etc/ssl/certs/ca-certificates.crt`. The web server then checks "
+                "the upstream's certificate. Leave empty to accept every certificate."
+            ),
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -127,6 +152,13 @@ class StreamServerForm(PartForm[StreamServer]):
         assert isinstance(field, forms.ModelChoiceField)
         field.queryset, field.empty_label = self.instance.site.upstreams.all(), _("Choose an upstream")
         field.error_messages["required"] = _("Choose an upstream. If the site has none, add an upstream first.")
+        certificate = self.fields["certificate"]
+        assert isinstance(certificate, forms.ModelChoiceField)
+        certificate.queryset = selectors.certificates_of_team(self.instance.site.team_id)
+        certificate.empty_label = _("No certificate, no TLS")
+        if self.instance.pk:
+            rows = self.instance.routes.values_list("name", "upstream__name")
+            self.initial.setdefault("routes", [{"name": name, "upstream": upstream} for name, upstream in rows])
 
 
 class SnippetForm(RawDirectivesForm[RawSnippet]):

@@ -11,7 +11,7 @@ from panel.websites.models.raw_directives import RawSnippet
 from panel.websites.models.server_blocks import ClientVerify, Gzip, Listen, LogFormat, LogLevel, ServerBlock, ServerName
 from panel.websites.models.shared_settings import AccessList, DirectiveSet, HeaderSet, SharedSetting
 from panel.websites.models.sites import Maintenance, Site
-from panel.websites.models.stream_servers import Protocol, StreamServer
+from panel.websites.models.stream_servers import Protocol, StreamRoute, StreamServer
 from panel.websites.models.upstreams import Balancing, Upstream, UpstreamServer
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "ServerName",
     "SharedSetting",
     "Site",
+    "StreamRoute",
     "StreamServer",
     "Upstream",
     "UpstreamProtocol",

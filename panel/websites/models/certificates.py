@@ -4,6 +4,8 @@ their paths.
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
@@ -46,6 +48,12 @@ class Certificate(BaseModel):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def use_count(self) -> int:
+        """Number of server blocks and stream servers that use the certificate."""
+        users: Any = self  # both related names are of models that this module cannot import
+        return len(users.blocks.all()) + len(users.stream_servers.all())
 
     @property
     def fault_words(self) -> list[str]:

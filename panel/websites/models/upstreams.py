@@ -41,7 +41,8 @@ class Upstream(BaseModel):
     def use_count(self) -> int:
         """Number of locations and stream servers that pass requests on to the upstream."""
         users: Any = self  # both related names are of models that this module cannot import
-        return len(users.locations.all()) + len(users.stream_servers.all())
+        servers = {row.pk for row in users.stream_servers.all()} | {row.server_id for row in users.stream_routes.all()}
+        return len(users.locations.all()) + len(servers)
 
     def clean(self) -> None:
         rules.check_upstream(self)

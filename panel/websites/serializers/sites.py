@@ -271,7 +271,7 @@ class ListenSerializer(StrictModelSerializer):
         fields = ["address", "port", "tls", "http2", "http3", "default_server"]
 
 
-class _Certificate(serializers.SlugRelatedField[Certificate]):
+class OfCertificate(serializers.SlugRelatedField[Certificate]):
     def get_queryset(self) -> Any:
         return certificates_visible(self.context["request"].user)
 
@@ -289,7 +289,7 @@ class BlockSerializer(StrictModelSerializer):
     site = OfSite()
     listens = ListenSerializer(many=True)
     names = _Names()
-    certificate = _Certificate(slug_field="name", allow_null=True, required=False)
+    certificate = OfCertificate(slug_field="name", allow_null=True, required=False)
 
     class Meta:
         model = ServerBlock

@@ -19,7 +19,7 @@ from panel.core.errors import ApplicationError
 from panel.core.models import BaseModel, version_bump
 from panel.core.tags import TagsField
 from panel.hosts.models import WebServer
-from panel.websites.models import Location, ServerBlock, Site, StreamServer, Upstream
+from panel.websites.models import Certificate, Location, ServerBlock, Site, StreamServer, Upstream
 
 # Hook for apps that depend on this one (deployments), to reject the deletion or move of a site.
 removal_guards: list[Callable[[Site, str], None]] = []
@@ -33,7 +33,7 @@ PARTS: dict[type[models.Model], frozenset[str]] = {
     ServerBlock: frozenset({"listens", "names", "certificate", "locations", "snippets"}),
     Location: frozenset({"upstream", "php_pool", "snippets"}),
     Upstream: frozenset({"servers"}),
-    StreamServer: frozenset({"upstream"}),
+    StreamServer: frozenset({"upstream", "certificate", "routes"}),
 }
 _OWNERS = {"site", "block", "web_server", "team"}
 
@@ -129,12 +129,21 @@ def row_values(item: Any) -> Mapping[str, Any]:
     return item
 
 
+def refuse_certificate_of_others(site: Site, values: Mapping[str, Any]) -> None:
+    """Raise ValidationError if `values` has a certificate that belongs to another team than the site."""
+    certificate = values.get("certificate")
+    if isinstance(certificate, Certificate) and certificate.team_id != site.team_id:
+        raise ValidationError(
+            {"certificate": "This certificate belongs to another team. Choose a certificate of the site's team."}
+        )
+
+
 def described(instance: models.Model) -> dict[str, object]:
     """Return an audit snapshot of an object; for a server block with its listens and names, for an upstream with its
-    servers.
+    servers, for a stream server with its routes.
     """
     values = snapshot(instance)
-    for name in ("listens", "names", "servers"):
+    for name in ("listens", "names", "servers", "routes"):
         related = getattr(instance, name, None)
         if isinstance(related, models.Manager):
             values[name] = [snapshot(row) for row in related.all()]

@@ -14,8 +14,8 @@ from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record
 from panel.core.errors import ApplicationError
 from panel.websites import checks, validators
-from panel.websites.models import Certificate, Listen, Location, ServerBlock, ServerName, Site
-from panel.websites.services.base import assign, at, remove, row_values, store
+from panel.websites.models import Listen, Location, ServerBlock, ServerName, Site
+from panel.websites.services.base import assign, at, refuse_certificate_of_others, remove, row_values, store
 from panel.websites.versions import version_count
 
 ListenValues = Mapping[str, Any]
@@ -90,21 +90,13 @@ def _location_children(actor: User, site: Site, kept: checks.Kept) -> None:
     checks.refuse_foreign_paths(actor, site, kept=kept.paths)
 
 
-def _check_certificate(site: Site, values: Mapping[str, Any]) -> None:
-    certificate = values.get("certificate")
-    if isinstance(certificate, Certificate) and certificate.team_id != site.team_id:
-        raise ValidationError(
-            {"certificate": "This certificate belongs to another team. Choose a certificate of the site's team."}
-        )
-
-
 def block_create(
     *, actor: User, site: Site, listens: Iterable[ListenValues] = (), names: Iterable[str] = (), **values: Any
 ) -> ServerBlock:
     """Create a server block. `listens`: [{"port": 80, "address": "", "tls": false, ...}]; `names`: ["a.example",
     "*.a.example"].
     """
-    _check_certificate(site, values)
+    refuse_certificate_of_others(site, values)
     block = ServerBlock(site=site, position=_next_position(site.blocks))
     kept = _kept(site)
     store(
@@ -128,7 +120,7 @@ def block_update(
     **values: Any,
 ) -> ServerBlock:
     """Change fields of a server block. `listens` and `names` replace the stored lists; None keeps them."""
-    _check_certificate(block.site, values)
+    refuse_certificate_of_others(block.site, values)
     kept = _kept(block.site)
     store(
         actor=actor,

@@ -20,7 +20,7 @@ from panel.hosts.models import Engine
 from panel.websites.models import Certificate, Location, PhpPool, RawSnippet, ServerBlock, Site, StreamServer, Upstream
 from panel.websites.services.base import assign, at, editable_fields, row_values
 from panel.websites.services.blocks import listens_set, names_set
-from panel.websites.services.parts import servers_set
+from panel.websites.services.parts import routes_set, servers_set
 
 Data = Mapping[str, Any]
 PLACES = {"position", "certificate", "upstream", "php_pool"}  # set by the place, or by a name, in the definition
@@ -202,11 +202,15 @@ class Builder:
         self.php_pools[pool.name] = pool
 
     def _stream_server(self, item: Any, server: StreamServer) -> None:
-        plain, apart = split(item, {"upstream"})
+        plain, apart = split(item, {"upstream", "certificate", "routes"})
         upstream = self._named(self.upstreams, "upstream", apart.get("upstream"))
         if upstream is None:
             raise ValidationError({"upstream": "Send the name of an upstream of the site."})
-        self._save(server, plain, upstream=upstream)
+        before = [] if server._state.adding else _rows_of(server, "routes")
+        is_saved = self._save(server, plain, upstream=upstream, certificate=self._certificate(apart.get("certificate")))
+        routes_set(server, list_of(apart, "routes"))
+        if not is_saved and _rows_of(server, "routes") != before:
+            server.save()
 
     def _block(self, item: Any, block: ServerBlock, position: int) -> None:
         plain, apart = split(item, {"listens", "names", "certificate", "locations", "snippets"})

@@ -16,7 +16,7 @@ from panel.hosts.models import Host
 from panel.websites import certificates, validators
 from panel.websites.models import Certificate, CertificateSource
 from panel.websites.services.base import at, described, fresh, remove, store
-from panel.websites.versions import certificate_count, plans_outdate
+from panel.websites.versions import certificate_count, plans_outdate, sites_with_certificate
 
 MIN_EXPORT_PASSWORD = 12
 JUDGED_AT_ONCE = 1000
@@ -141,7 +141,7 @@ def certificate_issue(
         setattr(row, field, value)
     row.full_clean()
     row.save()
-    plans_outdate(set(row.blocks.values_list("site", flat=True)))
+    plans_outdate(set(sites_with_certificate(row).values_list("pk", flat=True)))
     audit_record(actor=actor, action="certificate.issue", target=row, before=before, after=described(row))
     return row
 
@@ -194,6 +194,6 @@ def certificate_delete(*, actor: User, certificate: Certificate, expected_versio
     except ProtectedError as error:
         users = ", ".join(sorted(str(item) for item in error.protected_objects))
         raise ApplicationError(
-            f"{certificate} is used by {users}. Choose another certificate for these server blocks first.",
+            f"{certificate} is used by {users}. Choose another certificate there first.",
             code="in_use",
         ) from error

@@ -3,7 +3,8 @@
 {"name", "team": slug, "web_server": id | null, "enabled", "health_path", "cache_mb", "notes",
   "upstreams": [{"name", "balancing", "keepalive", "servers": [{"address", "weight", ...}]}],
   "php_pools": [{"name", "address", "settings"}],
-  "stream_servers": [{"name", "protocol", "address", "port", "upstream": name, ...fields}],
+  "stream_servers": [{"name", "protocol", "address", "port", "upstream": name,
+    "certificate": name | null, "routes": [{"name", "upstream": name}], ...fields}],
   "blocks": [{"listens": [{"port", ...}], "names": ["a.example"], "certificate": name | null, ...fields,
     "snippets": {"nginx": "..."},
     "locations": [{"match", "pattern", "handler", "upstream": name, "php_pool": name, ...fields,
@@ -27,8 +28,9 @@ from panel.core.models import version_bump
 from panel.hosts.models import WebServer
 from panel.hosts.selectors import web_servers_visible
 from panel.websites import checks
-from panel.websites.definitions import BlockData, LocationData, SiteData
-from panel.websites.models import Location, RawSnippet, ServerBlock, Site
+from panel.websites.definitions import BlockData, LocationData, SiteData, StreamServerData
+from panel.websites.models import Location, RawSnippet, ServerBlock, Site, StreamServer
+from panel.websites.part_selectors import stream_servers_of
 from panel.websites.services.base import assign, move_guards, removal_guards
 from panel.websites.services.building import Builder, members_of, split
 from panel.websites.versions import version_count
@@ -58,6 +60,16 @@ def _location_out(location: Location, snippets: list[RawSnippet]) -> LocationDat
     values["php_pool"] = location.php_pool.name if location.php_pool else None
     values["snippets"] = _snippets(snippets, location)
     return cast(LocationData, values)
+
+
+def _stream_server_out(row: StreamServer) -> StreamServerData:
+    values = {
+        **members_of(row),
+        "upstream": row.upstream.name,
+        "certificate": row.certificate.name if row.certificate else None,
+        "routes": [{"name": route.name, "upstream": route.upstream.name} for route in row.routes.all()],
+    }
+    return cast(StreamServerData, values)
 
 
 def _block_out(block: ServerBlock, snippets: list[RawSnippet]) -> BlockData:
@@ -93,9 +105,7 @@ def _definition(site: Site) -> SiteData:
             for row in site.upstreams.prefetch_related("servers")
         ],
         "php_pools": [members_of(row) for row in site.php_pools.all()],
-        "stream_servers": [
-            {**members_of(row), "upstream": row.upstream.name} for row in site.stream_servers.select_related("upstream")
-        ],
+        "stream_servers": [_stream_server_out(row) for row in stream_servers_of(site)],
         "blocks": [_block_out(block, snippets) for block in blocks],
     }
     return cast(SiteData, definition)

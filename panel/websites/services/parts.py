@@ -12,7 +12,7 @@ from django.db.models import ProtectedError
 from panel.accounts.models import User
 from panel.accounts.permissions import Action
 from panel.core.errors import ApplicationError
-from panel.websites import checks, field_names
+from panel.websites import checks, field_names, stream_rules
 from panel.websites.following import hosts_tagged, servers_following
 from panel.websites.models import (
     Location,
@@ -20,11 +20,12 @@ from panel.websites.models import (
     RawSnippet,
     ServerBlock,
     Site,
+    StreamRoute,
     StreamServer,
     Upstream,
     UpstreamServer,
 )
-from panel.websites.services.base import assign, at, remove, row_values, store
+from panel.websites.services.base import assign, at, refuse_certificate_of_others, remove, row_values, store
 from panel.websites.versions import version_count
 
 
@@ -115,7 +116,8 @@ def _used_by(error: ProtectedError) -> tuple[str, str]:
     """
     rows = list(error.protected_objects)
     locations = [row for row in rows if isinstance(row, Location)]
-    return "locations" if locations else "stream servers", ", ".join(sorted(str(row) for row in locations or rows))
+    servers = {row.server if isinstance(row, StreamRoute) else row for row in rows}
+    return "locations" if locations else "stream servers", ", ".join(sorted(map(str, locations or servers)))
 
 
 @transaction.atomic
@@ -168,13 +170,47 @@ def php_pool_delete(*, actor: User, pool: PhpPool, expected_version: int | None 
     _delete_part(actor, pool, "php_pool.delete", expected_version)
 
 
-def _stream_children(actor: User, site: Site, kept: checks.Kept) -> None:
-    _target_children(actor, site, kept)
-    checks.refuse_clashes(actor, site)
+Routes = Iterable[Mapping[str, Any]]
 
 
-def stream_server_create(*, actor: User, site: Site, **values: Any) -> StreamServer:
-    """Add a stream server. Raises PermissionDenied; ValidationError for invalid values, or a port of another site."""
+def routes_set(server: StreamServer, routes: Routes | None) -> None:
+    """Replace the names of a stream server: [{"name": "mail.example.com", "upstream": "imap"}]. None keeps them.
+
+    Raises ValidationError for invalid names, and if the stream server cannot have any.
+    """
+    if routes is None:
+        stream_rules.check_routes(server, list(server.routes.all()))
+        return
+    upstreams = {row.name: row for row in server.site.upstreams.all()}
+    rows: list[StreamRoute] = []
+    for position, item in enumerate(routes):
+        with at(f"routes/{position}"):
+            values = row_values(item)
+            upstream = upstreams.get(str(values.get("upstream")))
+            if upstream is None:
+                raise ValidationError({"upstream": "Send the name of an upstream of the site."})
+            row = StreamRoute(server=server, upstream=upstream, position=position)
+            assign(row, {name: value for name, value in values.items() if name != "upstream"})
+            row.full_clean()
+            rows.append(row)
+    stream_rules.check_routes(server, rows)
+    server.routes.all().delete()
+    StreamRoute.objects.bulk_create(rows)
+    server.__dict__.pop("_prefetched_objects_cache", None)
+
+
+def _stream_children(actor: User, server: StreamServer, routes: Routes | None, kept: checks.Kept) -> None:
+    routes_set(server, routes)
+    _target_children(actor, server.site, kept)
+    checks.refuse_foreign_paths(actor, server.site, kept=kept.paths)
+    checks.refuse_clashes(actor, server.site)
+
+
+def stream_server_create(*, actor: User, site: Site, routes: Routes | None = None, **values: Any) -> StreamServer:
+    """Add a stream server; `routes` as in `routes_set`. Raises PermissionDenied; ValidationError for invalid values, or
+    a port of another site.
+    """
+    refuse_certificate_of_others(site, values)
     server, kept = StreamServer(site=site), _kept(site)
     store(
         actor=actor,
@@ -182,14 +218,21 @@ def stream_server_create(*, actor: User, site: Site, **values: Any) -> StreamSer
         instance=server,
         action="stream_server.create",
         values=values,
-        children=lambda: _stream_children(actor, site, kept),
+        children=lambda: _stream_children(actor, server, routes, kept),
     )
     return server
 
 
 def stream_server_update(
-    *, actor: User, server: StreamServer, expected_version: int | None = None, **values: Any
+    *,
+    actor: User,
+    server: StreamServer,
+    expected_version: int | None = None,
+    routes: Routes | None = None,
+    **values: Any,
 ) -> StreamServer:
+    """Change fields of a stream server. `routes` replaces the stored names; None keeps them."""
+    refuse_certificate_of_others(server.site, values)
     kept = _kept(server.site)
     store(
         actor=actor,
@@ -198,7 +241,7 @@ def stream_server_update(
         action="stream_server.update",
         values=values,
         expected_version=expected_version,
-        children=lambda: _stream_children(actor, server.site, kept),
+        children=lambda: _stream_children(actor, server, routes, kept),
     )
     return server
 

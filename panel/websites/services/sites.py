@@ -17,7 +17,7 @@ from panel.hosts.services import rows_tag
 from panel.websites import checks, paths
 from panel.websites.definitions import BlockData, ListenData, SiteData
 from panel.websites.models import Certificate, Site
-from panel.websites.selectors import shared_settings_used
+from panel.websites.selectors import certificates_of, shared_settings_used
 from panel.websites.services.base import at_fields, deletion_guards, move_guards, removal_guards, remove, store
 from panel.websites.services.definition import UNSAID, site_define, site_export
 from panel.websites.versions import version_count
@@ -117,7 +117,7 @@ def site_update(
     if team is not None and team != site.team:
         require(actor, Action.CHANGE, team)
         require(actor, Action.CHANGE, site.team)
-        foreign = Certificate.objects.filter(blocks__site=site).exclude(team=team).first()
+        foreign = certificates_of(site).exclude(team=team).first()
         if foreign is not None:
             message = (
                 f"The site uses the certificate {foreign} of the team {foreign.team}. Choose another certificate first."

@@ -28,6 +28,7 @@ from panel.websites.forms.parts import (
     SelfSignForm,
 )
 from panel.websites.models import Certificate, Site
+from panel.websites.part_selectors import stream_servers_of
 from panel.websites.selectors import certificates_visible
 from panel.websites.views.base import named_get, page_of, site_get, site_render
 
@@ -47,7 +48,13 @@ def _get(request: Request, name: str, action: Action = Action.VIEW) -> Certifica
 def tls(request: Request, name: str) -> HttpResponse:
     site = site_get(request, name)
     blocks = site.blocks.select_related("certificate").prefetch_related("listens", "names")
-    context = {"blocks": blocks, "now": timezone.now(), "is_watch_outdated": _is_watch_outdated(site)}
+    streams = stream_servers_of(site).exclude(certificate=None)
+    context = {
+        "blocks": blocks,
+        "streams": streams,
+        "now": timezone.now(),
+        "is_watch_outdated": _is_watch_outdated(site),
+    }
     return site_render(request, site, "tls", "websites/tls.html", **context)
 
 
@@ -61,7 +68,7 @@ def _is_watch_outdated(site: Site) -> bool:
 @require_safe
 def certificates(request: Request) -> HttpResponse:
     rows = certificates_visible(request.user).select_related("automatic__site")
-    rows = rows.prefetch_related("blocks__site").order_by("not_after")
+    rows = rows.prefetch_related("blocks", "stream_servers").order_by("not_after")
     context = {
         "page": page_of(request, rows),
         "crumbs": _crumbs()[:1],
@@ -78,7 +85,10 @@ def certificate(request: Request, name: str) -> HttpResponse:
     context = {
         "certificate": row,
         "automatic": getattr(row, "automatic", None),
-        "blocks": row.blocks.select_related("site").order_by("site__name"),
+        "users": [
+            *row.blocks.select_related("site").order_by("site__name"),
+            *row.stream_servers.select_related("site").order_by("site__name", "name"),
+        ],
         "crumbs": _crumbs(),
         "may_change": may(request.user, Action.CHANGE, row.team),
         "now": timezone.now(),

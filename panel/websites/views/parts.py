@@ -27,6 +27,8 @@ from panel.websites.models import PhpPool, Site, StreamServer, Upstream
 from panel.websites.part_selectors import php_pools_of, stream_servers_of, upstreams_of
 from panel.websites.views.base import crumbs_below, part_get, site_get, site_render
 
+WIDE = frozenset({"servers", "settings", "allowed", "routes"})  # fields with a list of lines
+
 form_page = require_http_methods(["GET", "HEAD", "POST"])
 
 
@@ -109,7 +111,7 @@ def _form_page(
             messages.success(request, _("Saved as a draft. Deploy the site to apply the draft on the host."))
             return redirect(f"websites:{kind.tab}", site.name)
     back = reverse(f"websites:{kind.tab}", args=[site.name])
-    context = {"form": form, "part": part, "kind": kind, "crumbs": _crumbs(site, kind), "back": back}
+    context = {"form": form, "part": part, "kind": kind, "crumbs": _crumbs(site, kind), "back": back, "wide": WIDE}
     status = form_status(form)
     return site_render(request, site, kind.tab, "websites/part_form.html", status_code=status, **context)
 
