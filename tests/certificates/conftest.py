@@ -107,9 +107,9 @@ def make_world(transactional_db: None, settings: Settings, server_root: Path) ->
     settings.LOCAL_HOST_ROOT = server_root / "agent-home"
     worlds: list[World] = []
 
-    def make(engine: Engine, sshd: SshServer | None = None) -> World:
-        kind, layout = SERVERS[engine]
-        world = World(Machine(server_root, sshd), kind(server_root), engine, layout)
+    def make(engine: Engine, sshd: SshServer | None = None, kind: type[Any] | None = None) -> World:
+        usual, layout = SERVERS[engine]
+        world = World(Machine(server_root, sshd), (kind or usual)(server_root), engine, layout)
         worlds.append(world)
         if isinstance(world.server, OpenLiteSpeedInstance):
             world.server.manage()
