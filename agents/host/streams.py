@@ -32,7 +32,7 @@ def observe(probe: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
                 seen["error"] = "no program listens on the port"
             return seen
         with socket.create_connection((probe["address"], probe["port"]), probe["timeout_s"]) as stream:
-            if probe["tls"]:
+            if probe.get("tls"):
                 with tls.secured(stream, probe["host"], with_h2=False) as secured:
                     tls.note(seen, secured)
                     seen["connected"] = True

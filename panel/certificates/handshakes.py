@@ -205,7 +205,7 @@ def problems(listeners: Sequence[Listener], pem: str, through: Target | None = N
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = list(pool.map(lambda item: _problem(item, wanted, through), listeners))
     return [
-        {"listener": item.label, "name": item.name, "problem": problem}
+        {"listener": item.label, "name": item.shown_name, "problem": problem}
         for item, problem in zip(listeners, found, strict=True)
     ]
 

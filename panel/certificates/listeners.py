@@ -26,6 +26,11 @@ class Listener:
     is_quic: bool
     label: str
 
+    @property
+    def shown_name(self) -> str:
+        """The name for messages."""
+        return self.name or "any name"
+
 
 def exact_names(names: tuple[str, ...]) -> list[str]:
     """Return the names of a server block that a certificate can have with HTTP-01: those without wildcards."""
@@ -76,9 +81,16 @@ def listeners_of(
             for name in _asked_names(block.names, wildcards=wildcards) if listen.tls else ():
                 for item in _sockets(listen, name, host_address):
                     found[item.name, item.label, item.port, item.is_quic] = item
-    served = [row for row in spec.stream_servers if row.tls and row.tls.certificate_path == certificate_path]
-    streams = (item for row in served for item in _sockets(Listen(row.port, row.address), "", host_address))
-    return [*found.values(), *streams]
+    return [*found.values(), *_stream_listeners(spec, certificate_path, host_address)]
+
+
+def _stream_listeners(spec: SiteSpec, certificate_path: str, host_address: str) -> Iterator[Listener]:
+    """Yield the TLS listeners of stream servers that use the certificate. Those with allowed addresses are left out:
+    they may refuse the panel.
+    """
+    for row in spec.stream_servers:
+        if row.tls and row.tls.certificate_path == certificate_path and not row.allowed:
+            yield from _sockets(Listen(row.port, row.address), "", host_address)
 
 
 def _sockets(listen: Listen, name: str, host_address: str) -> Iterator[Listener]:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from cryptography import x509
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
-from django.utils.translation import gettext as _
 
 from panel.certificates import acme_client, handshakes
 from panel.certificates.acme_client import AcmeProblem
@@ -163,7 +162,7 @@ def _changing(states: Mapping[SiteState, object]) -> set[int]:
 
 def _record(state: SiteState, questions: Sequence[Question], found: Mapping[Question, str]) -> None:
     problems = [
-        {"listener": item.listener.label, "name": item.listener.name or _("any name"), "problem": found[item]}
+        {"listener": item.listener.label, "name": item.listener.shown_name, "problem": found[item]}
         for item in questions
         if found[item]
     ]
