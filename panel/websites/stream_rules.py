@@ -13,13 +13,13 @@ from django.utils.translation import gettext as _
 
 from panel.rendering.confined import AUTHORITIES
 from panel.rendering.roots import is_below
-from panel.rendering.streams import LONGEST_NAME
 from panel.websites import validators
 from panel.websites.address_names import is_ipv4
 
 if TYPE_CHECKING:
     from panel.websites.models import StreamRoute, StreamServer
 
+MAX_ROUTES = 500  # of a stream server; each becomes a line of a map
 ALL = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared with, not bound to
 
 
@@ -30,8 +30,6 @@ def tls_name_normalized(value: str) -> str:
     name = validators.domain_normalized(value)
     if is_ipv4(name):
         raise ValidationError(_("%s is an address. Enter a domain name, for example mail.example.com.") % value)
-    if len(name) > LONGEST_NAME:
-        raise ValidationError(_("This domain name is longer than 253 characters."))
     return name
 
 
@@ -97,6 +95,8 @@ def _site_roots(row: StreamServer) -> list[str]:
 def check_routes(row: StreamServer, routes: Sequence[StreamRoute]) -> None:
     """Raise ValidationError if the names of a stream server contradict each other or its other fields."""
     names = [route.name for route in routes]
+    if len(names) > MAX_ROUTES:
+        raise ValidationError({"routes": _("Enter at most %d names.") % MAX_ROUTES})
     twice = next((name for name in names if names.count(name) > 1), "")
     if twice:
         raise ValidationError({"routes": _("%s appears twice.") % twice})

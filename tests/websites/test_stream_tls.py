@@ -132,6 +132,7 @@ def test_definition_contains_tls_settings_and_restores_them(api: Caller, shop: S
         ({"routes": [{"name": "mail.example.com"}]}, "/routes"),
         ({"routes": [{"name": "mail.example.com", "upstream": "none"}]}, "/routes"),
         ({"routes": "mail.example.com db"}, "/routes"),
+        ({"routes": [{"name": f"a{number}.example", "upstream": "db"} for number in range(501)]}, "/routes"),
         *(
             ({"routes": [{"name": name, "upstream": "db"}]}, "/routes")
             for name in (
