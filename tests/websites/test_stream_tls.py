@@ -106,7 +106,6 @@ def test_definition_contains_tls_settings_and_restores_them(api: Caller, shop: S
     ("values", "pointer"),
     [
         ({"certificate": "none"}, "/certificate"),
-        ({"certificate": "mail\0"}, "/certificate"),
         ({"certificate": ["mail"]}, "/certificate"),
         ({"certificate": "mail", "protocol": "udp"}, "/certificate"),
         ({"upstream_tls": True, "protocol": "udp"}, "/upstream_tls"),
