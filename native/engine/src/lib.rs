@@ -21,6 +21,7 @@ mod log_cache;
 mod looks;
 pub mod metrics;
 mod mirror;
+pub mod mp4;
 pub mod panics;
 pub mod phases;
 pub mod pipe;

@@ -662,6 +662,10 @@ pub async fn content(ex: &mut Exchange) -> Flow {
             Flow::Next => handlers::files(ex).await,
             flow => flow,
         },
+        Some(Handler::Mp4) => match handlers::mp4(ex) {
+            Flow::Next => handlers::files(ex).await,
+            flow => flow,
+        },
         Some(Handler::Proxy(pass)) => crate::upstream::proxy(ex, pass).await,
         Some(Handler::Application(pass)) => crate::upstream::application(ex, pass).await,
         Some(Handler::StubStatus) => handlers::stub_status(ex),

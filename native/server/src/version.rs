@@ -27,6 +27,7 @@ const WITH: &[&str] = &[
     "http_random_index_module",
     "http_dav_module",
     "http_flv_module",
+    "http_mp4_module",
     "stream",
     "stream_ssl_module",
     "stream_ssl_preread_module",
@@ -96,6 +97,7 @@ mod tests {
         ("http_random_index_module", "random_index"),
         ("http_dav_module", "dav_methods"),
         ("http_flv_module", "flv"),
+        ("http_mp4_module", "mp4"),
     ];
 
     #[test]

@@ -3,11 +3,11 @@
 use crate::common;
 use crate::h2::{self, block, frame, Client};
 use crate::h2_server::{Listener, Peer, CONTINUATION, DATA, END_HEADERS, END_STREAM};
+use crate::nginx::Nginx;
 use crate::ports::free_port;
 use crate::site::{self, Folder, Server};
 use rcgen::{CertificateParams, KeyPair};
 use std::io::Write;
-use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -275,51 +275,12 @@ fn upload_keeps_to_the_windows_of_the_server() {
     assert_eq!(upstream.join().expect("the upstream").0, sent);
 }
 
-/// Debian's nginx, which ends with the test.
-struct Nginx {
-    port: u16,
-    child: Child,
-    _folder: Folder,
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        let pid = self.child.id().to_string();
-        let _ = Command::new("kill").arg(pid).status();
-        let _ = self.child.wait();
-    }
-}
-
+/// nginx with a large file.
 fn nginx(locations: &str) -> Nginx {
     let folder = Folder::new();
-    let port = free_port();
-    let dir = site::path(&folder.0).to_owned();
     folder.write("html/large.txt", &"0123456789abcdef".repeat(200_000));
-    folder.write(
-        "nginx.conf",
-        &format!(
-            "daemon off; user root; pid {dir}/n.pid; error_log {dir}/n.log;
-             events {{ }} http {{ access_log off; root {dir}/html; client_body_temp_path {dir}/b;
-             proxy_temp_path {dir}/p; fastcgi_temp_path {dir}/f; uwsgi_temp_path {dir}/u;
-             scgi_temp_path {dir}/s; server {{ listen 127.0.0.1:{port} http2; {locations} }} }}"
-        ),
-    );
-    let conf = format!("{dir}/nginx.conf");
-    let child = Command::new("nginx")
-        .args(["-p", &dir, "-c", &conf, "-e", &format!("{dir}/n.log")])
-        .stdin(Stdio::null())
-        .spawn()
-        .expect("nginx (Debian: nginx)");
-    let limit = Instant::now() + crate::PATIENCE;
-    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(Instant::now() < limit, "nginx does not accept");
-        thread::sleep(Duration::from_millis(10));
-    }
-    Nginx {
-        port,
-        child,
-        _folder: folder,
-    }
+    let server = format!("server {{ listen 127.0.0.1:{{port}} http2; {locations} }}");
+    Nginx::start(folder, &server)
 }
 
 #[test]

@@ -14,6 +14,10 @@ mod h2_server;
 mod h3;
 #[path = "common/mmdb.rs"]
 mod mmdb;
+#[path = "common/movie.rs"]
+mod movie;
+#[path = "common/nginx.rs"]
+mod nginx;
 #[path = "common/ports.rs"]
 mod ports;
 #[path = "common/site.rs"]
@@ -47,6 +51,8 @@ mod locations;
 mod logged;
 mod memcached;
 mod modules;
+mod mp4;
+
 mod named;
 mod ocsp;
 mod passing;

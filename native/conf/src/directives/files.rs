@@ -98,6 +98,28 @@ pub const TABLE: &[Spec] = &[
         b.node().handler = Some(Handler::Flv);
         Ok(())
     }),
+    with("mp4", LOC, NONE, |b, _| {
+        b.node().handler = Some(Handler::Mp4);
+        Ok(())
+    }),
+    simple(
+        "mp4_buffer_size",
+        HSL,
+        ONE,
+        Setter::Size(|b| &mut b.loc().mp4_buffer_size),
+    ),
+    simple(
+        "mp4_max_buffer_size",
+        HSL,
+        ONE,
+        Setter::Size(|b| &mut b.loc().mp4_max_buffer_size),
+    ),
+    simple(
+        "mp4_start_key_frame",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().mp4_start_key_frame),
+    ),
 ];
 
 /// `add_header_inherit`: 0 replaces (nginx's default), 1 drops, 2 merges.

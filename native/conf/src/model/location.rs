@@ -34,6 +34,7 @@ pub enum Handler {
     Status(StatusFormat),
     EmptyGif,
     Flv,
+    Mp4,
 }
 
 /// The output format of `status`.
@@ -444,6 +445,9 @@ inherited! {
         add_trailer: Arc<Vec<AddHeader>>,
         add_trailer_inherit: u32,
         expires: Expires,
+        mp4_buffer_size: u64,
+        mp4_max_buffer_size: u64,
+        mp4_start_key_frame: bool,
         gzip: bool,
         gzip_types: TypeSet,
         gzip_min_length: u64,

@@ -1,13 +1,11 @@
 //! Flash videos from the middle (`flv`): `?start=` is the first byte to send.
 
-use super::static_files::{open, request_path, send};
-use crate::body::{Body, Chunk};
+use super::static_files::{open, request_path, send, send_instead};
+use crate::body::Chunk;
 use crate::exchange::Exchange;
 use crate::phases::Flow;
 use crate::vars::argument;
 use bytes::Bytes;
-use std::collections::VecDeque;
-use std::fs::File;
 use std::sync::Arc;
 
 /// The header of a file with video and audio, which comes before the part that is sent.
@@ -35,8 +33,13 @@ pub fn flv(ex: &mut Exchange) -> Flow {
     send(ex, file.clone(), &meta);
     ex.response.allow_ranges = true;
     if start > 0 {
-        ex.response.content_length = Some(HEADER.len() as u64 + length - start);
-        ex.response.body = part_of(file, start, length - start);
+        let header = Chunk::Data(Bytes::from_static(HEADER));
+        let part = Chunk::File {
+            file,
+            offset: start,
+            len: length - start,
+        };
+        send_instead(ex, [header, part], &meta);
     }
     Flow::Done
 }
@@ -46,9 +49,4 @@ fn start(ex: &Exchange) -> Option<u64> {
     let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
     let text = std::str::from_utf8(value).ok().filter(|_| is_number)?;
     text.parse().ok()
-}
-
-fn part_of(file: Arc<File>, offset: u64, len: u64) -> Body {
-    let header = Chunk::Data(Bytes::from_static(HEADER));
-    Body::Pieces(VecDeque::from([header, Chunk::File { file, offset, len }]))
 }

@@ -4,6 +4,7 @@ mod autoindex;
 pub mod dav;
 mod flv;
 mod index;
+mod mp4;
 mod random_index;
 mod small;
 mod static_files;
@@ -14,6 +15,7 @@ use crate::exchange::Exchange;
 use crate::phases::Flow;
 
 pub use flv::flv;
+pub use mp4::mp4;
 pub use small::{empty_gif, stub_status};
 pub use static_files::content_type;
 pub use status::status;

@@ -1,6 +1,6 @@
 //! Static files and their precompressed versions.
 
-use crate::body::Body;
+use crate::body::{Body, Chunk};
 use crate::escape::{escaped, Use};
 use crate::exchange::Exchange;
 use crate::files::{self, FilePath};
@@ -9,6 +9,7 @@ use crate::looks;
 use crate::phases::Flow;
 use gallop_conf::model::{Coding, GzipStatic, Level};
 use gallop_conf::parser::os_error;
+use std::collections::VecDeque;
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -97,6 +98,16 @@ pub fn send(ex: &mut Exchange, file: impl Into<Arc<File>>, meta: &Metadata) {
     if ex.loc.conf.etag == Some(false) {
         ex.response.etag = None;
     }
+}
+
+/// Send another body than the whole file; as in nginx, the tag has its length.
+pub fn send_instead(ex: &mut Exchange, pieces: impl Into<VecDeque<Chunk>>, meta: &Metadata) {
+    let pieces = pieces.into();
+    let length = pieces.iter().map(Chunk::len).sum();
+    let r = &mut ex.response;
+    r.content_length = Some(length);
+    r.etag = r.etag.take().map(|_| etag(meta.mtime(), length));
+    r.body = Body::Pieces(pieces);
 }
 
 /// `"mtime-size"` in hexadecimal.

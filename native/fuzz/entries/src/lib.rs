@@ -3,6 +3,7 @@
 
 mod fields;
 mod messages;
+mod movies;
 mod multiplexed;
 mod quic;
 #[cfg(test)]
@@ -10,6 +11,7 @@ mod replay;
 
 pub use fields::{fields, range};
 pub use messages::{configuration, fastcgi, http1};
+pub use movies::mp4;
 pub use multiplexed::{h2, h2_client, h3, hpack, qpack};
 pub use quic::quic;
 
@@ -26,6 +28,7 @@ pub const ENTRIES: &[(&str, Entry)] = &[
     ("h3", h3),
     ("hpack", hpack),
     ("http1", http1),
+    ("mp4", mp4),
     ("qpack", qpack),
     ("quic", quic),
     ("range", range),

@@ -95,4 +95,4 @@ macro_rules! targets {
     };
 }
 
-targets! { configuration fastcgi fields h2 h2_client h3 hpack http1 qpack quic range }
+targets! { configuration fastcgi fields h2 h2_client h3 hpack http1 mp4 qpack quic range }
