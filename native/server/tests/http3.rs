@@ -2,6 +2,7 @@
 
 use crate::common::Server;
 use crate::h3::Client;
+use crate::movie::{movie, samples};
 use crate::ports::free_port;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -80,6 +81,19 @@ fn http3_serves_small_and_large_files() {
     assert!(client.answer(id).body == pattern(3_000_000));
     let id = client.get("/missing");
     assert_eq!(client.answer(id).status, "404");
+}
+
+#[test]
+fn http3_sends_parts_of_movies() {
+    let movie = movie();
+    let site = Site::start("location / { mp4; }", |html| {
+        std::fs::write(html.join("a.mp4"), movie.build()).unwrap();
+    });
+    let mut client = site.client();
+    let id = client.get("/a.mp4?start=4&end=6");
+    let part = client.answer(id).body;
+    let expected: Vec<_> = (31..46).map(|n| movie.tracks[1].sample(n)).collect();
+    assert!(samples(&part, b"smhd") == expected);
 }
 
 #[test]

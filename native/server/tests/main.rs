@@ -52,6 +52,7 @@ mod logged;
 mod memcached;
 mod modules;
 mod mp4;
+mod mp4_attacks;
 
 mod named;
 mod ocsp;

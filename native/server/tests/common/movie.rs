@@ -272,10 +272,11 @@ impl Movie {
         let before = if self.is_movie_first { header_size } else { 0 };
         let first = start.len() + before + self.top("mdat", &[]).len();
         let mut media = Vec::new();
-        for n in 0..chunks.iter().map(Vec::len).max().unwrap_or(0) {
-            for (track, chunks) in chunks.iter().enumerate() {
-                if let Some(bytes) = chunks.get(n) {
-                    places[track][n] = (first + media.len()) as u64;
+        let turns = chunks.iter().map(Vec::len).max().unwrap_or(0);
+        for turn in 0..turns {
+            for (chunks, places) in chunks.iter().zip(&mut places) {
+                if let (Some(bytes), Some(place)) = (chunks.get(turn), places.get_mut(turn)) {
+                    *place = (first + media.len()) as u64;
                     media.extend_from_slice(bytes);
                 }
             }
@@ -308,8 +309,8 @@ pub fn samples(file: &[u8], kind: &[u8]) -> Vec<Vec<u8>> {
     let (rows, chunks) = (get32(file, runs + 4), get32(file, places + 4));
     let mut samples = Vec::new();
     for chunk in 0..chunks {
-        let row = (0..rows).map(|row| runs + 8 + row * 12);
-        let run = row.filter(|&at| get32(file, at) <= chunk + 1).last();
+        let mut row = (0..rows).map(|row| runs + 8 + row * 12);
+        let run = row.rfind(|&at| get32(file, at) <= chunk + 1);
         let mut at = get32(file, places + 8 + chunk * 4);
         for _ in 0..get32(file, run.expect("a run") + 4) {
             let len = size(samples.len());
