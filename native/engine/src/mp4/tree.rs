@@ -174,20 +174,31 @@ impl Tree<'_> {
             b"stsc" => 12,
             _ => return Ok(()),
         };
+        // As in nginx, these duplicates are found before their rows are counted.
+        let is_early = matches!(name, b"stss" | b"ctts" | b"stsz");
+        let fields = if name == b"stsz" { 12 } else { 8 };
+        if is_early && data.len() >= fields && self.place(name)?.is_some() {
+            return Err(duplicate(name));
+        }
         let table = self.table(name, data, width)?;
+        let place = self.place(name)?;
+        if place.is_some() && matches!(name, b"stco" | b"co64") {
+            return Err(Error::within("duplicate mp4 stco/co64 atom"));
+        }
+        set(place, table, name)
+    }
+
+    /// The place of a table in the last track.
+    fn place(&mut self, name: &[u8; 4]) -> Result<&mut Option<Table>> {
         let track = self.track_now()?;
-        let place = match name {
+        Ok(match name {
             b"stts" => &mut track.stts,
             b"ctts" => &mut track.ctts,
             b"stss" => &mut track.stss,
             b"stsz" => &mut track.stsz,
             b"stsc" => &mut track.stsc,
-            _ if track.offsets.is_some() => {
-                return Err(Error::within("duplicate mp4 stco/co64 atom"));
-            }
             _ => &mut track.offsets,
-        };
-        set(place, table, name)
+        })
     }
 
     fn table(&self, name: &[u8; 4], data: Range<usize>, width: usize) -> Result<Table> {
