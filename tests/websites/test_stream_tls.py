@@ -262,6 +262,14 @@ def test_certificate_file_of_another_host_is_a_problem_of_the_site(people: Cast,
     assert problem.where == "stream_servers/0/certificate" and "is a file on web-9" in problem.message
 
 
+def test_list_shows_upstreams_of_names_and_of_all_other_names(owner: Client, people: Cast, shop: Site) -> None:
+    db, imap = Upstream.objects.get(site=shop, name="db"), Upstream.objects.get(site=shop, name="imap")
+    routes = [{"name": "mail.example.com", "upstream": imap}]
+    services.stream_server_create(actor=people.owner, site=shop, name="mail", port=993, upstream=db, routes=routes)
+    page = owner.get("/sites/shop/streams/").content.decode()
+    assert "mail.example.com: imap<br >other names: db" in " ".join(page.split())
+
+
 def test_tls_settings_are_edited_on_the_page(owner: Client, people: Cast, shop: Site, certificate: Certificate) -> None:
     theirs = _certificate(people, "theirs", actor=people.outsider, team=people.other_team)
     form = owner.get("/sites/shop/streams/+new/").content.decode()
