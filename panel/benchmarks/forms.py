@@ -221,7 +221,7 @@ class RunForm(SitesForm):
         error_messages={"required": _("Choose a scenario for the load.")},
     )
     concurrencies = LinesField(
-        label=_("Concurrent connections, one run each"),
+        label=_("Numbers of concurrent connections"),
         to_text=lambda numbers: " ".join(str(number) for number in numbers),
         from_text=numbers_from,
         rows=1,

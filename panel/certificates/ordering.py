@@ -249,7 +249,7 @@ class Course:
             placed = authority.order(self.order.names, self.automatic.profile, self.order.replaces)
         self.save(url=placed.url, replaces="" if placed.refusal else self.order.replaces)
         if placed.refusal:
-            self.note(f"The certificate authority did not accept the order as a replacement: {placed.refusal}")
+            self.note(f"The certificate authority did not accept the order as a renewal: {placed.refusal}")
         limiting.placed(self.account, self.order)
         self.note(f"Paddock ordered a certificate for {', '.join(self.order.names)}.")
 

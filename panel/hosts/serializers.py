@@ -32,9 +32,7 @@ class HostSerializer(serializers.ModelSerializer[Host]):
     site_roots = serializers.ListField(child=serializers.CharField(), read_only=True)
     tags = TagsListField(read_only=True)
     teams = serializers.SerializerMethodField(
-        help_text=(
-            "Teams that see and use the host, of those that the caller may see; empty if every team may use the host."
-        )
+        help_text=("Teams that may use the host. Teams that the caller cannot see are left out. Empty: every team.")
     )
     bastion = serializers.SerializerMethodField(
         help_text=(

@@ -27,7 +27,7 @@ def _words(row: Publication) -> str:
     if row.status == JobStatus.QUEUED:
         return _("Waiting for a free worker.")
     if row.status == JobStatus.RUNNING:
-        return _("Paddock prepares the files on each host, then exchanges the folders on all hosts.")
+        return _("Paddock prepares the new files on each host, then replaces the old ones on all hosts.")
     if row.status == JobStatus.SUCCEEDED and row.release is not None:
         return _("Release %d is live.") % row.release.number
     return ""

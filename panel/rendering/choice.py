@@ -29,7 +29,7 @@ def choose(found: Locations, path: str) -> Choice:
     for place in found.exact:
         if place.pattern == path:
             return Choice(place, (f"location {place.label} matches exactly this path, so the search ends",))
-    reasons = [f"location {place.label} does not match because it requires exactly this path" for place in found.exact]
+    reasons = [f"location {place.label} does not match because its exact path is another" for place in found.exact]
     if slashed := with_slash(found, path):
         return Choice(
             slashed,

@@ -125,8 +125,8 @@ def _little(label: str, good: list[Measured], parameters: Parameters) -> list[st
         return []
     return [
         f"{label}: throughput and average latency contradict each other by up to {100 * worst:.0f} % in "
-        f"{_rounds(wrong, len(good))}: {offered} concurrent requests with these latencies cannot reach "
-        "this throughput. Connections were waiting or closed; see the tool's output."
+        f"{_rounds(wrong, len(good))}: {offered} concurrent requests with these latencies "
+        "would give another throughput. Some connections probably waited or were closed; see the tool's output."
     ]
 
 

@@ -188,7 +188,7 @@ def _inside(host: Host, states: Sequence[SiteState], asked: dict[int, Questions]
     try:
         rows: list[Message] = list(host_agent.observed(host, probes)) if probes else []
     except RemoteError as error:
-        _messages.problem(host.pk, f"{host} did not ask its sites: {error.message}")
+        _messages.problem(host.pk, f"Paddock could not check the sites of {host} from the host: {error.message}")
         return {}
     _messages.solved(host.pk)
     found: dict[int, Observed] = {}

@@ -17,7 +17,7 @@ from panel.websites.definitions import CacheTimeData, LocationData
 DEFAULT_S, LONGEST_S = 3600, 86400  # defaults of CacheDefaultExpire and CacheMaxExpire
 OWN = "Paddock chooses the cache folder"
 NOTES = {
-    "cacheenable": "the web server does not cache requests with a password and responses that set a cookie",
+    "cacheenable": "the web server does not cache responses that set a cookie or belong to a request with a password",
     "cachedefaultexpire": "this caching time also applies to responses that only have a modification date",
     "cacheroot": OWN,
     "cachedirlevels": OWN,

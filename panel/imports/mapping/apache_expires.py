@@ -16,8 +16,8 @@ from panel.websites import validators
 from panel.websites.definitions import LocationData
 
 WORDS = ("expiresactive", "expiresdefault", "expiresbytype")
-BY_TYPE = "sites set expiry times per location, not per media type; this directive works only on Apache"
-OF_ALL = "sites set expiry times per location, not per server block; this directive works only on Apache"
+BY_TYPE = "sites set expiry times per location, not per media type, so this stays a raw directive for Apache"
+OF_ALL = "sites set expiry times per location, not per server block, so this stays a raw directive for Apache"
 _UNITS = {"year": 31536000, "month": 2592000, "week": 604800, "day": 86400, "hour": 3600, "minute": 60, "second": 1}
 # The model has no times relative to a file's change.
 _PLUS = re.compile(r"(?:access|now)(?:\s+plus)?((?:\s+\d{1,9}\s+[a-z]+)+)")

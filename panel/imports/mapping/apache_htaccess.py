@@ -109,7 +109,7 @@ def _raw(made: Host, node: Node, items: Sequence[Node]) -> None:
             made.draft.note(item, "refused", tried.items[0].note, made.where)
         else:
             kept.append(item)
-            made.draft.note(item, "snippet", "in a section for the folder of the file", made.where)
+            made.draft.note(item, "snippet", "in a section for the folder of the .htaccess file", made.where)
     if kept:
         made.draft.snippet(made.block, _section(node, kept), made.where)
         made.draft.items.pop()  # its lines have their own notes

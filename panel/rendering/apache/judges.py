@@ -238,7 +238,9 @@ def _proxy_pass(args: Args, where: Where) -> str:
     if values and values[0].startswith("/") and (message := confined.uri_problem(values.pop(0))):
         return message
     if not values:
-        return "needs a server; outside of locations, also needs a path of the site before the server"
+        return (
+            "needs the URL of a server; outside of locations, a path before it, for example /app http://127.0.0.1:3000"
+        )
     wrong = [value for value in values[1:] if not _POOL_OPTION.fullmatch(value)]
     if wrong:
         return f"“{wrong[0]}” is not an option; enter options such as timeout=60 after the server"

@@ -193,7 +193,7 @@ READS = "the directive includes configuration that Paddock did not check"
 EXPANDS = "the directive changes the meaning of all later lines"
 GLOBAL = "the directive changes all sites of the web server"
 PROGRAM = "the directive can make Apache run files as programs; use the site's PHP pool"
-PROXY = "Paddock sets the servers of proxied requests; change the site's locations and upstreams"
+PROXY = "Paddock sets the servers to which Apache sends requests; change the site's locations and upstreams"
 SHOWN = "the directive shows or changes data of other sites"
 TLS = "Paddock sets this directive with the certificate; choose the certificate in the server block"
 NAMES = "Paddock sets the names; change them in the server block"
@@ -239,7 +239,7 @@ REFUSED = reasons(
         "proxypassinterpolateenv proxyexpress* proxyhc* proxyblock noproxy proxydomain proxyftp* proxyscgi* "
         "proxyfcgisetenvif balancergrowth balancerpersist balancerinherit allowconnect h2proxyrequests",
         "the directive makes Apache an open proxy": "proxyrequests",
-        "Paddock sets the servers of proxied requests; change the site's upstreams": "balancermember",
+        "Paddock sets the servers to which Apache sends requests; change the site's upstreams": "balancermember",
         SHOWN: "proxystatus addmoduleinfo",
         CACHE: "cache*",
         "files in the site's folders could run commands": "xbithack ssi*",

@@ -45,7 +45,7 @@ NGINX: dict[str, tuple[Verdict, ...]] = {
     ),
     "ServerBlock.brotli": (
         missing("Brotli needs the module ngx_brotli, which this nginx does not seem to have",
-                "nginx compresses with gzip if it is on",
+                "nginx compresses with gzip if the site turns gzip on",
                 lambda context: not Dialect.of(context.web_server).brotli),
     ),
     "UpstreamServer.backup": (

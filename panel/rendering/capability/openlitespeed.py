@@ -14,7 +14,7 @@ from panel.rendering.openlitespeed.vhost import REFUSALS, answers_twice
 from panel.rendering.rewriting import redirects
 
 _DECODED = "OpenLiteSpeed decodes rewritten paths before it sends them to an upstream"
-_REFUSED = "Paddock lets OpenLiteSpeed respond with 400 to such paths with spaces, control characters, %, ?, or #"
+_REFUSED = "OpenLiteSpeed responds with 400 if such a path has spaces, control characters, %, ?, or #"
 _NAMES = "OpenLiteSpeed adds a Location header with the rewritten path to responses that have no body"
 _INDEX_OF_FOLDER = (
     "OpenLiteSpeed protects a folder's index file by the access control of the folder's location, not of this location"
@@ -184,7 +184,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
                 "all WebSocket connections go to the first server"),
     ),
     "Location.expires": (
-        differs("OpenLiteSpeed adds public to the Cache-Control header of files",
+        differs("OpenLiteSpeed adds “public” to the Cache-Control header of files",
                 "the header is Cache-Control: public, max-age=N",
                 lambda context: context.owner.handler in ("static", "php") or answers.is_file(context.owner)),
         differs("OpenLiteSpeed sends an expiry time in the past with error responses too",

@@ -35,7 +35,7 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
         if not keeps_path(block, place):
             lines += _of_folder(block, found, chosen, place, root)
     if lines:
-        lines[0] = replace(lines[0], comment="An index file belongs to the location of its own path")
+        lines[0] = replace(lines[0], comment="The location of the index file's own path handles it")
     return lines
 
 

@@ -22,8 +22,8 @@ class UpstreamForm(PartForm[Upstream]):
         from_text=lines.servers_from_text,
         help_text=_(
             "One per line: `127.0.0.1:3000`, `[::1]:3000`, or `unix:/run/app.sock`. Options: `weight=2 "
-            "max_fails=3 fail_timeout=30 backup down`. If you enter tags of hosts, these hosts are the servers, and "
-            "the lines only give options of the servers."
+            "max_fails=3 fail_timeout=30 backup down`. If you enter tags of hosts, the hosts with these tags "
+            "are the servers, and each line only sets options of one server."
         ),
     )
     host_tags = TagsFormField(label=_("Tags of hosts"))

@@ -62,7 +62,11 @@ class HeaderSetForm(SharedSettingForm[HeaderSet]):
         model = HeaderSet
         fields = ("name", "team", "headers")
         labels = _LABELS
-        help_texts = {"name": _("The response headers of a site name the set with @, for example `@security`.")}
+        help_texts = {
+            "name": _(
+                "To use the set, enter @ and its name in the response headers of a site, for example `@security`."
+            )
+        }
 
 
 class DirectiveSetForm(SharedSettingForm[DirectiveSet], RawDirectivesForm[DirectiveSet]):

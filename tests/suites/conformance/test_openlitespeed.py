@@ -69,7 +69,7 @@ def test_openlitespeed_copy_has_own_configuration(installed: Path, tmp_path: Pat
 
 
 def test_documented_difference_excuses_only_its_response() -> None:
-    shown = frozenset({"OpenLiteSpeed adds public to the Cache-Control header of files"})
+    shown = frozenset({"OpenLiteSpeed adds “public” to the Cache-Control header of files"})
     request, plain = Request("/"), Answer(200, {"cache-control": "max-age=60", "expires": "x"}, b"a")
 
     def name(other: Answer, *texts: str) -> str:
