@@ -50,7 +50,7 @@ pub use exchange::{Exchange, Response};
 pub use filters::trailers;
 pub use mirror::settled;
 pub use phases::{begin, begin_refused, finish, run, Begin};
-pub use upstream::state::Balancers;
+pub use upstream::balancers::Balancers;
 pub use worker::{Shared, Worker};
 
 /// Parsers of single header fields.

@@ -9,8 +9,9 @@ mod places;
 mod rules;
 
 use crate::stream::probe as stream_probe;
+use crate::upstream::balancers::Balancers;
 use crate::upstream::marks::Marks;
-use crate::upstream::state::{Balancers, Group};
+use crate::upstream::state::Group;
 use crate::upstream::verdicts;
 use crate::worker::{Shared, Worker};
 use crate::{log, random_number};

@@ -7,7 +7,7 @@ use super::{relay, status, Session};
 use crate::pipe::Allowance;
 use crate::scope::Scope;
 use crate::template;
-use crate::upstream::state::Chosen;
+use crate::upstream::chosen::Chosen;
 use crate::upstream::transfer::{datagrams_to, Failure};
 use crate::worker::Worker;
 use gallop_conf::model::{Level, StreamHandler, StreamPass};

@@ -3,9 +3,11 @@
 use super::{relay, status, Session};
 use crate::scope::Scope;
 use crate::template;
+use crate::upstream::chosen::Chosen;
 use crate::upstream::keepalive::Stream;
+use crate::upstream::methods::Hint;
 use crate::upstream::proxy::group_of;
-use crate::upstream::state::{Chosen, Group, Hint};
+use crate::upstream::state::Group;
 use crate::upstream::tls_names::tls_names;
 use crate::upstream::transfer::{connect_to, handshake, Failure};
 use crate::upstream::Attempt;

@@ -2,8 +2,8 @@
 
 use super::answer;
 use super::cached::{self, Fetch, Looked};
+use super::chosen::Chosen;
 use super::response_body::UpstreamBody;
-use super::state::Chosen;
 use super::sticky;
 use super::transfer::{one, Failure, Plan, Protocol, Reply, Tried};
 use super::Attempt;

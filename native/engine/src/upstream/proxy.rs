@@ -1,8 +1,10 @@
 //! proxy_pass.
 
 use super::attempts;
+use super::balancers::Balancers;
+use super::methods::Hint;
 use super::request::{HttpRequest, Wire};
-use super::state::{Balancers, Group, Hint};
+use super::state::Group;
 use super::sticky;
 use super::transfer::{Plan, Protocol};
 use crate::escape::{self, Shown, Use};

@@ -5,15 +5,16 @@
 use super::answer;
 use super::application;
 use super::buffers;
+use super::chosen::Chosen;
 use super::fastcgi;
 use super::form::Form;
 use super::keepalive::{Ended, PoolKey, UpstreamConn};
+use super::methods::Hint;
 use super::proxy::request_uri;
 pub use super::quick_answer::Framed;
 use super::quick_answer::{self, Answer, Said};
 use super::recipe::{is_near, look_up, Recipe, Recipes};
 use super::request::{self, BodyLength};
-use super::state::{Chosen, Hint};
 use super::transfer::pool_key;
 use super::{Attempt, Totals};
 use crate::conn::Conn;

@@ -1,7 +1,7 @@
 //! Periodic resolution of upstream servers' names (`resolve`).
 
+use super::balancers::Balancers;
 use super::found::key;
-use super::state::Balancers;
 use crate::resolver::{once, service, Answered, Located};
 use crate::worker::{Shared, Worker};
 use gallop_conf::model::{Level, Peer, PeerAddr, PeerName, ResolverConf, Upstream};

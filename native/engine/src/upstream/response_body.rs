@@ -2,10 +2,10 @@
 
 use super::answer::{self, Giver, Head};
 use super::buffers;
+use super::chosen::Chosen;
 use super::http2;
 use super::keepalive::UpstreamConn;
 use super::memcached;
-use super::state::Chosen;
 use super::sticky::Learned;
 use super::transfer::{Plan, Protocol, Reply};
 use super::upload::Upload;

@@ -1,7 +1,9 @@
 //! `sticky`: sends the requests of a client to one server of a group.
 
+use super::chosen::Chosen;
+use super::methods::Hint;
 use super::sessions::Key;
-use super::state::{Chosen, Group, Hint};
+use super::state::Group;
 use crate::exchange::Exchange;
 use crate::template;
 use crate::time::cookie_date;

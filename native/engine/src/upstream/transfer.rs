@@ -3,12 +3,14 @@
 
 use super::answer::{self, Giver, Head};
 use super::buffers;
+use super::chosen::Chosen;
 use super::keepalive::{PoolKey, TlsKey, TlsRequest, UpstreamConn};
+use super::methods::Hint;
 use super::outgoing::{Outgoing, Stop, Wait};
 use super::quick::{Came, Started};
 use super::request::{HttpRequest, Wire};
 use super::response_body::Decoder;
-use super::state::{Chosen, Group, Hint};
+use super::state::Group;
 use super::tls_names::{tls_names, TlsNames};
 use crate::exchange::Exchange;
 use crate::phases::Flow;

@@ -1,7 +1,7 @@
 //! What health checks found of servers, in memory that survives a worker: its successor begins with
 //! that.
 
-use super::state::Balancers;
+use super::balancers::Balancers;
 use gallop_conf::model::{Config, Peer, Upstream};
 use gallop_runtime::SharedCells;
 use std::hash::{DefaultHasher, Hash, Hasher};
