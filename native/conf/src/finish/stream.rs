@@ -1,9 +1,10 @@
 //! The stream block: merge the levels and assemble its server blocks.
 
-use super::{
-    build_listeners, check_limit_zones, check_upstream_zones, finish_server, give_resolvers,
-    health, resolve_upstreams,
-};
+use super::health;
+use super::listeners::build_listeners;
+use super::server::finish_server;
+use super::upstreams::{give_resolvers, resolve_upstreams};
+use super::zones::{check_limit_zones, check_upstream_zones};
 use crate::builder::{Builder, StreamNode};
 use crate::directives;
 use crate::error::{ConfError, Result};
