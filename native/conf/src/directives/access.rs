@@ -1,4 +1,4 @@
-//! Access control: access, auth_basic, auth_request, and realip.
+//! Access control: access, auth_basic, auth_request, realip, and satisfy.
 
 use crate::builder::Builder;
 use crate::cidr::Cidr;
@@ -79,6 +79,14 @@ pub const TABLE: &[Spec] = &[
         ONE,
         Setter::Flag(|b| &mut b.loc().real_ip_recursive),
     ),
+    with("satisfy", HSL, ONE, |b, d| {
+        let value = choice(
+            d,
+            &d.args()[0],
+            &[("all", Satisfy::All), ("any", Satisfy::Any)],
+        )?;
+        store(&mut b.loc().satisfy, value, d)
+    }),
 ];
 
 fn rule(b: &mut Builder, d: &Directive, allow: bool) -> Result<()> {

@@ -1,4 +1,4 @@
-//! error_log, access_log, and log_format.
+//! Logs: error_log, access_log, log_format, and the requests that they record.
 
 use crate::builder::Builder;
 use crate::error::{ConfError, Result};
@@ -22,6 +22,18 @@ pub const TABLE: &[Spec] = &[
         HSL | STREAM | SSRV,
         Arity(1, 4),
         open_log_file_cache,
+    ),
+    simple(
+        "log_not_found",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().log_not_found),
+    ),
+    simple(
+        "log_subrequest",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().log_subrequest),
     ),
 ];
 

@@ -3,25 +3,32 @@
 mod access;
 pub mod applications;
 pub(crate) mod cache;
+mod clients;
 mod compress;
-mod core_http;
 mod dav;
+mod error_pages;
 pub mod files;
 mod filters;
 mod geoip2;
+mod hashes;
 mod health;
 mod limits;
 mod load_module;
+mod location;
 mod logs;
 mod main;
 mod maps;
 mod modules;
+mod resolver;
+mod response_heads;
 mod rewrite;
+mod sending;
 mod server;
 mod ssl;
 pub(crate) mod status;
 mod sticky;
 pub(crate) mod stream;
+mod types;
 mod upstream;
 pub mod upstream_conf;
 mod upstream_shared;
@@ -31,7 +38,14 @@ use crate::table::Spec;
 
 pub const TABLES: &[&[Spec]] = &[
     main::TABLE,
-    core_http::TABLE,
+    location::TABLE,
+    types::TABLE,
+    error_pages::TABLE,
+    clients::TABLE,
+    sending::TABLE,
+    response_heads::TABLE,
+    hashes::TABLE,
+    resolver::TABLE,
     server::TABLE,
     files::TABLE,
     dav::TABLE,
@@ -70,5 +84,5 @@ pub const TABLES: &[&[Spec]] = &[
     stream::TLS,
 ];
 
-pub use core_http::default_types;
 pub use logs::{default_formats, COMBINED};
+pub(crate) use types::default_types;

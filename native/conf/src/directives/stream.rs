@@ -2,7 +2,7 @@
 
 use super::upstream_conf::upstream_of;
 use super::upstream_shared::{bind, tls};
-use super::{core_http, main, ssl};
+use super::{main, sending, ssl};
 use crate::builder::Builder;
 use crate::error::{ConfError, Result};
 use crate::listen::{literal, split_port};
@@ -79,11 +79,11 @@ pub const TABLE: &[Spec] = &[
         Setter::Flag(|b| &mut b.stream().half_close),
     ),
     with("proxy_upload_rate", SS, ONE, |b, d| {
-        let rate = core_http::rate_value(b, d)?;
+        let rate = sending::rate_value(b, d)?;
         store(&mut b.stream().upload_rate, rate, d)
     }),
     with("proxy_download_rate", SS, ONE, |b, d| {
-        let rate = core_http::rate_value(b, d)?;
+        let rate = sending::rate_value(b, d)?;
         store(&mut b.stream().download_rate, rate, d)
     }),
     simple(

@@ -79,7 +79,7 @@ macro_rules! shared {
             simple(concat!($prefix, "pass_request_headers"), HSL, ONE, Setter::Flag(|b| &mut b.$conf().pass_request_headers)),
             simple(concat!($prefix, "pass_request_body"), HSL, ONE, Setter::Flag(|b| &mut b.$conf().pass_request_body)),
             with(concat!($prefix, "limit_rate"), HSL, ONE, |b, d| {
-                let value = super::core_http::rate_value(b, d)?;
+                let value = super::sending::rate_value(b, d)?;
                 store(&mut b.$conf().limit_rate, value, d)
             }),
             simple(concat!($prefix, "hide_header"), HSL, ONE, Setter::Strings(|b| &mut b.$conf().hide_headers)),
