@@ -4,8 +4,8 @@ use crate::crypt;
 use crate::escape::Shown;
 use crate::exchange::Exchange;
 use crate::files::{self, FilePath};
-use crate::phases::{self, Flow};
-use crate::template;
+use crate::phases::flow::Flow;
+use crate::{subrequest, template};
 use base64::Engine;
 use gallop_conf::model::{items, AccessRule, Level, Satisfy};
 use std::net::IpAddr;
@@ -170,7 +170,7 @@ async fn subrequest(ex: &mut Exchange) -> Verdict {
         Some((path, args)) => (path, Some(args.as_bytes().to_vec())),
         None => (uri.as_str(), None),
     };
-    let mut sub = phases::subrequest(ex, path.as_bytes().to_vec(), args).await;
+    let mut sub = subrequest::run(ex, path.as_bytes().to_vec(), args).await;
     // The response body has no meaning here, but reading it allows reuse of the upstream
     // connection.
     let drained = sub.response.body.collect(1 << 20).await;

@@ -1,6 +1,7 @@
 //! Request phases: choosing the server block and the location, handlers, and filters. This crate
 //! handles requests and responses independently of the protocol version.
 
+mod absolute;
 mod access;
 pub mod body;
 pub mod cache;
@@ -15,6 +16,7 @@ pub mod files;
 mod filters;
 mod handlers;
 pub mod health;
+mod host;
 mod limits;
 pub mod log;
 mod log_cache;
@@ -23,7 +25,7 @@ pub mod metrics;
 mod mirror;
 pub mod mp4;
 pub mod panics;
-pub mod phases;
+mod phases;
 pub mod pipe;
 pub mod prepared;
 mod realip;
@@ -44,12 +46,16 @@ pub mod uri;
 mod vars;
 pub mod worker;
 
+pub use absolute::absolute_location;
 pub use body::{Body, BodyError, BodyStream, Chunk, RequestBody};
 pub use conn::Conn;
+pub use errors::product;
 pub use exchange::{Exchange, Response};
 pub use filters::trailers;
 pub use mirror::settled;
-pub use phases::{begin, begin_refused, finish, run, Begin};
+pub use phases::begin::{begin, begin_refused, Begin};
+pub use phases::end::{finish, settle};
+pub use phases::run;
 pub use upstream::balancers::Balancers;
 pub use worker::{Shared, Worker};
 

@@ -3,7 +3,7 @@
 use crate::exchange::{Exchange, Guard, Limited};
 use crate::metrics::Section;
 use crate::panics::lock_shared;
-use crate::phases::Flow;
+use crate::phases::flow::Flow;
 use crate::scope::Scope;
 use crate::template;
 use gallop_conf::model::{items, Level, LimitReq, LimitZone, LogLevel};

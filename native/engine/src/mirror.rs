@@ -1,7 +1,7 @@
 //! mirror: sends copies of a request and ignores the responses.
 
 use crate::exchange::{Exchange, Received};
-use crate::phases::Flow;
+use crate::phases::flow::Flow;
 use crate::{received, subrequest};
 use bytes::Bytes;
 use gallop_conf::model::items;

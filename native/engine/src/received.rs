@@ -2,7 +2,7 @@
 
 use crate::body::BodyError;
 use crate::exchange::{Exchange, Received};
-use crate::phases::Flow;
+use crate::phases::flow::Flow;
 use bytes::Bytes;
 use gallop_conf::model::{InFile, Level};
 use gallop_runtime::timeout;

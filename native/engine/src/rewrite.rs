@@ -4,7 +4,7 @@ use crate::body::Body;
 use crate::escape::{self, Use};
 use crate::exchange::Exchange;
 use crate::files::{self, FilePath, Refused};
-use crate::phases::Flow;
+use crate::phases::flow::Flow;
 use crate::{template, vars};
 use gallop_conf::model::{Cond, FileTest, Handler, Level, Location, Op, RewriteFlag};
 use gallop_conf::template::{Part, Template};

@@ -1,7 +1,8 @@
 //! Response heads as field sections of HTTP/2 and HTTP/3.
 
+use crate::absolute::absolute_location;
+use crate::errors::product;
 use crate::exchange::{Exchange, Fields};
-use crate::phases::{absolute_location, product};
 use crate::time;
 use gallop_http::{hpack, qpack};
 

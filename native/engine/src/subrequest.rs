@@ -2,7 +2,7 @@
 
 use crate::body::{Body, BodyStream, Chunk};
 use crate::exchange::Exchange;
-use crate::phases;
+use crate::phases::{self, end};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -72,6 +72,13 @@ pub fn of_uri(parent: &Exchange, uri: &[u8]) -> Box<Exchange> {
     child(parent, path.to_vec(), args)
 }
 
+/// Run a subrequest and return it with its unsent response.
+pub async fn run(parent: &Exchange, uri: Vec<u8>, args: Option<Vec<u8>>) -> Box<Exchange> {
+    let mut sub = child(parent, uri, args);
+    Box::pin(phases::run(&mut sub, None)).await;
+    sub
+}
+
 /// A running subrequest.
 pub struct Running(Pin<Box<dyn Future<Output = Box<Exchange>>>>);
 
@@ -115,7 +122,7 @@ impl BodyStream for SubBody {
             sub.body_sent += chunk.len();
         } else if let Some(mut sub) = self.0.take() {
             sub.complete = next.is_none();
-            phases::finish(&mut sub);
+            end::finish(&mut sub);
         }
         Poll::Ready(next)
     }
@@ -124,7 +131,7 @@ impl BodyStream for SubBody {
 impl Drop for SubBody {
     fn drop(&mut self) {
         if let Some(mut sub) = self.0.take() {
-            phases::finish(&mut sub);
+            end::finish(&mut sub);
         }
     }
 }
@@ -134,5 +141,5 @@ pub async fn to_end(mut sub: Box<Exchange>) {
     if phases::run(&mut sub, None).await {
         while let Some(Ok(_)) = sub.response.body.next().await {}
     }
-    phases::finish(&mut sub);
+    end::finish(&mut sub);
 }

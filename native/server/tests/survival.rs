@@ -329,7 +329,9 @@ fn panic_is_logged_and_another_worker_serves_within_a_second() {
         .filter(|l| l.contains("[alert]") && l.contains("backtrace: "));
     assert!(frames.clone().count() > 5, "{errors}");
     assert!(
-        frames.clone().any(|l| l.contains("engine/src/phases.rs")),
+        frames
+            .clone()
+            .any(|l| l.contains("engine/src/phases/mod.rs")),
         "{errors}"
     );
     assert!(

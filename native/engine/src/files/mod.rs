@@ -13,7 +13,7 @@ pub use path::{push_request_path, FilePath, Refused};
 
 use crate::exchange::Exchange;
 use crate::looks;
-use crate::phases::Flow;
+use crate::phases::flow::Flow;
 use gallop_conf::model::{Confinement, Level, LocConf};
 use gallop_conf::parser::os_error;
 use std::fs::{File, Metadata, OpenOptions};

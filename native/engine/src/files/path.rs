@@ -2,7 +2,7 @@
 
 use crate::escape::Shown;
 use crate::exchange::Exchange;
-use crate::phases::Flow;
+use crate::phases::flow::Flow;
 use crate::scope::Scope;
 use crate::{template, vars};
 use gallop_conf::model::{Alias, Level};

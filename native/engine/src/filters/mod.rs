@@ -16,7 +16,7 @@ mod transform;
 pub mod userid;
 
 use crate::exchange::{Exchange, Response};
-use crate::phases::Flow;
+use crate::phases::flow::Flow;
 use gallop_conf::model::TypeSet;
 use gallop_http::message::Version;
 

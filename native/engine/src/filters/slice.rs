@@ -2,7 +2,8 @@
 
 use crate::body::{Body, BodyStream, Chunk};
 use crate::exchange::{Exchange, Response};
-use crate::phases::{self, Flow};
+use crate::phases::content;
+use crate::phases::flow::Flow;
 use crate::subrequest::{self, SubBody};
 use gallop_conf::model::Level;
 use std::cell::RefCell;
@@ -239,7 +240,7 @@ impl Sliced {
 }
 
 async fn fetch(mut sub: Box<Exchange>, shared: Shared) -> Result<Body, String> {
-    let flow = phases::content(&mut sub).await;
+    let flow = content::serve(&mut sub).await;
     let status = sub.response.status;
     if !matches!(flow, Flow::Done) || status != 206 {
         return Err(format!("unexpected status code {status} in slice response"));

@@ -5,7 +5,7 @@ use crate::body::Body;
 use crate::escape::{self, escaped, Use};
 use crate::exchange::Exchange;
 use crate::files::{self, FilePath};
-use crate::phases::Flow;
+use crate::phases::flow::Flow;
 use crate::time;
 use crate::vars::argument;
 use gallop_conf::model::{AutoindexFormat, Level};

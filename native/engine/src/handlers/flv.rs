@@ -3,7 +3,7 @@
 use super::static_files::{open, request_path, send, send_instead};
 use crate::body::Chunk;
 use crate::exchange::Exchange;
-use crate::phases::Flow;
+use crate::phases::flow::Flow;
 use crate::vars::argument;
 use bytes::Bytes;
 use std::sync::Arc;

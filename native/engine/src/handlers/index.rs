@@ -3,7 +3,7 @@
 use super::static_files::request_path;
 use crate::exchange::Exchange;
 use crate::files::{self, FilePath};
-use crate::phases::Flow;
+use crate::phases::flow::Flow;
 use crate::template;
 use gallop_conf::model::{items, Level};
 use gallop_conf::parser::os_error;

@@ -12,7 +12,7 @@ mod status;
 mod try_files;
 
 use crate::exchange::Exchange;
-use crate::phases::Flow;
+use crate::phases::flow::Flow;
 
 pub use flv::flv;
 pub use mp4::mp4;

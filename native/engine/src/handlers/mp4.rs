@@ -5,7 +5,7 @@ use crate::body::{read_range, Chunk};
 use crate::exchange::Exchange;
 use crate::files::FilePath;
 use crate::mp4::{self, Error, Plan, Wanted};
-use crate::phases::Flow;
+use crate::phases::flow::Flow;
 use crate::vars::argument;
 use bytes::Bytes;
 use gallop_conf::model::Level;

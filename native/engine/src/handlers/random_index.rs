@@ -3,7 +3,7 @@
 use super::static_files::{open_status, request_path};
 use crate::exchange::Exchange;
 use crate::files;
-use crate::phases::Flow;
+use crate::phases::flow::Flow;
 use gallop_conf::parser::os_error;
 
 /// Redirect internally to a random file of the folder, except hidden ones.

@@ -2,7 +2,7 @@
 
 use crate::body::Body;
 use crate::exchange::Exchange;
-use crate::phases::Flow;
+use crate::phases::flow::Flow;
 use bytes::Bytes;
 use std::sync::atomic::{AtomicU64, Ordering};
 

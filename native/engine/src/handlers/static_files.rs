@@ -6,7 +6,7 @@ use crate::exchange::Exchange;
 use crate::files::{self, FilePath};
 use crate::filters;
 use crate::looks;
-use crate::phases::Flow;
+use crate::phases::flow::Flow;
 use gallop_conf::model::{Coding, GzipStatic, Level};
 use gallop_conf::parser::os_error;
 use std::collections::VecDeque;

@@ -3,7 +3,7 @@
 use crate::body::Body;
 use crate::exchange::Exchange;
 use crate::metrics::{json, prometheus, Live, CONTENT_TYPE};
-use crate::phases::Flow;
+use crate::phases::flow::Flow;
 use gallop_conf::model::StatusFormat;
 
 pub fn status(ex: &mut Exchange, format: StatusFormat) -> Flow {

@@ -2,7 +2,7 @@
 
 use crate::exchange::Exchange;
 use crate::files::{self, FilePath, Refused};
-use crate::phases::Flow;
+use crate::phases::flow::Flow;
 use crate::template;
 use gallop_conf::model::{Alias, Fallback, TryFiles};
 use gallop_conf::template::Part;

@@ -12,7 +12,7 @@ use crate::body::Body;
 use crate::cache::control::Verdict;
 use crate::cache::disk::Entry;
 use crate::exchange::{Exchange, Upgrade};
-use crate::phases::Flow;
+use crate::phases::flow::Flow;
 use crate::time::parse_http_date;
 use crate::uri::split_unsafe;
 use gallop_conf::model::{items, AppProtocol, Level, UpConf};

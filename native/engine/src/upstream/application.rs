@@ -10,7 +10,7 @@ use super::request::{HttpRequest, Wire};
 use super::transfer::{Plan, Protocol};
 use crate::exchange::Exchange;
 use crate::files::{FilePath, Refused};
-use crate::phases::Flow;
+use crate::phases::flow::Flow;
 use crate::template;
 use gallop_conf::directives::applications::split_scheme;
 use gallop_conf::model::{self, items, AppPass, AppProtocol, Level, Param, UpConf};

@@ -8,7 +8,7 @@ use super::sticky;
 use super::transfer::{one, Failure, Plan, Protocol, Reply, Tried};
 use super::Attempt;
 use crate::exchange::Exchange;
-use crate::phases::Flow;
+use crate::phases::flow::Flow;
 use crate::received;
 use answer::Head;
 use gallop_conf::model::{next, CacheUse, Level};

@@ -9,7 +9,8 @@ use crate::cache::control::{valid_for, Verdict};
 use crate::cache::disk::{self, Entry, Meta};
 use crate::cache::{vary, Cache, Key, Seen, Updating};
 use crate::exchange::Exchange;
-use crate::phases::{self, Flow};
+use crate::phases::flow::Flow;
+use crate::phases::{content, end};
 use crate::{subrequest, template};
 use gallop_conf::model::{cache_methods, items, next, CacheUse, Level, UpConf};
 use gallop_conf::template::Template;
@@ -528,10 +529,10 @@ fn update_in_background(ex: &mut Exchange, claim: Updating) {
     sub.header_only = true;
     sub.updating = Some(claim);
     gallop_runtime::spawn(async move {
-        if matches!(phases::content(&mut sub).await, Flow::Done) {
+        if matches!(content::serve(&mut sub).await, Flow::Done) {
             while let Some(Ok(_)) = sub.response.body.next().await {}
         }
-        phases::finish(&mut sub);
+        end::finish(&mut sub);
         done.set();
     });
 }

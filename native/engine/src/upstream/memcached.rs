@@ -5,7 +5,7 @@ use super::transfer::Plan;
 use crate::escape::{self, Shown, Use};
 use crate::exchange::Exchange;
 use crate::handlers;
-use crate::phases::Flow;
+use crate::phases::flow::Flow;
 use crate::template::{self, Template};
 use gallop_conf::model::Level;
 use gallop_http::memcached::{parse_line, Line, LineError, Value};

@@ -7,7 +7,7 @@ use super::request::{BodyLength, Wire};
 use super::transfer::{own_failure, Failure, Plan, Protocol};
 use crate::body::{read_range, BodyError};
 use crate::exchange::{Exchange, Received};
-use crate::phases::Flow;
+use crate::phases::flow::Flow;
 use crate::received;
 use bytes::Bytes;
 use gallop_conf::model::{AppProtocol, Level};

@@ -9,7 +9,7 @@ use super::sticky;
 use super::transfer::{Plan, Protocol};
 use crate::escape::{self, Shown, Use};
 use crate::exchange::Exchange;
-use crate::phases::Flow;
+use crate::phases::flow::Flow;
 use crate::scope::Scope;
 use crate::template;
 use gallop_conf::directives::upstream_conf::ProxyUrl;

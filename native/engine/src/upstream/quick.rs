@@ -20,7 +20,9 @@ use super::{Attempt, Totals};
 use crate::conn::Conn;
 use crate::exchange::{Exchange, Received};
 use crate::metrics::Done;
-use crate::phases::{choose_server, speaks_http2};
+use crate::phases::begin::speaks_http2;
+use crate::phases::server::choose_server;
+use crate::phases::{end, fields};
 use crate::worker::Worker;
 use crate::{filters, uri};
 use gallop_conf::locations::Found;
@@ -230,7 +232,7 @@ impl Fields {
             17 if is_name(name, b"transfer-encoding") => return None,
             _ => {}
         }
-        let bit = crate::phases::once(name).map_or(0, |n| 1 << n);
+        let bit = fields::once(name).map_or(0, |n| 1 << n);
         let again = self.once & bit != 0;
         self.once |= bit;
         (!again).then_some(())
@@ -664,7 +666,7 @@ impl Flight {
         ex.attempts.push(self.attempt(&ex, head, framed));
         (ex.bytes_sent, ex.body_sent) = (sent as u64, framed.body);
         ex.complete = true;
-        crate::phases::finish(&mut ex);
+        end::finish(&mut ex);
         std::mem::swap(&mut ex.head, &mut self.head);
     }
 

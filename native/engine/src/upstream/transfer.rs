@@ -13,7 +13,7 @@ use super::response_body::Decoder;
 use super::state::Group;
 use super::tls_names::{tls_names, TlsNames};
 use crate::exchange::Exchange;
-use crate::phases::Flow;
+use crate::phases::flow::Flow;
 use crate::scope::Scope;
 use crate::template;
 use crate::worker::Worker;

@@ -4,7 +4,7 @@ use super::keepalive::Stream;
 use super::outgoing::{Outgoing, Stop, Supply};
 use crate::body::{BodyError, NoBody, RequestBody};
 use crate::exchange::Exchange;
-use crate::phases::Flow;
+use crate::phases::flow::Flow;
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
 use std::io;

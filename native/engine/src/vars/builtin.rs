@@ -1,9 +1,9 @@
 //! Built-in variables.
 
 use super::connection::{self, address, show, some, text};
+use crate::absolute::absolute_location;
 use crate::exchange::Exchange;
 use crate::filters::userid;
-use crate::phases::absolute_location;
 use crate::{template, time};
 use gallop_conf::values::parse_size;
 use gallop_conf::vars::Builtin as B;

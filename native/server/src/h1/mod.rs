@@ -541,7 +541,7 @@ impl<T: Transport> Driver<T> {
         }
         ex.complete = true;
         if !ex.keepalive {
-            gallop_engine::phases::settle(ex).await;
+            gallop_engine::settle(ex).await;
         }
         let body_left = !ex.source.is_ended();
         if ex.keepalive && (!body_left || close::discard_body(ex).await) {

@@ -160,7 +160,7 @@ impl<'a, T: Transport> Output<'a, T> {
     fn new(shared: &'a Rc<Shared<T>>, ex: &Exchange) -> Self {
         let conf = &ex.loc.conf;
         let size = |t: &Option<gallop_conf::template::Template>| {
-            let text = gallop_engine::phases::eval(ex, t.as_ref()?);
+            let text = gallop_engine::template::eval(ex, t.as_ref()?);
             parse_size(&String::from_utf8_lossy(&text))
         };
         let rate = ex
@@ -406,7 +406,7 @@ fn head(ex: &mut Exchange, framing: Framing, buf: &mut Vec<u8>) -> Option<usize>
     match &r.server {
         Some(server) if server.is_empty() => {}
         Some(server) => field(buf, b"Server", server),
-        None => field(buf, b"Server", &gallop_engine::phases::product(ex)),
+        None => field(buf, b"Server", &gallop_engine::product(ex)),
     }
     let mut date_at = None;
     match &r.date {
@@ -442,7 +442,7 @@ fn entity(ex: &Exchange, buf: &mut Vec<u8>) {
         field(buf, b"Last-Modified", time::http_date(modified).as_bytes());
     }
     if let Some(location) = &r.location {
-        let location = gallop_engine::phases::absolute_location(ex, location);
+        let location = gallop_engine::absolute_location(ex, location);
         field(buf, b"Location", &location);
     }
 }

@@ -341,7 +341,7 @@ impl<'a> Sender<'a> {
     fn new(mux: &'a Rc<dyn Mux>, stream: u64, ex: &'a mut Exchange) -> Self {
         let conf = &ex.loc.conf;
         let size = |template: &Option<gallop_conf::template::Template>| {
-            let text = gallop_engine::phases::eval(ex, template.as_ref()?);
+            let text = gallop_engine::template::eval(ex, template.as_ref()?);
             parse_size(&String::from_utf8_lossy(&text))
         };
         let rate = ex

@@ -6,7 +6,7 @@ use super::static_files::request_path;
 use crate::escape::{escaped, Use};
 use crate::exchange::Exchange;
 use crate::files::{self, FilePath, Spot};
-use crate::phases::Flow;
+use crate::phases::flow::Flow;
 use crate::received;
 use crate::time::parse_http_date;
 use gallop_conf::model::{dav, Level};
