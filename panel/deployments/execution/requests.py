@@ -171,7 +171,7 @@ class _Draft:
             probes=limited(probe for item in asked for probe in probes_of(item)),
             guards=list(dict.fromkeys(guards)),
             anyway=self.deployment.anyway,
-            ports=sorted({port for needs in prerequisites.needs_of(self.changes) for port in needs.ports}),
+            ports=prerequisites.ports_of(self.changes),
         )
         attempted = self.deployment.started_at is not None
         names = frozenset(resolved_names.names_of(self.changes))

@@ -55,6 +55,14 @@ def needs_of(changes: Iterable[Change]) -> list[SiteNeeds]:
     return [_site_needs(change) for change in changes if change.new]
 
 
+def ports_of(changes: Iterable[Change]) -> list[tuple[str, int]]:
+    """Return the TCP ports, as (address, port), of the sites that the changes deploy; sorted, without duplicates.
+
+    Unlike `needs_of`, this does not read the revisions' lists of files, which a deployment leaves in the database.
+    """
+    return sorted({port for change in changes if change.new for port in _ports(spec_of(change.new))})
+
+
 def _site_needs(change: Change) -> SiteNeeds:
     assert change.new is not None
     spec = spec_of(change.new)

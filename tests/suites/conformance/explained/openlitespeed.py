@@ -231,7 +231,7 @@ ROWS = (
     Departs(
         "times of fixed answers", "", altered_responses.no_times, "OpenLiteSpeed sends expiry times only with files"
     ),
-    Departs("public", "", altered_responses.public, "OpenLiteSpeed adds public to the Cache-Control"),
+    Departs("public", "", altered_responses.public, "OpenLiteSpeed adds “public” to the Cache-Control"),
     Departs(
         "times without a date", "", altered_responses.no_date, "OpenLiteSpeed sends fixed responses without Expires"
     ),
