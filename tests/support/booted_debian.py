@@ -67,7 +67,7 @@ class BootedDebian(Isolated):
     def power_off(self) -> None:
         """End every process at once, as a power failure does."""
         assert self._container is not None
-        for child in self._first_processes():
+        for child in self._first_processes() or [self._container.pid]:
             os.kill(int(child), signal.SIGKILL)
         self._container.wait(timeout=30)
         self._container = None
@@ -75,12 +75,25 @@ class BootedDebian(Isolated):
             assert eventually(lambda place=place: _removed(place)), place
 
     def _first_processes(self) -> list[str]:
-        """Id of systemd in the container, as this machine numbers it; empty before it runs."""
+        """Id of systemd in the container, as this machine numbers it; empty before it runs.
+
+        The shell and systemd-nspawn have other children before, which end at once.
+        """
         assert self._container is not None
-        return children_of(self._container.pid)
+        return [child for child in children_of(self._container.pid) if _is_first_of_namespace(child)]
 
     def _enter(self, *namespaces: str) -> list[str]:
         return [tool("nsenter"), "--target", self._first_processes()[0], *(namespaces or NAMESPACES)]
+
+
+def _is_first_of_namespace(pid: str) -> bool:
+    """Return whether the process has the id 1 in a PID namespace below that of this machine (NSpid in proc(5))."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return False
+    ids = next(line for line in lines if line.startswith("NSpid:")).split()[1:]
+    return len(ids) > 1 and ids[-1] == "1"
 
 
 def _removed(cgroup: Path) -> bool:
