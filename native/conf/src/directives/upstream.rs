@@ -142,20 +142,7 @@ fn balance(b: &mut Builder, d: &Directive, value: Balance) -> Result<()> {
 
 fn server(b: &mut Builder, d: &Directive) -> Result<()> {
     let word = &d.args()[0];
-    let mut peer = Peer {
-        name: word.clone(),
-        addr: PeerAddr::Unix(Default::default()),
-        weight: 1,
-        max_fails: 1,
-        fail_timeout: 10_000,
-        slow_start: 0,
-        max_conns: 0,
-        backup: false,
-        down: false,
-        draining: false,
-        route: None,
-        resolve: None,
-    };
+    let mut peer = Peer::new(word.clone(), PeerAddr::Unix(Default::default()));
     for arg in &d.args()[1..] {
         parameter(b, d, &mut peer, arg)?;
     }

@@ -14,7 +14,7 @@ pub(super) fn resolve_upstreams(upstreams: &mut [Upstream]) -> Result<()> {
         };
         if let Some(path) = group.name.strip_prefix("unix:") {
             let addr = PeerAddr::Unix(path.into());
-            group.peers.push(implicit_peer(group.name.clone(), addr));
+            group.peers.push(Peer::new(group.name.clone(), addr));
             continue;
         }
         let port = group.port.unwrap_or(0);
@@ -24,31 +24,13 @@ pub(super) fn resolve_upstreams(upstreams: &mut [Upstream]) -> Result<()> {
         let found = resolve(&group.name, port)
             .map_err(|e| fail(format!("{e} in upstream \"{}\"", group.name)))?;
         for addr in found {
-            group.peers.push(implicit_peer(
+            group.peers.push(Peer::new(
                 format!("{}:{port}", group.name),
                 PeerAddr::Inet(addr),
             ));
         }
     }
     Ok(())
-}
-
-/// The server of an implicit group at one of its addresses.
-fn implicit_peer(name: String, addr: PeerAddr) -> Peer {
-    Peer {
-        name,
-        addr,
-        weight: 1,
-        max_fails: 1,
-        fail_timeout: 10_000,
-        slow_start: 0,
-        max_conns: 0,
-        backup: false,
-        down: false,
-        draining: false,
-        route: None,
-        resolve: None,
-    }
 }
 
 /// Give resolvers to groups whose names are resolved periodically.

@@ -45,6 +45,26 @@ pub struct Peer {
     pub resolve: Option<PeerName>,
 }
 
+impl Peer {
+    /// A server with the defaults of the parameters of `server`.
+    pub fn new(name: String, addr: PeerAddr) -> Peer {
+        Peer {
+            name,
+            addr,
+            weight: 1,
+            max_fails: 1,
+            fail_timeout: 10_000,
+            slow_start: 0,
+            max_conns: 0,
+            backup: false,
+            down: false,
+            draining: false,
+            route: None,
+            resolve: None,
+        }
+    }
+}
+
 /// A name that servers of a group are resolved from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerName {

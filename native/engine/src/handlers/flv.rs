@@ -1,6 +1,6 @@
 //! Flash videos from the middle (`flv`): `?start=` is the first byte to send.
 
-use super::static_files::{open, request_path, send, send_instead};
+use super::static_files::{requested_file, send, send_instead};
 use crate::body::Chunk;
 use crate::exchange::Exchange;
 use crate::phases::flow::Flow;
@@ -13,20 +13,10 @@ const HEADER: &[u8] = b"FLV\x01\x05\0\0\0\x09\0\0\0\0";
 
 /// Serve the file from `start` on. [`Flow::Next`] if the path is that of a folder.
 pub fn flv(ex: &mut Exchange) -> Flow {
-    if !matches!(ex.method(), b"GET" | b"HEAD") {
-        return Flow::Status(405);
-    }
-    if ex.uri.path.ends_with(b"/") {
-        return Flow::Next;
-    }
-    let opened = request_path(ex).and_then(|path| open(ex, &path));
-    let (file, meta) = match opened {
+    let (_, file, meta) = match requested_file(ex) {
         Ok(opened) => opened,
         Err(flow) => return flow,
     };
-    if !meta.is_file() {
-        return Flow::Next;
-    }
     let length = meta.len();
     let start = start(ex).filter(|&start| start < length).unwrap_or(0);
     let file = Arc::new(file);

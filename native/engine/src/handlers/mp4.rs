@@ -1,6 +1,6 @@
 //! MP4 files from one time to another (`mp4`): `?start=` and `?end=` are seconds.
 
-use super::static_files::{open, request_path, send, send_instead};
+use super::static_files::{requested_file, send, send_instead};
 use crate::body::{read_range, Chunk};
 use crate::exchange::Exchange;
 use crate::files::FilePath;
@@ -14,23 +14,10 @@ use std::sync::Arc;
 
 /// Serve the file, or the part that the arguments ask for. [`Flow::Next`] if the path is that of a folder.
 pub fn mp4(ex: &mut Exchange) -> Flow {
-    if !matches!(ex.method(), b"GET" | b"HEAD") {
-        return Flow::Status(405);
-    }
-    if ex.uri.path.ends_with(b"/") {
-        return Flow::Next;
-    }
-    let path = match request_path(ex) {
-        Ok(path) => path,
-        Err(flow) => return flow,
-    };
-    let (file, meta) = match open(ex, &path) {
+    let (path, file, meta) = match requested_file(ex) {
         Ok(opened) => opened,
         Err(flow) => return flow,
     };
-    if !meta.is_file() {
-        return Flow::Next;
-    }
     let wanted = wanted(ex);
     let plan = match wanted.map(|wanted| plan(ex, &path, (&file, meta.len()), &wanted)) {
         Some(Err(flow)) => return flow,

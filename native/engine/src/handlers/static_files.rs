@@ -74,8 +74,25 @@ pub fn serve(ex: &mut Exchange) -> Flow {
     Flow::Done
 }
 
+/// The regular file that a GET or HEAD request asks for, for the handlers of videos. [`Flow::Next`]
+/// if the path is that of a folder.
+pub fn requested_file(ex: &Exchange) -> Result<(FilePath, File, Metadata), Flow> {
+    if !matches!(ex.method(), b"GET" | b"HEAD") {
+        return Err(Flow::Status(405));
+    }
+    if ex.uri.path.ends_with(b"/") {
+        return Err(Flow::Next);
+    }
+    let path = request_path(ex)?;
+    let (file, meta) = open(ex, &path)?;
+    if !meta.is_file() {
+        return Err(Flow::Next);
+    }
+    Ok((path, file, meta))
+}
+
 /// Open the file of a request.
-pub fn open(ex: &Exchange, path: &FilePath) -> Result<(File, Metadata), Flow> {
+fn open(ex: &Exchange, path: &FilePath) -> Result<(File, Metadata), Flow> {
     files::open(ex, path).map_err(|e| {
         let (status, level) = open_status(&e);
         if status != 404 || ex.loc.conf.log_not_found.unwrap_or(true) {

@@ -86,18 +86,9 @@ pub async fn group_of<S: Scope + ?Sized>(
         },
     };
     let peer = |addr: PeerAddr| Peer {
-        name: authority.to_string(),
-        addr,
-        weight: 1,
         max_fails: 0,
         fail_timeout: 0,
-        slow_start: 0,
-        max_conns: 0,
-        backup: false,
-        down: false,
-        draining: false,
-        route: None,
-        resolve: None,
+        ..Peer::new(authority.to_string(), addr)
     };
     let conf = Upstream {
         name: authority.to_string(),

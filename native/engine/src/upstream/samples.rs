@@ -7,18 +7,11 @@ use std::sync::Arc;
 
 pub(super) fn group(balance: Balance, weights: &[u32]) -> Arc<Group> {
     let peer = |(i, w): (usize, &u32)| Peer {
-        name: format!("127.0.0.1:{}", 8000 + i),
-        addr: PeerAddr::Unix(format!("/{i}").into()),
         weight: *w,
-        max_fails: 1,
-        fail_timeout: 10_000,
-        slow_start: 0,
-        max_conns: 0,
-        backup: false,
-        down: false,
-        draining: false,
-        route: None,
-        resolve: None,
+        ..Peer::new(
+            format!("127.0.0.1:{}", 8000 + i),
+            PeerAddr::Unix(format!("/{i}").into()),
+        )
     };
     Arc::new(Group::new(Arc::new(Upstream {
         name: "u".into(),
