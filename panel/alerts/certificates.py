@@ -17,13 +17,11 @@ from panel.certificates.models import AutomaticCertificate, CertificateWatch
 from panel.certificates.selectors import automatic_visible
 from panel.deployments.models import DEPLOYED, SiteState
 from panel.websites.certificates import EXPIRY_STEPS, expiry_step
-from panel.websites.models import Certificate, CertificateSource, ServerBlock, StreamServer
+from panel.websites.models import Certificate, CertificateSource
+from panel.websites.selectors import CERTIFICATE_IS_USED
 
 SHOWN = 3  # problems shown for one site
 SHARING = dt.timedelta(minutes=30)
-_IS_USED = Exists(ServerBlock.objects.filter(certificate=OuterRef("pk"))) | Exists(
-    StreamServer.objects.filter(certificate=OuterRef("pk"))
-)
 # Programs on hosts, and orders, usually renew 30 days before the end.
 _RENEWED = Q(source=CertificateSource.HOST) | Q(automatic__isnull=False)
 _MOST_DAYS_RENEWED = EXPIRY_STEPS[1]
@@ -67,7 +65,7 @@ def certificate_alerts(user: User, most: int) -> list[Alert]:
     """
     now = timezone.now()
     in_time = Q(revoked_at=None, not_after__gt=now, automatic__problem="", automatic__next_at__gt=now)
-    used = visible(Certificate.objects.filter(_due(now), _IS_USED).exclude(in_time), user)
+    used = visible(Certificate.objects.filter(_due(now), CERTIFICATE_IS_USED).exclude(in_time), user)
     columns = ("name", "names", "not_before", "not_after", "revoked_at", "source", "automatic__id")
     rows = used.select_related("automatic").only(*columns).order_by("not_after")[:most]
     return [_expiry_alert(row, _expiry_step(row, now)) for row in rows]
@@ -114,7 +112,7 @@ def expiry_label(days: int) -> str:
 @found_in(lambda hour: _faulty())
 def fault_alerts(user: User, most: int) -> list[Alert]:
     """Return alerts for certificates of sites: certificates that browsers refuse although they have not expired."""
-    rows = visible(_faulty().filter(_IS_USED), user).only("name", "faults")
+    rows = visible(_faulty().filter(CERTIFICATE_IS_USED), user).only("name", "faults")
     return [
         Alert(
             "different",

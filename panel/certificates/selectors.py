@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass
 
-from django.db.models import Exists, F, OuterRef, Prefetch, Q, QuerySet
+from django.db.models import F, Prefetch, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -15,7 +15,8 @@ from panel.certificates.choices import STEPS, OrderStep
 from panel.certificates.models import AcmeAccount, AutomaticCertificate, DnsAccount, Order
 from panel.core.jobs import JobStatus
 from panel.hosts.models import Host
-from panel.websites.models import Certificate, ServerBlock, Site, StreamServer
+from panel.websites.models import Certificate, Site
+from panel.websites.selectors import CERTIFICATE_IS_USED
 
 CALENDAR_DAYS = 120
 
@@ -64,9 +65,7 @@ def certificates_due(user: User) -> QuerySet[Certificate]:
     """
     limit = timezone.now() + dt.timedelta(days=CALENDAR_DAYS)
     renewals = Q(automatic__next_at__lt=limit)
-    uses = (kind.objects.filter(certificate=OuterRef("pk")) for kind in (ServerBlock, StreamServer))
-    in_block, in_stream_server = map(Exists, uses)
-    ends = Q(in_block | in_stream_server, automatic=None, not_after__lt=limit)
+    ends = Q(CERTIFICATE_IS_USED, automatic=None, not_after__lt=limit)
     rows = visible(Certificate.objects.filter(renewals | ends), user)
     renewed_at = F("automatic__next_at")
     rows = rows.annotate(renewed_at=renewed_at, due_at=Coalesce(renewed_at, "not_after"))

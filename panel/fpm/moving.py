@@ -26,7 +26,6 @@ from panel.fpm.services import FIELDS, settings_of
 from panel.hosts.models import Host, WebServer
 from panel.hosts.targets import target_for
 from panel.remote import pool as connections
-from panel.remote.errors import ConnectionLost
 from panel.rendering.fpm import VERSION, PoolSpec, pool_file
 from panel.websites.models import Site
 
@@ -124,16 +123,15 @@ def _text(pool: PlanPool) -> str:
 
 
 def _call(host: Host, pool: PlanPool, values: Mapping[str, object]) -> None:
-    args = {"version": pool.php_version, "name": pool.name, **values}
-    try:
-        _ask(host, args, CHANGE_TIMEOUT_S)
-    except ConnectionLost:  # a pooled connection may be dead although the host is reachable
-        _ask(host, args, CHANGE_TIMEOUT_S)
+    _ask(host, {"version": pool.php_version, "name": pool.name, **values}, CHANGE_TIMEOUT_S)
 
 
 def _ask(host: Host, args: dict[str, object], timeout_s: float) -> Mapping[str, object]:
-    with connections.session(target_for(host)) as agent:
-        return agent.call("fpm", args, timeout=timeout_s)
+    def call() -> Mapping[str, object]:
+        with connections.session(target_for(host)) as agent:
+            return agent.call("fpm", args, timeout=timeout_s)
+
+    return connections.retry_lost(call)
 
 
 def _asked(server: WebServer, versions: Mapping[str, str], there: Collection[FpmPool]) -> _NewHost:
@@ -144,10 +142,7 @@ def _asked(server: WebServer, versions: Mapping[str, str], there: Collection[Fpm
     asked = {**versions, **{row.name: row.php_version for row in there if row.text}}
     pools = [{"name": name, "version": version} for name, version in asked.items()]
     args = {"action": "look", "accounts": True, "pools": pools, "pid_file": server.paths["pid_file"]}
-    try:
-        response = _ask(server.host, args, TIMEOUT_S)
-    except ConnectionLost:
-        response = _ask(server.host, args, TIMEOUT_S)
+    response = _ask(server.host, args, TIMEOUT_S)
     return _NewHost(
         server.host, offer_of(response), server_of(response), {name: cleaned(response, name) for name in asked}
     )

@@ -13,7 +13,7 @@ from panel.fpm.selectors import pools_on
 from panel.hosts.models import Host
 from panel.hosts.targets import target_for
 from panel.remote import pool as connections
-from panel.remote.errors import ConnectionLost, OperationRefused
+from panel.remote.errors import OperationRefused
 from panel.remote.pool import Session
 
 TIMEOUT_S = 20.0
@@ -22,10 +22,7 @@ PAGE_TIMEOUT_S = 8.0  # somebody waits for the form
 
 def offer(host: Host) -> Offer:
     """Ask a host now for its PHP versions and accounts. Raises RemoteError."""
-    try:
-        return _offer(host)
-    except ConnectionLost:  # a pooled connection may be dead although the host is reachable
-        return _offer(host)
+    return connections.retry_lost(lambda: _offer(host))
 
 
 def _offer(host: Host) -> Offer:

@@ -17,7 +17,7 @@ from panel.hosts.services.hosts import host_offer_key
 from panel.hosts.services.web_servers import running_set, web_servers_found
 from panel.hosts.targets import engine_control, target_for
 from panel.remote import pool
-from panel.remote.errors import ConnectionLost, HostKeyChanged, OperationRefused, RemoteError
+from panel.remote.errors import HostKeyChanged, OperationRefused, RemoteError
 from panel.remote.pool import Session
 
 FACTS_TIMEOUT_S = 60.0
@@ -65,10 +65,7 @@ def look(host: Host) -> None:
     """Check a host: store its resources, and whether each of its web servers runs. Raises RemoteError if the host does
     not respond; the caller then passes the error to `lost`.
     """
-    try:
-        _look(host)
-    except ConnectionLost:  # a pooled connection may be dead although the host is reachable
-        _look(host)
+    pool.retry_lost(lambda: _look(host))
     _seen(host, HostStatus.READY, "")
 
 

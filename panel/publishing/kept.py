@@ -20,7 +20,7 @@ from panel.publishing.models import Publication
 from panel.publishing.selectors import places_of, published
 from panel.remote import pool
 from panel.remote.client import Message
-from panel.remote.errors import ConnectionLost, OperationRefused, RemoteError
+from panel.remote.errors import OperationRefused, RemoteError
 from panel.websites.models import Site
 
 TIMEOUT_S = 20.0  # the agent walks through the files for a few seconds
@@ -91,11 +91,7 @@ def _size_words(row: Kept) -> str:
 def _measured(host: Host, folder: str, keep: Sequence[str]) -> list[Kept]:
     """Ask a host for the sizes of the kept paths that it has. Raises ApplicationError."""
     args: Message = {"action": "measure", "folder": folder, "roots": list(host.site_roots), "keep": list(keep)}
-    try:
-        response = _asked(host, args)
-    except ConnectionLost:  # a pooled connection may be dead although the host is reachable
-        response = _asked(host, args)
-    return kept_of(response, keep)
+    return kept_of(pool.retry_lost(lambda: _asked(host, args)), keep)
 
 
 def _asked(host: Host, args: Message) -> Message:

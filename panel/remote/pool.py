@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import paramiko
 
@@ -24,6 +25,8 @@ from panel.remote.client import AgentClient, Asked, Heard, Message, OnEvent
 from panel.remote.errors import ConnectionLost, RemoteError, UploadFailed
 from panel.remote.links import Link, open_link
 from panel.remote.target import Target
+
+T = TypeVar("T")
 
 CHECK_AFTER_S = 15.0  # idle time after which `hello` tests the connection; less than between two periodic checks
 CLOSE_AFTER_S = 600.0
@@ -215,6 +218,16 @@ class Pool:
         for entry in gone:
             if entry.client is not None:
                 entry.client.close()
+
+
+def retry_lost(work: Callable[[], T]) -> T:
+    """Return the result of `work`, which is called once more if the connection is lost: a pooled connection may be dead
+    although the host is reachable. Only for work that may be done twice.
+    """
+    try:
+        return work()
+    except ConnectionLost:
+        return work()
 
 
 def _is_fresh(client: AgentClient) -> bool:

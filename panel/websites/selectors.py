@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TypeVar
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from panel.accounts.models import Role, Team, User
@@ -32,6 +32,11 @@ from panel.websites.models import (
 from panel.websites.web_server_specs import services_of, sockets_on
 
 SHARED_SETTINGS: tuple[type[SharedSetting], ...] = (AccessList, HeaderSet, DirectiveSet)
+
+# Of certificates: a server block or stream server uses it.
+CERTIFICATE_IS_USED = Exists(ServerBlock.objects.filter(certificate=OuterRef("pk"))) | Exists(
+    StreamServer.objects.filter(certificate=OuterRef("pk"))
+)
 
 
 def sites_visible(user: User) -> QuerySet[Site]:

@@ -22,6 +22,7 @@ from panel.hosts.models import Host, WebServer
 from panel.hosts.selectors import hosts_visible
 from panel.websites.certificates import EXPIRY_STEPS, expiry_step
 from panel.websites.models import Certificate, CertificateSource
+from panel.websites.selectors import CERTIFICATE_IS_USED
 
 CURRENT = dt.timedelta(days=2)  # older readings are not used for alerts
 # Programs that renew certificates of at most this lifetime usually do it 30 days before the end.
@@ -163,8 +164,7 @@ def expiring(user: User) -> list[Expiring]:
         return []
     own = {line.keeper.certificate.pk for line in found if line.keeper and line.keeper.certificate}
     known = Q(pk__in=own) | Q(fingerprint__in={line.row.fingerprint for line in found})
-    is_used = Q(blocks__isnull=False) | Q(stream_servers__isnull=False)
-    used = Certificate.objects.filter(known, is_used).values_list("fingerprint", "pk")
+    used = Certificate.objects.filter(known, CERTIFICATE_IS_USED).values_list("fingerprint", "pk")
     fingerprints, keys = {fingerprint for fingerprint, _pk in used}, {pk for _fingerprint, pk in used}
     left = [
         line.row

@@ -224,7 +224,7 @@ def deployment_cancel(*, actor: User, deployment: Deployment) -> Deployment:
                 "you can roll it back."
             )
         _take_back_disabling(rows)
-        for row in rows.filter(confirmed_at__isnull=False):
+        for row in rows.filter(kind=DeploymentKind.MOVE, confirmed_at__isnull=False):
             pools_settle(row, is_live=False, left=[pool.name for pool in row.plan.pools if row.started_at])
         rows.filter(started_at__isnull=False).update(error=UNKNOWN_RESULT)
         rows.update(status=DeploymentStatus.CANCELLED, finished_at=timezone.now())

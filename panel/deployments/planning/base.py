@@ -69,8 +69,9 @@ def plans_store(
     """Plan the changes and store one deployment per host, all in one batch. `moved`: additions to the first plan."""
     # A renewed certificate neither needs nor overwrites a file that somebody edited.
     plans = plans_make(hosts, only_changes=kind == DeploymentKind.CERTIFICATE, pools=moved.pools)
-    plans[0].pools += moved.pools
-    plans[0].warnings += moved.warnings
+    for plan in plans[:1]:
+        plan.pools += moved.pools
+        plan.warnings += moved.warnings
     with transaction.atomic():
         sites_lock(change.site.pk for changes in hosts.values() for change in changes)
         rows = Deployment.objects.bulk_create(
